@@ -1,0 +1,70 @@
+# Every target makes the environment it needs, from a package index alone. `make help` lists them.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# A pyenv shim may be on PATH and still refuse to run, so each candidate is tried, newest first.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3.10 python3; do \
+	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
+	>/dev/null 2>&1 && { echo $$python; break; }; done)
+
+TEST := .venv/test
+DEMO := .venv/demo
+PIP_QUIET := --quiet --disable-pip-version-check --no-input
+
+# TensorFlow's own start-up notices, which say nothing about the demo.
+QUIET_TENSORFLOW := TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 CUDA_VISIBLE_DEVICES=-1 \
+	PYTHONWARNINGS=ignore::UserWarning
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+demo: $(DEMO)/.installed ## record a real training script and print its report
+	@echo '$$ tfprobe run --report -- python examples/keras_fit.py'
+	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_TENSORFLOW) \
+		$(DEMO)/bin/tfprobe run --report -- python examples/keras_fit.py
+
+test: $(TEST)/.installed ## lint, types and the quick tests; needs no TensorFlow
+	$(TEST)/bin/ruff check .
+	$(TEST)/bin/ruff format --check .
+	$(TEST)/bin/mypy
+	$(TEST)/bin/python -m pytest $(wildcard tests/architecture tests/unit tests/agent tests/process)
+
+matrix: $(TEST)/.installed ## record real jobs in every Python and TensorFlow that can be had here
+	$(TEST)/bin/python -m tests.matrix $(CELLS)
+
+bench: $(TEST)/.installed ## measure what recording costs, beside the alternatives
+	$(TEST)/bin/python benchmarks/overhead/run.py
+
+wheel: $(TEST)/.installed ## build dist/*.whl and dist/*.tar.gz
+	$(TEST)/bin/python -m build --outdir dist .
+
+clean: ## remove the environments, caches and build results of this checkout
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(TEST)/.installed: pyproject.toml
+	$(call environment,$(TEST))
+	$(TEST)/bin/python -m pip install $(PIP_QUIET) --editable '.[test]'
+	@touch $@
+
+$(DEMO)/.installed: pyproject.toml
+	$(call environment,$(DEMO))
+	@echo 'Installing TensorFlow into $(DEMO), once.'
+	$(DEMO)/bin/python -m pip install $(PIP_QUIET) --editable . \
+		'tensorflow-cpu>=2.12; platform_system == "Linux" and platform_machine == "x86_64"' \
+		'tensorflow>=2.12; platform_system != "Linux" or platform_machine != "x86_64"' \
+		scikit-learn
+	@touch $@
+
+# Some systems ship Python without ensurepip; there the system's own pip fills the environment.
+define environment
+	@test -n '$(PYTHON)' || { echo 'No Python 3.10 to 3.13 found; set PYTHON=/path/to/python.' >&2; exit 1; }
+	@rm -rf $(1)
+	@$(PYTHON) -m venv $(1) >/dev/null 2>&1 || { \
+		rm -rf $(1) && $(PYTHON) -m venv --without-pip $(1) && \
+		$(PYTHON) -m pip --python $(1)/bin/python install $(PIP_QUIET) pip; }
+endef
+
+.PHONY: help demo test matrix bench wheel clean

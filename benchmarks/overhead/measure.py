@@ -1,0 +1,89 @@
+"""Run jobs bare and recorded by turns; reduce what they measured. Knows no job and no target."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+JOBS = Path(__file__).resolve().parent / "jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """What one process took, as seen from outside and as it measured itself."""
+
+    wall_s: float
+    measured: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Medians over pairs of processes, first the plain one, then the other, by turns."""
+
+    plain: float
+    other: float
+    difference: float
+    ratio: float
+    count: int
+
+
+def pairs(
+    plain: Callable[[], Once], other: Callable[[], Once], count: int, value: Callable[[Once], float]
+) -> Pairs:
+    """Run both by turns, `count` times; compare `value` within each pair, then take medians."""
+    taken = [(value(plain()), value(other())) for _ in range(count)]
+    return Pairs(
+        plain=statistics.median(first for first, _ in taken),
+        other=statistics.median(second for _, second in taken),
+        difference=statistics.median(second - first for first, second in taken),
+        ratio=statistics.median(second / first for first, second in taken),
+        count=count,
+    )
+
+
+def job(python: str, script: str, *args: str, record: Sequence[str] | None = None) -> Once:
+    """Run a job of jobs/ bare, or recorded with the options `record`."""
+    command = [python, str(JOBS / script), *args]
+    with tempfile.TemporaryDirectory() as folder:
+        if record is not None:
+            launch = [sys.executable, "-m", "tfprobe", "run", "-q", "-o", folder]
+            command = [*launch, *record, "--", *command]
+        return process(command)
+
+
+def process(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Once:
+    """Run a command; fail loudly if it does."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TFPROBE_")}
+    env = {**kept, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", **(extra or {})}
+    started = time.perf_counter()
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    wall_s = time.perf_counter() - started
+    if done.returncode != 0:
+        raise SystemExit(
+            f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}"
+        )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("MEASURED ")]
+    return Once(wall_s, json.loads(lines[-1].split(" ", 1)[1]) if lines else {})
+
+
+def wall_s(once: Once) -> float:
+    """The time of the whole process."""
+    return once.wall_s
+
+
+def loop_s(once: Once) -> float:
+    """The time of the training loop alone, without imports and set-up."""
+    return once.measured["loop_s"]
+
+
+def step_us(once: Once) -> float:
+    """The time of one step."""
+    return once.measured["step_us"]

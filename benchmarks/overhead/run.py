@@ -1,0 +1,307 @@
+"""Measure what recording costs and print one table: `python benchmarks/overhead/run.py`.
+
+Each number is a median of pairs of processes, run by turns (A B A B ...), so that a machine that
+grows slow slows both. Environments are those of the test matrix, made if they are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import os
+import platform
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+
+from measure import Pairs, job, loop_s, pairs, process, step_us, wall_s  # noqa: E402
+
+from tests.matrix.cells import CELLS  # noqa: E402
+from tests.matrix.environments import Unavailable, prepare  # noqa: E402
+
+TF1 = "tf1.15-py3.7"
+TF2 = "tf2.21-py3.11"
+
+DOORS = ("session_run", "callable", "function", "eager", "train_on_batch", "fit")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much to run: enough for a number to stand on, or just enough to see that all works."""
+
+    pairs: int
+    calls: int
+    softmax_steps: int
+    by_hand_steps: int
+    network_steps: dict[str, int]
+    processes: int
+
+
+FULL = Size(5, 20_000, 20_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000}, 40)
+QUICK = Size(1, 2_000, 2_000, 50, {"cnn": 60, "resnet": 45, "loop": 60}, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    cell: str
+    bare: str
+    other: str
+    cost: str
+    target: str
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One measurement: `run` takes the interpreter of `cell`."""
+
+    name: str
+    cell: str
+    run: Callable[[str, Size], Row]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the benchmarks asked for and print the table as it grows."""
+    options = _arguments(argv)
+    size = QUICK if options.quick else FULL
+    if options.pairs:
+        size = Size(options.pairs, *(getattr(size, name) for name in Size.__slots__[1:]))
+    chosen = [each for each in BENCHMARKS if _is_chosen(each, options.only)]
+    if options.list:
+        for each in chosen:
+            print(f"{each.cell:16}{each.name}")
+        return 0
+    cores = len(os.sched_getaffinity(0))
+    print(f"{platform.machine()}, {cores} cores; medians of {size.pairs} pairs, run by turns\n")
+    print("| what | where | bare | with | cost | target | kept |")
+    print("|---|---|---|---|---|---|---|")
+    missed = 0
+    for each in chosen:
+        with _announced(each):
+            row = each.run(_python(each.cell), size)
+        print(f"| {row.what} | {row.cell} | {row.bare} | {row.other} | {row.cost} | {row.target} "
+              f"| {row.kept} |", flush=True)  # fmt: skip
+        missed += row.kept == "no"
+    print(f"\n{missed} of {len(chosen)} missed their target" if missed else "\nall targets kept")
+    return 1 if missed and options.strict else 0
+
+
+def unsampled(door: str, cell: str, python: str, size: Size) -> Row:
+    """What a step costs that is not sampled."""
+    arguments = ("unsampled.py", door, str(size.calls))
+    found = pairs(
+        lambda: job(python, *arguments),
+        lambda: job(python, *arguments, record=["--trace-level", "off"]),
+        size.pairs,
+        step_us,
+    )
+    return _added(f"unsampled step, {door}", cell, found, 1.5)
+
+
+def whole(
+    what: str,
+    cell: str,
+    command: Callable[[Size], tuple[str, ...]],
+    target_ratio: float,
+    python: str,
+    size: Size,
+) -> Row:
+    """What a whole job costs at the default budget."""
+    arguments = command(size)
+    found = pairs(
+        lambda: job(python, *arguments),
+        lambda: job(python, *arguments, record=[]),
+        size.pairs,
+        wall_s,
+    )
+    kept = _kept(found.ratio <= target_ratio)
+    return Row(what, cell, f"{found.plain:.2f} s", f"{found.other:.2f} s", f"x {found.ratio:.3f}",
+               f"x {target_ratio:.2f}", kept)  # fmt: skip
+
+
+def peer(
+    what: str,
+    cell: str,
+    command: Callable[[Size], tuple[str, ...]],
+    flags: tuple[str, ...],
+    python: str,
+    size: Size,
+) -> Row:
+    """What another way to profile the same loop costs. Loops alone, for it may run fewer steps."""
+    arguments = command(size)
+    found = pairs(
+        lambda: job(python, *arguments),
+        lambda: job(python, *arguments, *flags),
+        size.pairs,
+        loop_s,
+    )
+    return Row(what, cell, f"{found.plain:.2f} s", f"{found.other:.2f} s", f"x {found.ratio:.2f}",
+               "peer", "")  # fmt: skip
+
+
+def sampled(kind: str, cell: str, python: str, size: Size) -> Row:
+    """What tfprobe adds to TensorFlow's own cost of tracing a step."""
+    steps = str(max(20, size.calls // 100))
+    bare, by_hand, ours = [], [], []
+    for _ in range(size.pairs):
+        arguments = ("sampled.py", kind, "--steps", steps)
+        bare.append(step_us(job(python, *arguments)))
+        by_hand.append(step_us(job(python, *arguments, "--by-hand")))
+        ours.append(step_us(job(python, *arguments, record=["--every", "1"])))
+    plain, theirs, recorded = map(statistics.median, (bare, by_hand, ours))
+    trace_us = theirs - plain
+    added = (recorded - theirs) / trace_us if trace_us > 0 else 0.0
+    return Row(f"sampled step, {kind}, beside TensorFlow's own trace", cell, f"{theirs:.0f} us",
+               f"{recorded:.0f} us", f"{added:+.1%} of {trace_us:.0f} us", "+10 %",
+               _kept(added <= 0.10))  # fmt: skip
+
+
+def startup(cell: str, python: str, size: Size) -> Row:
+    """What a Python process of a job costs that never imports TensorFlow."""
+    with tempfile.TemporaryDirectory() as folder:
+        process([sys.executable, "-m", "tfprobe", "run", "-q", "-o", folder, "--", "true"])
+        boot = next(Path(folder).glob("*/boot"))
+        found = pairs(
+            lambda: process([python, "-c", "pass"]),
+            lambda: process([python, "-c", "pass"], {"PYTHONPATH": str(boot)}),
+            size.processes,
+            wall_s,
+        )
+    return _milliseconds("python without TensorFlow", cell, found, 3)
+
+
+def launcher(cell: str, _: str, size: Size) -> Row:
+    """What `tfprobe run -- true` takes."""
+    program = Path(sys.executable).with_name("tfprobe")
+    start = [str(program)] if program.exists() else [sys.executable, "-m", "tfprobe"]
+    with tempfile.TemporaryDirectory() as folder:
+        found = pairs(
+            lambda: process(["true"]),
+            lambda: process([*start, "run", "-q", "-o", folder, "--", "true"]),
+            size.processes,
+            wall_s,
+        )
+    plain, other = (f"{seconds * 1e3:.1f} ms" for seconds in (found.plain, found.other))
+    return Row(
+        "`tfprobe run -- true`", cell, plain, other, other, "100 ms", _kept(found.other <= 0.1)
+    )
+
+
+def _softmax(size: Size) -> tuple[str, ...]:
+    return ("softmax.py", "--steps", str(size.softmax_steps))
+
+
+def _softmax_by_hand(size: Size) -> tuple[str, ...]:
+    return ("softmax.py", "--steps", str(size.by_hand_steps))
+
+
+def _network(name: str, size: Size) -> tuple[str, ...]:
+    return ("networks.py", name, "--steps", str(size.network_steps[name]))
+
+
+def _unsampled(door: str, cell: str) -> Benchmark:
+    return Benchmark(f"unsampled {door}", cell, functools.partial(unsampled, door, cell))
+
+
+def _whole(
+    what: str, cell: str, command: Callable[[Size], tuple[str, ...]], target_ratio: float
+) -> Benchmark:
+    return Benchmark(
+        f"whole {what}", cell, functools.partial(whole, what, cell, command, target_ratio)
+    )
+
+
+def _peer(
+    what: str, cell: str, command: Callable[[Size], tuple[str, ...]], *flags: str
+) -> Benchmark:
+    return Benchmark(f"peer {what}", cell, functools.partial(peer, what, cell, command, flags))
+
+
+_cnn = functools.partial(_network, "cnn")
+
+BENCHMARKS = (
+    _whole("Keras CNN", TF2, _cnn, 1.01),
+    _whole("ResNet-20-like", TF2, functools.partial(_network, "resnet"), 1.01),
+    _whole("custom loop", TF2, functools.partial(_network, "loop"), 1.01),
+    _whole("MNIST softmax, Session", TF1, _softmax, 1.02),
+    _whole("MNIST softmax, Session", TF2, _softmax, 1.02),
+    _peer(
+        "FULL_TRACE and `Profiler.add_step` by hand", TF1, _softmax_by_hand, "--tool", "add_step"
+    ),
+    _peer("`tf.contrib.tfprof.ProfileContext`", TF1, _softmax, "--tool", "profile_context"),
+    _peer("`TensorBoard(profile_batch=(20, 40))`, Keras CNN", TF2, _cnn, "--tensorboard"),
+    *(_unsampled(door, cell) for cell in (TF1, TF2) for door in DOORS),
+    Benchmark("sampled session", TF1, functools.partial(sampled, "session", TF1)),
+    Benchmark("sampled session", TF2, functools.partial(sampled, "session", TF2)),
+    Benchmark("sampled function", TF2, functools.partial(sampled, "function", TF2)),
+    Benchmark("startup", TF1, functools.partial(startup, TF1)),
+    Benchmark("startup", TF2, functools.partial(startup, TF2)),
+    Benchmark("launcher", TF2, functools.partial(launcher, "-")),
+)
+
+
+def _added(what: str, cell: str, found: Pairs, target_us: float) -> Row:
+    return Row(what, cell, f"{found.plain:.1f} us", f"{found.other:.1f} us",
+               f"{found.difference:+.2f} us", f"+{target_us} us",
+               _kept(found.difference <= target_us))  # fmt: skip
+
+
+def _milliseconds(what: str, cell: str, found: Pairs, target_ms: float) -> Row:
+    added_ms = found.difference * 1e3
+    return Row(what, cell, f"{found.plain * 1e3:.1f} ms", f"{found.other * 1e3:.1f} ms",
+               f"{added_ms:+.1f} ms", f"+{target_ms} ms", _kept(added_ms <= target_ms))  # fmt: skip
+
+
+def _kept(yes: bool) -> str:
+    return "yes" if yes else "no"
+
+
+def _is_chosen(benchmark: Benchmark, wanted: Sequence[str]) -> bool:
+    text = f"{benchmark.name} {benchmark.cell}".lower()
+    return not wanted or any(each.lower() in text for each in wanted)
+
+
+@functools.cache
+def _python(cell: str) -> str:
+    try:
+        return str(prepare(next(each for each in CELLS if each.name == cell)))
+    except Unavailable as error:
+        raise SystemExit(f"{cell} cannot be had here: {error}") from error
+
+
+@contextlib.contextmanager
+def _announced(benchmark: Benchmark) -> Iterator[None]:
+    """Say on stderr what is being measured, where somebody watches."""
+    if sys.stderr.isatty():
+        print(f"{benchmark.name} in {benchmark.cell} ...", end="\r", file=sys.stderr, flush=True)
+    yield
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run.py", description=__doc__)
+    parser.add_argument("-n", "--pairs", type=int, metavar="N", help="pairs for each number")
+    parser.add_argument("--quick", action="store_true", help="see that all works; means nothing")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="only benchmarks with TEXT in their name or environment; may be repeated",
+    )
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""Arm the agent when a Python interpreter of a recorded job starts, then step out of the way.
+
+This file must parse and do no harm on every Python there is, 2.7 included. It may not print, raise an error of ours,
+or leave a trace: the boot directory leaves sys.path again, and the sitecustomize that ours shadows runs as if found
+first. Where there is none, the import fails just as it would without us.
+"""
+
+import os
+import sys
+
+
+def _boot_directory():
+    return os.path.dirname(__file__)
+
+
+def _arm(boot):
+    """Start the agent, unless switched off or on an interpreter it does not know."""
+    if os.environ.get("TFPROBE_DISABLE", "0") not in ("", "0"):
+        return
+    if sys.version_info < (3, 6) or sys.implementation.name != "cpython":
+        return
+    if "tfprobe_agent" in sys.modules:  # an inner `tfprobe run` was first; one agent is enough
+        return
+    from tfprobe_agent import boot as agent_boot
+
+    agent_boot.arm(boot)
+
+
+def _leave_path(boot):
+    """Take the boot directory off sys.path; PYTHONPATH keeps it for child processes."""
+    sys.path[:] = [entry for entry in sys.path if entry != boot]
+    sys.path_importer_cache.pop(boot, None)
+
+
+def _run_shadowed():
+    """Run the sitecustomize that ours hides; its errors, a missing one's included, go through to `site` unchanged."""
+    if sys.version_info < (3,):
+        import imp
+
+        file, path, description = imp.find_module("sitecustomize", sys.path)
+        del sys.modules["sitecustomize"]
+        imp.load_module("sitecustomize", file, path, description)
+        return
+    # The frozen modules are always there; importlib.machinery would bring modules that the job has not imported.
+    from _frozen_importlib import module_from_spec
+    from _frozen_importlib_external import PathFinder
+
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None:
+        # `site` ignores exactly this error, and no `sitecustomize` stays in sys.modules: as without us.
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+try:
+    _arm(_boot_directory())
+except Exception:
+    pass  # nothing of ours may reach the job; with no agent there is no log to write to
+try:
+    _leave_path(_boot_directory())
+except Exception:
+    pass
+_run_shadowed()

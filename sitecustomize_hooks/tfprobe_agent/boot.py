@@ -1,0 +1,124 @@
+"""What every Python process of the job pays for: one line written and one finder armed, under a millisecond.
+
+Everything else of the agent is imported when the job imports one of the TARGETS.
+"""
+
+import os
+import sys
+
+from .originals import ORIGINAL
+
+# Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps.
+_KERAS_HOMES = ("tensorflow.python.keras", "keras", "keras.src", "tf_keras", "tf_keras.src")
+_KERAS_PARTS = (
+    "engine.training",
+    "engine.training_v1",
+    "backend",
+    "optimizer_v2.optimizer_v2",
+    "optimizers.optimizer_v2.optimizer_v2",
+    "optimizers.optimizer_experimental.optimizer",
+    "optimizers.legacy.optimizer_v2",
+    "optimizers.optimizer",
+)
+TARGETS = frozenset(
+    (
+        "tensorflow.python.client.session",
+        "tensorflow.python.eager.def_function",
+        "tensorflow.python.eager.polymorphic_function.polymorphic_function",
+        "tensorflow.python.eager.function",
+        "tensorflow.python.eager.polymorphic_function.monomorphic_function",
+        "tensorflow.python.eager.polymorphic_function.concrete_function",
+        "tensorflow.python.eager.profiler",
+        "tensorflow.python.eager.backprop",
+        "tensorflow.python.profiler.profiler_v2",
+        "tensorflow.python.training.optimizer",
+        "tensorflow.python.keras.engine.training_v2_utils",
+        "keras.src.backend.tensorflow.trainer",
+        "keras.src.optimizers.base_optimizer",
+    )
+    + tuple(home + "." + part for home in _KERAS_HOMES for part in _KERAS_PARTS)
+)
+
+
+def arm(boot):
+    """Report this interpreter to the run in directory `boot`'s parent and watch for TensorFlow."""
+    finder = Finder(boot)
+    sys.meta_path.insert(0, finder)
+    for name in TARGETS.intersection(sys.modules):
+        finder.fire(name, sys.modules[name])
+    _report_interpreter(boot)
+
+
+class Finder:
+    """A meta path finder that lets the others find, and looks at a target module once it has run."""
+
+    def __init__(self, boot):
+        self.boot = boot
+
+    def find_spec(self, name, path=None, target=None):
+        """Return the other finders' spec for a target module, with its loader watched; None for any other name."""
+        if name not in TARGETS:
+            return None
+        spec = self._ask_the_others(name, path, target)
+        try:
+            if spec is not None:
+                self._watch(spec.loader, name)
+        except Exception:
+            pass  # a loader that cannot be watched: the module goes unrecorded, the import goes on
+        return spec
+
+    def _ask_the_others(self, name, path, target):
+        for finder in sys.meta_path:
+            find_spec = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find_spec(name, path, target) if find_spec is not None else None
+            if spec is not None:
+                return spec
+        return None
+
+    def _watch(self, loader, name):
+        """Shadow `loader.exec_module` by an instance attribute that removes itself before the module runs."""
+        exec_module = loader.exec_module
+
+        def exec_and_fire(module):
+            loader.__dict__.pop("exec_module", None)
+            exec_module(module)
+            try:
+                if module.__name__ == name:  # a zip file's loader serves a whole directory
+                    self.fire(name, module)
+            except Exception:
+                pass  # as below: without hooks there is nothing to tell, and no log to tell it to
+
+        loader.exec_module = exec_and_fire
+
+    def fire(self, name, module):
+        """Hand a target module that has just run to the hooks."""
+        try:
+            from . import hooks
+
+            hooks.module_ready(name, module, self.boot)
+        except Exception:
+            # hooks guard themselves; what gets here is an agent that cannot even be imported
+            self.find_spec = _find_nothing
+
+
+def _find_nothing(name, path=None, target=None):
+    return None
+
+
+def _report_interpreter(boot):
+    line = "\t".join(
+        (
+            ORIGINAL.uname().nodename,
+            str(ORIGINAL.getpid()),
+            str(ORIGINAL.unix_ns()),
+            ".".join(str(part) for part in sys.version_info[:3]),
+            (sys.executable or "").replace("\t", " ").replace("\n", " "),
+        )
+    )
+    descriptor = ORIGINAL.open(
+        os.path.join(boot, "interpreters.tsv"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        ORIGINAL.write(descriptor, (line + "\n").encode("utf-8", "replace"))
+    finally:
+        ORIGINAL.close(descriptor)

@@ -1,0 +1,74 @@
+"""What the launcher decided, read once from config.json; the only place of the agent that reads variables."""
+
+import os
+from json import loads
+
+from .originals import read_file
+
+# A profiler that is attached to the process through CUPTI leaves one of these behind.
+_FOREIGN_PROFILER_VARIABLES = (
+    "NSYS_PROFILING_SESSION_ID",
+    "CUDA_INJECTION64_PATH",
+    "NVTX_INJECTION64_PATH",
+    "COMPUTE_PROFILE",
+    "CUDA_PROFILE",
+)
+
+
+class Config:
+    """Sampling configuration: `steps` inclusive pairs or None, `every` or None, `budget` ratio, `trace_level`."""
+
+    def __init__(self, steps=None, every=None, budget=0.01, trace_level="full"):
+        self.steps = steps
+        self.every = every
+        self.budget = budget
+        self.trace_level = trace_level
+
+
+def read_config(boot):
+    """Read `boot`/config.json; raises OSError or ValueError when it is missing or corrupt."""
+    document = loads(read_file(os.path.join(boot, "config.json")).decode("utf-8"))
+    if document["schema"] != "tfprobe.config/1":
+        raise ValueError("unknown config schema %r" % (document["schema"],))
+    steps = document.get("steps")
+    if steps is not None:
+        steps = tuple((int(first), int(last)) for first, last in steps)
+    every = document.get("every")
+    if every is not None and int(every) < 1:
+        raise ValueError("every must be at least 1, not %r" % (every,))
+    trace_level = document["trace_level"]
+    if trace_level not in ("full", "software", "off"):
+        raise ValueError("unknown trace level %r" % (trace_level,))
+    return Config(steps, None if every is None else int(every), float(document["budget"]), trace_level)
+
+
+def debug_file():
+    """Return the path of TFPROBE_DEBUG, or None."""
+    return os.environ.get("TFPROBE_DEBUG") or None
+
+
+def profiling_disabled():
+    """Tell whether the job forbids TensorFlow's profiler (read each time: a job may set it while it runs)."""
+    return "TF_DISABLE_PROFILING" in os.environ
+
+
+def foreign_profiler():
+    """Return the name of the variable that shows a CUPTI tool attached to this process, or None."""
+    for name in _FOREIGN_PROFILER_VARIABLES:
+        if os.environ.get(name):
+            return name
+    return None
+
+
+def rank_variables():
+    """Return the variables in which launchers tell a process its rank."""
+    names = (
+        "TF_CONFIG",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "PMI_RANK",
+        "PMI_SIZE",
+    )
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -1,0 +1,213 @@
+"""A door: the wrapper around a method of the job whose call is one step. The one place where the original is called.
+
+The fast path is inline and on purpose free of calls into the agent: it is paid by every step of every job.
+"""
+
+from .guard import STATE, failed
+from .originals import ORIGINAL
+from .recorder import THREAD, current
+from .steps import (
+    HEADER_WORDS,
+    NEVER,
+    ONCE_NS,
+    RAISED_FLAG,
+    REQUEST,
+    RING_MASK,
+    SAMPLED_FLAG,
+    Work,
+)  # fmt: skip
+
+# Calls timed, once a process, to know what a step that is not sampled costs.
+CALIBRATION_CALLS = 512
+
+
+def make(find, tracer, notice=None):
+    """Return a function that takes the original method and returns the door to put in its place.
+
+    `find(mine, instance, args, kwargs)` returns the Work of this call, or None to let it pass.
+    `tracer(work, why, instance, original, args, kwargs)` starts a sample and returns it, or None if it declines.
+    `notice(args, kwargs)` looks at calls with more than two positional arguments or with `options`; what it returns is
+    called when the step is over.
+    """
+    thread, state, clock = THREAD, STATE, ORIGINAL.monotonic_ns
+
+    def around(original):
+        def door(self, *args, **kwargs):
+            work = sample = over = None
+            try:
+                mine = thread.mine
+                if mine.depth:
+                    if mine.collecting is not None:
+                        mine.collecting.append(self)
+                elif not state.aside:
+                    work = find(mine, self, args, kwargs)
+                    if work is not None:
+                        if notice is not None and (len(args) > 2 or "options" in kwargs):
+                            over = notice(args, kwargs)
+                        if work.n >= work.next_sample or work.words[REQUEST] != work.request_seen:
+                            sample = _start_sample(work, tracer, self, original, args, kwargs)
+                        mine.depth = 1
+                        start = clock()
+            except Exception:
+                thread.mine.depth = 0
+                work = None
+                failed("before a step")
+            if work is None:
+                return original(self, *args, **kwargs)
+            try:
+                if sample is None:
+                    result = original(self, *args, **kwargs)
+                else:
+                    result = sample.call(*sample.args, **sample.kwargs)
+            except BaseException:
+                try:
+                    _raised(work, sample, over, start)
+                except Exception:
+                    failed("after a step that raised")
+                raise
+            try:
+                end = clock()
+                mine.depth = 0
+                if sample is not None:
+                    _finish_sample(work, sample, result, start, end)
+                else:
+                    step = work.n
+                    slot = (step & RING_MASK) * 2
+                    ring = work.ring
+                    ring[slot] = start
+                    ring[slot + 1] = end
+                    work.n = step = step + 1
+                    work.words[work.count_at] = step
+                    if step >= work.next_fold:
+                        work.stored(slot)
+                if over is not None:
+                    over()
+            except Exception:
+                mine.depth = 0
+                failed("after a step")
+            return result
+
+        return door
+
+    return around
+
+
+def without_self(function):
+    """Return `function` as a method that ignores its instance: a door around something that is no method."""
+
+    def method(_self, *args, **kwargs):
+        return function(*args, **kwargs)
+
+    return method
+
+
+class Sample:
+    """A step being recorded: what to call instead, and how to end. Subclasses know TensorFlow."""
+
+    level = "full"
+
+    def __init__(self, call, args, kwargs):
+        self.call = call
+        self.args = args
+        self.kwargs = kwargs
+        self.why = None
+        self.opening_ns = 0
+
+    def finish(self, work, step, result):
+        """End the trace and store the capture; return (file name, bytes, graph fingerprint or None), or None."""
+        raise NotImplementedError
+
+    def abandon(self):
+        """End the trace of a step that raised, keeping nothing."""
+        raise NotImplementedError
+
+
+def _start_sample(work, tracer, instance, original, args, kwargs):
+    """Start a sample of the next step if one is due and possible."""
+    began_ns = ORIGINAL.monotonic_ns()
+    sample = None
+    try:
+        recorder = current()
+        _calibrate(recorder)
+        if work.words[REQUEST] != work.request_seen:
+            recorder.poll_request(work)
+        if not STATE.sampling:
+            work.next_sample = work.n + (1 << 20)
+            return None
+        why = recorder.schedule.reason(work)
+        if why is None:
+            return None
+        sample = tracer(work, why, instance, original, args, kwargs)
+        if sample is not None:
+            sample.why = why
+            sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
+        return sample
+    except Exception:
+        if sample is not None:
+            sample.abandon()
+        return failed("starting a sample", sampling_only=True)
+    except BaseException:  # Ctrl-C: the job's, but nothing of ours may stay open
+        if sample is not None:
+            sample.abandon()
+        raise
+
+
+def _finish_sample(work, sample, result, start_ns, end_ns):
+    """Record the sampled step, then its capture, and account what it cost."""
+    usual_ns = work.usual_ns()
+    step = work.n
+    work.record(start_ns, end_ns, SAMPLED_FLAG)
+    try:
+        recorder = current()
+        once_ns = recorder.steps.words[ONCE_NS]
+        stored = sample.finish(work, step, result)
+        added_ns = sample.opening_ns + ORIGINAL.monotonic_ns() - end_ns
+        added_ns -= recorder.steps.words[ONCE_NS] - once_ns  # graphs and code maps have an account of their own
+        if usual_ns is not None:
+            added_ns += max(0, end_ns - start_ns - usual_ns)
+        if stored is None:
+            recorder.declined(work, "the profiler was taken over before the step ended")
+            return
+        work.look()
+        name, size, graph = stored
+        recorder.captured(work, added_ns)
+        recorder.journal.event(
+            "sample", work=work.index, step=step, capture=name, level=sample.level, why=sample.why, start_ns=start_ns,
+            end_ns=end_ns, start_unix_ns=ORIGINAL.unix_ns() - (ORIGINAL.monotonic_ns() - start_ns), plain_ns=usual_ns,
+            cost_ns=added_ns, bytes=size, graph=graph,
+        )  # fmt: skip
+    except Exception:
+        failed("finishing a sample", sampling_only=True)
+
+
+def _raised(work, sample, over, start_ns):
+    """Record a step that raised."""
+    THREAD.mine.depth = 0
+    work.record(start_ns, ORIGINAL.monotonic_ns(), RAISED_FLAG)
+    if over is not None:
+        over()
+    if sample is not None:
+        sample.abandon()
+
+
+def _calibrate(recorder):
+    """Measure once what a door adds to a call, by calling a function that does nothing through a door and without."""
+    if recorder.calibrated:
+        return
+    recorder.calibrated = True
+    work = Work(recorder.steps.scratch(), 0, "function", "calibration", HEADER_WORDS)
+    work.next_sample = work.next_fold = NEVER
+    work.request_seen = 0
+    function = _do_nothing
+    behind_door = make(lambda _mine, _self, _args, _kwargs: work, None)(_do_nothing)
+    began_ns = ORIGINAL.monotonic_ns()
+    for _ in range(CALIBRATION_CALLS):
+        function(None)
+    bare_ns = ORIGINAL.monotonic_ns() - began_ns
+    for _ in range(CALIBRATION_CALLS):
+        behind_door(None)
+    recorder.measured_hook(CALIBRATION_CALLS, ORIGINAL.monotonic_ns() - began_ns - 2 * bare_ns)
+
+
+def _do_nothing(_self):
+    """Stand in for a step."""

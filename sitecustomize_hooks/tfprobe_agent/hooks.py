@@ -1,0 +1,81 @@
+"""What to do when the job has imported a module that runs steps. Visible tables; one line a home."""
+
+import atexit
+import os
+import sys
+import threading
+
+from . import functions, graphs, keras, optimizers, patching, profiler, recorder, session, tracing
+from .guard import STATE, failed, never_raise
+from .originals import ORIGINAL
+
+_BY_MODULE = {
+    "tensorflow.python.client.session": session.patch,
+    "tensorflow.python.eager.def_function": functions.patch,
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": functions.patch,
+    "tensorflow.python.eager.function": functions.patch,
+    "tensorflow.python.eager.polymorphic_function.monomorphic_function": functions.patch,
+    "tensorflow.python.eager.polymorphic_function.concrete_function": functions.patch,
+    "tensorflow.python.eager.profiler": profiler.patch,
+    "tensorflow.python.eager.backprop": optimizers.patch_tape,
+    "tensorflow.python.profiler.profiler_v2": profiler.patch,
+    "tensorflow.python.training.optimizer": optimizers.patch,
+    "tensorflow.python.keras.engine.training_v2_utils": keras.patch_execution_functions,
+    "keras.src.backend.tensorflow.trainer": keras.patch_model,
+    "keras.src.optimizers.base_optimizer": optimizers.patch,
+}
+_BY_ENDING = (
+    (".engine.training", keras.patch_model),
+    (".engine.training_v1", keras.patch_model),
+    (".backend", session.patch_keras_backend),
+    (".optimizer_v2", optimizers.patch),
+    (".optimizer", optimizers.patch),
+)
+
+_armed = False
+
+
+@never_raise
+def module_ready(name, module, boot):
+    """Patch a target module that has just been imported."""
+    began_ns = ORIGINAL.monotonic_ns()
+    _arm(boot)
+    patch = _BY_MODULE.get(name)
+    if patch is None:
+        patch = next(patch for ending, patch in _BY_ENDING if name.endswith(ending))
+    if "tensorflow.python.client.session" in sys.modules or name.startswith("tensorflow."):
+        patch(module)
+    if name == "tensorflow.python.client.session":
+        recorder.current()
+    if recorder.CURRENT.recorder is not None:
+        recorder.CURRENT.recorder.spent_once(ORIGINAL.monotonic_ns() - began_ns, in_budget=False)
+    STATE.log.line("patched %s" % name)
+
+
+def _arm(boot):
+    """Do once, at the first target module, what the process needs: the way home, fork and exit."""
+    global _armed
+    if _armed:
+        return
+    _armed = True
+    recorder.CURRENT.boot = boot
+    atexit.register(recorder.at_exit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
+    else:
+        patching.patch_function(threading, "_after_fork", _after_fork_36)
+
+
+def _after_fork_36(wrapped, instance, args, kwargs):
+    """Until Python 3.7 brings os.register_at_fork: the interpreter calls this of `threading` in every forked child."""
+    wrapped(*args, **kwargs)
+    _after_fork()
+
+
+def _after_fork():
+    try:
+        tracing.reset()
+        graphs.reset()
+        recorder.forget_parent()
+    except Exception:
+        failed("after fork")

@@ -1,0 +1,140 @@
+"""The process folder: who this process is, what happened in it, and files written whole. One writer: this process."""
+
+import os
+import sys
+import threading
+
+# Bound now: the job may mock json.dumps later.
+from json import dumps
+
+from . import ranks, redact
+from .originals import ORIGINAL, OpenFile, read_file, write_all
+
+AGENT_VERSION = 1
+
+
+class Journal:
+    """An open process folder."""
+
+    def __init__(self, run_directory, started_unix_ns, parent=None):
+        self.host = _safe_name(ORIGINAL.uname().nodename) or "unknown-host"
+        self.pid = ORIGINAL.getpid()
+        self.started_unix_ns = started_unix_ns
+        self.parent = parent
+        self.devices = None
+        self.directory = self._make_directory(run_directory)
+        self.name = os.path.basename(self.directory)
+        for part in ("captures", "graphs", "code"):
+            ORIGINAL.mkdir(os.path.join(self.directory, part), 0o700)
+        self._events = OpenFile(self.path("events.jsonl"), os.O_WRONLY | os.O_APPEND)
+
+    def _make_directory(self, run_directory):
+        host_directory = os.path.join(run_directory, self.host)
+        try:
+            ORIGINAL.mkdir(host_directory, 0o700)
+        except FileExistsError:
+            pass  # another process of this host was first
+        stem = os.path.join(host_directory, "%d-%d" % (self.pid, self.started_unix_ns // 1000000))
+        for suffix in ("",) + tuple("-%d" % number for number in range(2, 100)):
+            try:
+                ORIGINAL.mkdir(stem + suffix, 0o700)
+            except FileExistsError:
+                continue  # same pid in another pid namespace, same millisecond
+            return stem + suffix
+        raise FileExistsError(stem)
+
+    def path(self, *parts):
+        """Return the path of something in the folder."""
+        return os.path.join(self.directory, *parts)
+
+    def event(self, event, **fields):
+        """Append one event; one write, so lines of several threads do not mix. An event that finds no room is lost."""
+        record = {"unix_ns": ORIGINAL.unix_ns(), "mono_ns": ORIGINAL.monotonic_ns(), "event": event}
+        record.update(fields)
+        line = (dumps(record) + "\n").encode("utf-8")
+        try:
+            write_all(self._events.descriptor(), line)
+        except OSError:
+            pass  # disk full, or closed by the job: the counts go on, in memory that is mapped
+
+    def write_file(self, data, *parts):
+        """Write a file of the folder whole: under a temporary name, then renamed. Returns its size in bytes."""
+        path = self.path(*parts)
+        temporary = os.path.join(os.path.dirname(path), ".tmp-%d-%s" % (threading.get_ident(), os.path.basename(path)))
+        descriptor = ORIGINAL.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, data)
+        except OSError:
+            ORIGINAL.unlink(temporary)  # a full disk gets its bytes back
+            raise
+        finally:
+            ORIGINAL.close(descriptor)
+        ORIGINAL.rename(temporary, path)
+        return len(data)
+
+    def write_process(self):
+        """Write process.json; again when devices become known."""
+        document = {
+            "schema": "tfprobe.process/1",
+            "agent": AGENT_VERSION,
+            "host": self.host,
+            "pid": self.pid,
+            "ppid": ORIGINAL.getppid(),
+            "uid": os.getuid(),
+            "started_unix_ns": self.started_unix_ns,
+            "parent": self.parent,
+            "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
+            "pid_started_ticks": _pid_started_ticks(),
+            "argv": redact.arguments(_arguments()),
+            "executable": sys.executable,
+            "prefix": sys.prefix,
+            "python": ".".join(str(part) for part in sys.version_info[:3]),
+            "implementation": sys.implementation.name,
+            "tensorflow": tensorflow_version(),
+            "keras": _version_of("keras") or _version_of("tf_keras"),
+            "wrapt": _version_of("wrapt"),
+            "devices": self.devices,
+            "rank": ranks.rank(),
+        }
+        self.write_file(dumps(document, indent=1).encode("utf-8"), "process.json")
+
+
+def tensorflow_version():
+    """Return TensorFlow's version without importing anything, or None while it is not known yet."""
+    versions = sys.modules.get("tensorflow.python.framework.versions")
+    return getattr(versions, "VERSION", None) or _version_of("tensorflow")
+
+
+def _version_of(package):
+    version = getattr(sys.modules.get(package), "__version__", None)
+    return version if isinstance(version, str) else None
+
+
+def _arguments():
+    """Return the command line; sys.argv is not there yet while a module named by -m is being found."""
+    original = getattr(sys, "orig_argv", None)
+    if original:
+        return [str(argument) for argument in original]
+    try:
+        return [part.decode("utf-8", "replace") for part in read_file("/proc/self/cmdline").split(b"\0")[:-1]]
+    except OSError:
+        return [str(argument) for argument in getattr(sys, "argv", [])]
+
+
+def _first_line(path):
+    try:
+        return read_file(path).decode("ascii", "replace").strip() or None
+    except OSError:
+        return None  # not Linux, or no /proc in this container
+
+
+def _pid_started_ticks():
+    """Return field 22 of /proc/self/stat: with the pid it names a process for good. None without /proc."""
+    try:
+        return int(read_file("/proc/self/stat").rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _safe_name(text):
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in text).lstrip(".")

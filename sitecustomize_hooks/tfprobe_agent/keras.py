@@ -1,0 +1,206 @@
+"""The Keras doors: train, test and predict functions inside fit, evaluate and predict, and the *_on_batch methods."""
+
+import functools
+import weakref
+
+from . import door, functions, optimized, patching, profiler
+from .guard import failed
+from .recorder import THREAD, find_named, remember
+from .steps import OPTIMIZER_STEPS, PER_EXECUTION
+
+_LOOPS = ("fit", "evaluate", "predict")
+_ON_BATCH = ("train_on_batch", "test_on_batch", "predict_on_batch")
+_MAKERS = (
+    ("make_train_function", "train_function", "fit"),
+    ("make_test_function", "test_function", "evaluate"),
+    ("make_predict_function", "predict_function", "predict"),
+)
+_BY_MODE = {"train": "fit", "test": "evaluate", "predict": "predict"}
+_OURS = "_tfprobe_door"
+
+
+def patch_model(module):
+    """Patch the class that runs training in this module: Keras' `Model`, or Keras 3's `TensorFlowTrainer`."""
+    for name in ("TensorFlowTrainer", "Model"):
+        cls = module.__dict__.get(name)
+        if cls is None or cls.__module__ != module.__name__:
+            continue
+        for method in _LOOPS:
+            patching.patch_method(cls, method, _in_phase(method))
+        for method in _ON_BATCH:
+            patching.patch_door(cls, method, _on_batch(method))
+        for maker, attribute, kind in _MAKERS:
+            patching.patch_method(cls, maker, _adopting(attribute, kind))
+
+
+def patch_execution_functions(module):
+    """Patch where TensorFlow 1.15 makes the functions that its eager fit, evaluate and predict run."""
+    patching.patch_function(module, "_make_execution_function", _execution_function)
+
+
+def _execution_function(wrapped, instance, args, kwargs):
+    made = wrapped(*args, **kwargs)
+    try:
+        model, mode = args if len(args) == 2 else (kwargs["model"], kwargs["mode"])
+        return _with_door(model, _BY_MODE[mode], made)
+    except Exception:
+        failed("_make_execution_function")
+    return made
+
+
+class Phase:
+    """The Keras method a thread is in, and the model it was called on."""
+
+    __slots__ = ("kind", "model", "name")
+
+    def __init__(self, kind, name, model):
+        self.kind = kind
+        self.name = name
+        self.model = model
+
+
+def _in_phase(kind):
+    """Note which Keras method a thread is in; the steps inside it have doors of their own."""
+
+    def wrapper(wrapped, instance, args, kwargs):
+        outer = THREAD.mine.phase
+        before = None
+        try:
+            THREAD.mine.phase = Phase(kind, _model_name(instance), weakref.ref(instance))
+            before = _optimizer_steps(instance) if kind == "fit" and THREAD.mine.depth == 0 else None
+        except Exception:
+            failed("entering %s" % kind)
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            THREAD.mine.phase = outer
+            try:
+                _note_optimizer_steps(instance, before)
+            except Exception:
+                failed("leaving %s" % kind)
+
+    return wrapper
+
+
+def _on_batch(kind):
+    """One call is one step where Keras executes eagerly; in graph mode the step is the callable inside."""
+    make_door = door.make(functools.partial(_find_on_batch, kind), profiler.trace)
+    in_phase = _in_phase(kind)
+
+    def around(original):
+        step = make_door(original)
+
+        def on_batch(self, *args, **kwargs):
+            eager = False
+            try:
+                eager = functions.executing_eagerly()
+            except Exception:
+                failed(kind)
+            if eager:
+                return step(self, *args, **kwargs)
+            return in_phase(original.__get__(self), self, args, kwargs)
+
+        return on_batch
+
+    return around
+
+
+def _find_on_batch(kind, mine, instance, args, kwargs):
+    key = (id(instance), kind)
+    entry = mine.works.get(key)
+    if entry is not None and entry[0]() is instance:
+        return entry[1]
+    work = find_named(kind, _model_name(instance))
+    remember(key, instance, work)
+    return work
+
+
+def _adopting(attribute, kind):
+    """After Keras makes its train function, have its calls counted as steps."""
+
+    def wrapper(wrapped, instance, args, kwargs):
+        made = wrapped(*args, **kwargs)
+        try:
+            return _adopt(instance, attribute, kind, made)
+        except Exception:
+            failed("adopting %s" % attribute)
+        return made
+
+    return wrapper
+
+
+def _adopt(model, attribute, kind, made):
+    """Mark a tf.function as ours to count; put a door around a plain function (run eagerly, Keras 3, a schedule)."""
+    function = made if callable(made) else getattr(model, attribute, None)
+    if function is None or getattr(function, _OURS, False):
+        return made
+    if hasattr(function, "get_concrete_function"):
+        functions.mark_keras(function, kind, _model_name(model))
+        return made
+    wrapped = _with_door(model, kind, function)
+    if getattr(model, attribute, None) is function:
+        setattr(model, attribute, wrapped)
+    return wrapped if made is function else made
+
+
+def _with_door(model, kind, function):
+    model_reference = weakref.ref(model)
+    name = _model_name(model)
+
+    def find(mine, _instance, _args, _kwargs):
+        work = mine.works.get((kind, name)) or find_named(kind, name)
+        if work is not None and work.owner is not model_reference:
+            optimized.collect_first_step(work)
+            work.owner = model_reference
+            _note_steps_per_execution(work, model_reference())
+        return work
+
+    step = door.make(find, profiler.trace)(door.without_self(function))
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return step(function, *args, **kwargs)
+
+    setattr(call, _OURS, True)
+    return call
+
+
+def _note_steps_per_execution(work, model):
+    value = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", None)
+    value = value.numpy() if hasattr(value, "numpy") else value
+    if value is not None and int(value) > 0:
+        work.words[work.base + PER_EXECUTION] = int(value)
+
+
+def _optimizer_steps(model):
+    """Return the optimizer's own count of steps; None where there is none to be read here and now.
+
+    Looks at what is there: the property `iterations` of older optimizers makes the variable when first read, which is
+    the job's to do, under its own name and strategy.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None or not functions.executing_eagerly() or getattr(model, "_cluster_coordinator", None):
+        return None  # a coordinator's variables live on parameter servers
+    for holder in (optimizer, vars(optimizer).get("_optimizer"), vars(optimizer).get("inner_optimizer")):
+        iterations = getattr(holder, "__dict__", {}).get("_iterations")
+        if hasattr(iterations, "numpy"):
+            return int(iterations.numpy())
+    return 0
+
+
+def _note_optimizer_steps(model, before):
+    """Store how many steps the optimizer itself counted during a fit: the check on our own count."""
+    if before is None:
+        return
+    after = _optimizer_steps(model)
+    work = THREAD.mine.works.get(("fit", _model_name(model)))
+    if work is not None and after is not None:
+        at = work.base + OPTIMIZER_STEPS
+        work.words[at] = max(0, work.words[at]) + after - before
+        _note_steps_per_execution(work, model)
+        work.file.flush(work.base, 10)
+
+
+def _model_name(model):
+    name = getattr(model, "name", None)
+    return name if isinstance(name, str) else type(model).__name__

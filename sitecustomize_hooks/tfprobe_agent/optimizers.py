@@ -1,0 +1,115 @@
+"""The eager door: in a loop without tf.function, each outermost `apply_gradients` ends a step."""
+
+from . import functions, patching, profiler
+from .door import _finish_sample, _start_sample
+from .guard import STATE, failed
+from .originals import ORIGINAL
+from .recorder import THREAD, find_named, remember
+from .steps import REQUEST
+
+_CLASSES = ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2", "Optimizer")
+
+
+def patch(module):
+    """Patch the optimizer classes that this module defines."""
+    for name in _CLASSES:
+        cls = module.__dict__.get(name)
+        if cls is not None and cls.__module__ == module.__name__:
+            patching.patch_door(cls, "apply_gradients", _around)
+            if name == "BaseOptimizer":
+                patching.patch_door(cls, "apply", _around)
+
+
+def _around(original):
+    """Return `apply_gradients` with a mark behind it: the step is what lies between two marks."""
+    thread, state, clock = THREAD, STATE, ORIGINAL.monotonic_ns
+
+    def apply(self, *args, **kwargs):
+        work = None
+        try:
+            mine = thread.mine
+            if not mine.depth and not state.aside and functions.executing_eagerly():
+                work = _find(mine, self)
+                if work is not None:
+                    mine.depth = 1
+                    began_ns = clock()
+        except Exception:
+            thread.mine.depth = 0
+            work = None
+            failed("before apply_gradients")
+        if work is None:
+            return original(self, *args, **kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        finally:
+            mine.depth = 0
+        try:
+            _end_step(work, began_ns, clock())
+        except Exception:
+            failed("after apply_gradients")
+        return result
+
+    return apply
+
+
+def _find(mine, instance):
+    entry = mine.works.get(id(instance))
+    if entry is not None and entry[0]() is instance:
+        return entry[1]
+    work = find_named("eager", type(instance).__name__)
+    remember(id(instance), instance, work)
+    return work
+
+
+def _end_step(work, began_ns, end_ns):
+    """Record the step from the last mark to now; the first one has only its own call to show."""
+    mine = THREAD.mine
+    other, mine.eager_work = mine.eager_work, None
+    if other is not None and other is not work and other.collected is not None:
+        # That loop ended at a tape: another optimizer's step comes first.
+        sample, other.collected = other.collected, None
+        sample.abandon()
+    if work.collected is not None:
+        sample, work.collected = work.collected, None
+        _finish_sample(work, sample, None, work.marks or began_ns, end_ns)
+        end_ns = ORIGINAL.monotonic_ns()  # what the agent did between two steps belongs to neither
+    else:
+        work.record(work.marks or began_ns, end_ns)
+    work.marks = end_ns
+    due = work.n >= work.next_sample or work.words[REQUEST] != work.request_seen
+    mine.awaiting_tape = work if due else None
+
+
+def patch_tape(module):
+    """Patch GradientTape, where the part of an eager step that can be traced begins."""
+    patching.patch_door(module.GradientTape, "__enter__", _around_tape)
+
+
+def _around_tape(original):
+    """Open the window of a sampled eager step at its tape.
+
+    Not at the mark before it: after the last step of a loop no mark follows, and an open window grows by 1 kB an op.
+    """
+    thread = THREAD
+
+    def enter(self):
+        try:
+            mine = thread.mine
+            if mine.awaiting_tape is not None and not mine.depth:
+                _open_at_tape(mine)
+        except Exception:
+            failed("entering a tape")
+        return original(self)
+
+    return enter
+
+
+def _open_at_tape(mine):
+    work, mine.awaiting_tape = mine.awaiting_tape, None
+    if not STATE.aside and functions.executing_eagerly():
+        work.collected = _start_sample(work, _open_window, None, None, (), {})
+        mine.eager_work = work
+
+
+def _open_window(work, why, instance, original, args, kwargs):
+    return profiler.open_between(work)

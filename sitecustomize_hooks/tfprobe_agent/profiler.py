@@ -1,0 +1,223 @@
+"""Profiler windows: one step of TensorFlow 2 recorded as an XSpace, given up when the job wants the profiler."""
+
+import os
+import sys
+import threading
+
+from . import door, graphs, patching, tracing
+from .config import profiling_disabled
+from .guard import failed
+from .originals import ORIGINAL
+from .recorder import THREAD, current
+
+_PROFILER = "tensorflow.python.profiler.profiler_v2"
+# The options TensorFlow itself takes by default (profiler_v2.ProfilerOptions).
+_OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
+
+
+def patch(module):
+    """Make the job's own profiler calls win; in profiler_v2 and its TensorFlow 1 forerunner."""
+    patching.patch_function(module, "start", _start)
+    patching.patch_function(module, "start_server", _start_server)
+    patching.patch_function(module, "start_profiler_server", _start_server)
+
+
+def trace(work, why, instance, original, args, kwargs):
+    """Open a window around a call, or decline."""
+    return _opened(work, Window(original, (instance,) + args, kwargs, instance))
+
+
+def open_between(work):
+    """Open a window that no call surrounds (an eager step lies between two marks), or decline."""
+    return _opened(work, Window(None, None, None, None))
+
+
+def _opened(work, window):
+    declined = window.open()
+    if declined is None:
+        return window
+    current().declined(work, declined)
+    return None
+
+
+# An eager step that lasts longer gives way to others that are to be sampled.
+STALE_NS = 2 * 1000 * 1000 * 1000
+
+
+class Window(door.Sample):
+    """An open profiler session. Whoever takes `session` first, the step's end or the job, ends it."""
+
+    level = "window"
+
+    def __init__(self, call, args, kwargs, function):
+        door.Sample.__init__(self, call, args, kwargs)
+        self.function = function
+        self.session = None
+        self.directory = None
+        self.opened_ns = ORIGINAL.monotonic_ns()
+        self._taking = threading.Lock()
+        self._holds_lock = False
+
+    def open(self):
+        """Start the profiler; return why not, or None when it runs."""
+        module = sys.modules.get(_PROFILER)
+        if module is None or current().config.trace_level == "software":
+            return "no profiler for this kind of step in this TensorFlow" if module is None else "trace level software"
+        if profiling_disabled():
+            return "TF_DISABLE_PROFILING is set"
+        if tracing.TRACING.job_server:
+            return "the job runs a profiler server"
+        if not tracing.TRACING.lock.acquire(False) and not _reclaimed():
+            return "another step is being traced"
+        self._holds_lock = True
+        declined = "an error"
+        try:
+            declined = self._start(module)
+        finally:
+            if declined is not None:
+                self._close()
+        if declined is not None:
+            return declined
+        THREAD.mine.collecting = [] if self.function is None else [self.function]
+        return None
+
+    def _start(self, module):
+        if tracing.job_holds_profiler() or not module._profiler_lock.acquire(False):
+            return "the job is profiling"
+        try:
+            if module._profiler is not None:
+                return "the job is profiling"
+            self.directory = current().journal.path("captures", ".tmp-window-%d" % threading.get_ident())
+            session = module._pywrap_profiler.ProfilerSession()
+            try:
+                session.start(self.directory, dict(_OPTIONS))
+            except Exception as error:
+                if type(error).__name__ != "AlreadyExistsError":
+                    raise
+                return "a profiler session is open in this process"
+            self.session = session
+            tracing.TRACING.window = self
+            return None
+        finally:
+            module._profiler_lock.release()
+
+    def surrender(self):
+        """End the window for the job's sake, keeping nothing; True if it was still open. Any thread may call this."""
+        return self._take() is not None
+
+    def _take(self):
+        with self._taking:
+            session, self.session = self.session, None
+            return session
+
+    def finish(self, work, step, result):
+        functions, THREAD.mine.collecting = THREAD.mine.collecting or (), None
+        try:
+            wait_for_accelerators()
+            session = self._take()
+            if session is None:
+                return None
+            name = "%06d-%s-%d.xplane.pb" % (step, work.kind, work.index)
+            size = self._export(session, name)
+        finally:
+            self._close()
+        recorder = current()
+        graph = graphs.write_functions(recorder, functions)
+        graphs.write_code_maps(recorder)
+        if recorder.journal.devices is None:
+            graphs.note_devices(recorder, None)
+        return name, size, graph
+
+    def abandon(self):
+        THREAD.mine.collecting = None
+        self._take()
+        self._close()
+
+    def is_stale(self):
+        """Tell whether nothing may ever end this window: an eager step that takes too long, or whose loop is over."""
+        return self.call is None and ORIGINAL.monotonic_ns() - self.opened_ns > STALE_NS
+
+    def _close(self):
+        """Give the profiler back; once, because a stale window is closed by whoever wants it and ended later."""
+        with self._taking:
+            held, self._holds_lock = self._holds_lock, False
+        if held:
+            if tracing.TRACING.window is self:
+                tracing.TRACING.window = None
+            tracing.release()
+
+    def _export(self, session, name):
+        """Let TensorFlow write its files and keep the XSpace; returns its size in bytes."""
+        session.export_to_tb()
+        captures = current().journal.path("captures")
+        size = 0
+        for path in _files_below(self.directory):
+            if path.endswith(".xplane.pb"):
+                size = ORIGINAL.stat(path).st_size
+                ORIGINAL.chmod(path, 0o600)
+                ORIGINAL.rename(path, os.path.join(captures, name))
+        _remove_tree(self.directory)
+        if not size:
+            raise OSError("TensorFlow's profiler wrote no XSpace below %s" % self.directory)
+        return size
+
+
+def _reclaimed():
+    """Take the profiler from a window that is stale; True if it is ours now."""
+    window = tracing.TRACING.window
+    if window is None or not window.is_stale():
+        return False
+    window.abandon()
+    return tracing.TRACING.lock.acquire(False)
+
+
+def wait_for_accelerators():
+    """Wait until what the step put on accelerators has run: calls return before kernels end. Nothing on a CPU."""
+    context = sys.modules["tensorflow.python.eager.context"]._context
+    if context is None or not getattr(context, "_initialized", False):
+        return
+    devices = [device.name for device in context._logical_devices or () if device.device_type not in ("CPU", "XLA_CPU")]
+    tensorflow = sys.modules["tensorflow"]
+    for device in devices:
+        with tensorflow.device(device):
+            tensorflow.zeros([]).numpy()
+
+
+def _start(wrapped, instance, args, kwargs):
+    try:
+        tracing.job_begins()
+    except Exception:
+        if tracing.TRACING.window is not None:
+            tracing.TRACING.window.session = None  # whatever went wrong, this ends our profiler session
+        failed("making way for the job's profiler")
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        try:
+            tracing.job_ends()
+        except Exception:
+            failed("after a profiler call of the job")
+
+
+def _start_server(wrapped, instance, args, kwargs):
+    tracing.TRACING.job_server = True
+    return wrapped(*args, **kwargs)
+
+
+def _files_below(directory):
+    """Return all files below a directory. os.walk and shutil are the job's to mock."""
+    found = []
+    for name in ORIGINAL.listdir(directory):
+        path = os.path.join(directory, name)
+        found.extend(_files_below(path) if ORIGINAL.isdir(path) else [path])
+    return found
+
+
+def _remove_tree(directory):
+    for name in ORIGINAL.listdir(directory):
+        path = os.path.join(directory, name)
+        if ORIGINAL.isdir(path):
+            _remove_tree(path)
+        else:
+            ORIGINAL.unlink(path)
+    ORIGINAL.rmdir(directory)

@@ -1,0 +1,265 @@
+"""The recording of this process: its folder, its steps file, its schedule; made anew in a forked child."""
+
+import os
+import threading
+import weakref
+
+from . import graphs, tracing
+from .config import read_config
+from .guard import STATE, never_raise, never_raise_sampling
+from .journal import Journal, tensorflow_version
+from .originals import ORIGINAL
+from .schedule import Schedule
+from .steps import (
+    ACTIVE_WORD,
+    ASIDE,
+    CAPTURES,
+    EXIT_WORD,
+    FINISHED,
+    HOOK_CALLS,
+    HOOK_NS,
+    ONCE_NS,
+    REQUEST,
+    REQUEST_LEFT,
+    REQUEST_SAMPLES,
+    REQUEST_SEEN,
+    REQUEST_WORK,
+    STATE_WORD,
+    TRACED_NS,
+    StepsFile,
+)  # fmt: skip
+
+MAX_REQUEST = 1000000
+# The last works of the file are kept for jobs that make up a new kind of step at every step.
+OVERFLOW_WORKS = 8
+# A job that ends before its budget allowed the code maps gets them at its end, for this many times the budget.
+EXIT_OVERDRAFT = 3
+# Ways to name a step that one thread remembers; a job that builds new fetches all the time starts over.
+MAX_KEYS = 4096
+
+
+class OneThread:
+    """What the doors need to know about a thread."""
+
+    __slots__ = ("awaiting_tape", "collecting", "depth", "eager_work", "phase", "role", "works")
+
+    def __init__(self):
+        self.depth = 0  # > 0 inside a step
+        self.works = {}  # this thread's works, keyed by each door as it likes
+        self.role = None  # Keras graph mode: which of its functions runs
+        self.phase = None  # the Keras method this thread is inside
+        self.awaiting_tape = None  # the eager work whose next step is to be sampled
+        self.eager_work = None  # the eager work whose window is open
+        self.collecting = None  # functions called inside a sampled step
+
+
+class _Threads(threading.local):
+    """The calling thread's OneThread as `mine`. One lookup a step: a thread-local costs more than a slot."""
+
+    def __init__(self):
+        self.mine = OneThread()
+
+
+THREAD = _Threads()
+
+
+def find_named(kind, name):
+    """Return this thread's Work of that kind and name, making it at first sight; None when the file is full."""
+    works = THREAD.mine.works
+    key = (kind, name)
+    work = works.get(key)
+    if work is None:
+        work = current().add_work(kind, name)
+        if work is not None and work.name == name:  # a job that makes up names without end must not grow by them
+            works[key] = work
+    return work
+
+
+def remember(key, owner, work, keep=None):
+    """Let this thread find `work` under `key` while `owner` lives; `keep` holds what the key's ids point at.
+
+    An entry is (weak reference to owner, work, keep). A reader must check that the owner is still the same object.
+    """
+    works = THREAD.mine.works
+    if len(works) > MAX_KEYS:
+        # A copy, because any allocation may collect an owner, and that takes its entry out.
+        for old, entry in works.copy().items():
+            if type(entry) is tuple:
+                works.pop(old, None)
+    works[key] = (weakref.ref(owner, lambda _: works.pop(key, None)), work, keep)
+
+
+class Recorder:
+    """Everything recorded about one process."""
+
+    def __init__(self, boot, started_ns, started_unix_ns, parent=None):
+        self.boot = boot
+        self.pid = ORIGINAL.getpid()
+        self.lock = threading.RLock()
+        self.config = read_config(boot)
+        self.schedule = Schedule(self.config, started_ns)
+        self.journal = Journal(os.path.dirname(boot), started_unix_ns, parent)
+        STATE.log.paths.append(self.journal.path("agent.log"))
+        self.steps = StepsFile(self.journal.path("steps.bin"), started_ns)
+        self.request_seen = 0
+        self.overflow = {}
+        self.works = []
+        self.calibrated = False
+        self.journal.write_process()
+        if parent is not None:
+            self.journal.event("fork", parent=parent)
+        self.journal.event("start", tensorflow=tensorflow_version())
+
+    def add_work(self, kind, name):
+        """Return a new Work of this thread; near the end of the file, the thread's one work for all that is left."""
+        with self.lock:
+            if self.steps.used >= self.steps.capacity - OVERFLOW_WORKS:
+                key = (kind, threading.get_ident())
+                if key not in self.overflow:
+                    self.overflow[key] = self._new_work(kind, "(further works)")
+                return self.overflow[key]
+            return self._new_work(kind, name)
+
+    def _new_work(self, kind, name):
+        thread_name, thread_id = _this_thread()
+        work = self.steps.add_work(kind, name, thread_name, thread_id, ORIGINAL.monotonic_ns())
+        if work is None:
+            return None  # the disk is full, or more kinds of step than the file holds
+        self.works.append(work)
+        work.next_sample = self.schedule.first_sample(work)
+        self.journal.event("work", work=work.index, kind=kind, name=name, thread=thread_name)
+        return work
+
+    def poll_request(self, work):
+        """Read the control word after it changed; garbage in it is acknowledged and ignored."""
+        words = self.steps.words
+        sequence = words[REQUEST]
+        work.request_seen = sequence
+        if sequence == self.request_seen:
+            return
+        self.request_seen = sequence
+        samples, index = words[REQUEST_SAMPLES], words[REQUEST_WORK]
+        if 1 <= samples <= MAX_REQUEST and -1 <= index < self.steps.used:
+            self.schedule.request(samples, index)
+        else:
+            self.journal.event("declined", work=work.index, step=work.n, why="unreadable control word", times=1)
+        self.steps.put(REQUEST_SEEN, sequence)
+        self.steps.put(REQUEST_LEFT, self.schedule.requested)
+
+    def captured(self, work, added_ns):
+        """Account a capture of the step just recorded."""
+        with self.lock:
+            self.schedule.taken(work, added_ns)
+            self.steps.add(CAPTURES, 1)
+            self.steps.add(TRACED_NS, added_ns)
+            self.steps.put(REQUEST_LEFT, self.schedule.requested)
+            self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
+
+    def declined(self, work, why):
+        """Note that a sample was wanted and not taken; told at the 1st, 2nd, 4th ... time in a row, and at the end."""
+        self.schedule.declined(work)
+        if why != work.declined[0]:
+            self._tell_declined(work)
+            work.declined = why, 0, 0
+        _, times, told = work.declined
+        work.declined = why, times + 1, told
+        if times & (times + 1) == 0:
+            self._tell_declined(work)
+
+    def _tell_declined(self, work):
+        why, times, told = work.declined
+        if times > told:
+            self.journal.event("declined", work=work.index, step=work.n, why=why, times=times - told)
+            work.declined = why, times, times
+
+    def spent_once(self, added_ns, in_budget=True):
+        """Account work done once: patching, graphs, code maps."""
+        self.steps.add(ONCE_NS, int(added_ns))
+        if in_budget:
+            self.schedule.spent_ns += added_ns
+
+    def measured_hook(self, calls, added_ns):
+        """Store the agent's measurement of its own cost on a step that is not sampled."""
+        self.steps.put(HOOK_CALLS, calls)
+        self.steps.put(HOOK_NS, max(0, added_ns))
+
+    def finish(self):
+        """Mark the process as ended by a normal exit."""
+        for work in self.works:
+            work.look()
+            self._tell_declined(work)
+        window = tracing.TRACING.window
+        if window is not None:
+            window.surrender()  # after the last step of an eager loop: no mark comes to end it
+        never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
+        self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
+        self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+        self.steps.put(STATE_WORD, FINISHED)
+        self.journal.event("exit")
+
+
+class _Current:
+    """The recorder of this process, opened at the first TensorFlow import or, after a fork, at the first step."""
+
+    recorder = None
+    opening = threading.Lock()
+    boot = None
+    started_ns = ORIGINAL.monotonic_ns()
+    started_unix_ns = ORIGINAL.unix_ns()
+    parent = None
+
+
+CURRENT = _Current()
+
+
+def current():
+    """Return this process's recorder, opening it if need be; raises OSError or ValueError when that fails."""
+    if CURRENT.recorder is not None:
+        return CURRENT.recorder
+    with CURRENT.opening:
+        if CURRENT.recorder is None:
+            recorder = Recorder(CURRENT.boot, CURRENT.started_ns, CURRENT.started_unix_ns, CURRENT.parent)
+            CURRENT.recorder = recorder
+            STATE.on_failure = _tell_failure
+    return CURRENT.recorder
+
+
+def forget_parent():
+    """In a forked child: leave the parent's files alone; the child's first step opens its own."""
+    parent = CURRENT.recorder
+    if parent is not None:  # otherwise the nearest ancestor that was recorded: a daemon forks twice before it works
+        CURRENT.parent = parent.journal.name
+    CURRENT.recorder = None
+    CURRENT.opening = threading.Lock()
+    CURRENT.started_ns = ORIGINAL.monotonic_ns()
+    CURRENT.started_unix_ns = ORIGINAL.unix_ns()
+    STATE.on_failure = None
+    STATE.log = type(STATE.log)()
+    THREAD.mine = OneThread()
+
+
+@never_raise
+def at_exit():
+    """Finish the recording, in the process that made it only: a child of os.fork runs its parent's exit hooks too."""
+    recorder = CURRENT.recorder
+    if recorder is not None and recorder.pid == ORIGINAL.getpid():
+        recorder.finish()
+
+
+def _tell_failure(where, what, aside):
+    recorder = CURRENT.recorder
+    if recorder is None:
+        return
+    recorder.journal.event("error", where=where, what=what)
+    if aside:
+        recorder.journal.event("aside", why="an error in %s" % where)
+        recorder.steps.put(STATE_WORD, ASIDE)
+
+
+def _this_thread():
+    """Return name and id of the calling thread. `current_thread` would enter one made in C++ in the job's own list."""
+    ident = threading.get_ident()
+    for thread in threading.enumerate():
+        if thread.ident == ident:
+            return thread.name, getattr(thread, "native_id", None) or ident
+    return "(not made by Python)", ident

@@ -1,0 +1,120 @@
+"""Which steps are sampled: chosen ones, every Nth, or as many as the budget of time allows. Knows no TensorFlow."""
+
+from .originals import ORIGINAL
+from .steps import NEVER
+
+# The first steps trace, compile, allocate and fill queues; they say little about the job.
+SKIP_STEPS = 5
+# A step this slow will not come often: look at the third one already.
+SLOW_STEP_NS = 100 * 1000 * 1000
+SKIP_SLOW_STEPS = 2
+# The second sample comes early, so that a job of a few hundred steps has more than one.
+EARLY_STEP = 20
+# ... and may overdraw the budget this much, because a run without samples answers nothing.
+EARLY_OVERDRAFT = 3
+# A work that takes less of the process's stepping time than this is not worth its first sample yet.
+SMALL_SHARE = 0.01
+# Samples are spread over the life of a job: each at least this factor later than the one before (in steps).
+SPREAD = 1.25
+# An order from outside that cannot be met at once is tried again after this many steps.
+REQUEST_PAUSE_STEPS = 16
+# What a sample is taken to cost before the first one was measured.
+UNKNOWN_COST_NS = 20 * 1000 * 1000
+
+
+class Schedule:
+    """Decides, step by step and by the agent's own measurements, what to sample."""
+
+    def __init__(self, config, started_ns):
+        self.config = config
+        self.started_ns = started_ns
+        self.spent_ns = 0
+        self.requested = 0
+        self.requested_work = -1
+
+    def first_sample(self, work):
+        """Return the first step of a new work at which to ask `reason` (NEVER when none)."""
+        if self.config.trace_level == "off":
+            return NEVER
+        return self._candidate(work, 0)
+
+    def request(self, samples, work_index):
+        """Take an order from outside: sample the next `samples` steps, of one work or of any (-1)."""
+        self.requested = samples
+        self.requested_work = work_index
+
+    def wanted_by_request(self, work):
+        """Tell whether an order from outside covers the next step of this work."""
+        return self.requested > 0 and self.requested_work in (-1, work.index)
+
+    def reason(self, work):
+        """Return why the next step of `work` is to be sampled, or None after setting the next step to ask at."""
+        if self.wanted_by_request(work):
+            return "request"
+        if self.config.trace_level == "off" or work.n < work.next_sample:
+            return None
+        if self.config.steps is not None:
+            return "explicit" if self._explicit(work.n) == work.n else self._ask_at(work, self._explicit(work.n))
+        if self.config.every is not None:
+            due = (work.n + 1) % self.config.every == 0
+            return "every" if due else self._ask_at(work, self._candidate(work, work.n))
+        wait_steps = self._wait_for_budget(work)
+        return "budget" if wait_steps == 0 else self._ask_at(work, work.n + wait_steps)
+
+    def affords(self, cost_ns, overdraft=1):
+        """Tell whether work that is done once may be done now; always, where the job's owner chose the steps."""
+        if self.config.steps is not None or self.config.every is not None:
+            return True
+        return self._affordable(ORIGINAL.monotonic_ns() - self.started_ns, cost_ns, overdraft)
+
+    def taken(self, work, cost_ns):
+        """Account a sample of step `work.n - 1` and set the next step to ask at."""
+        work.samples += 1
+        work.last_sampled = work.n - 1
+        work.cost_ns = cost_ns
+        self.spent_ns += cost_ns
+        if self.wanted_by_request(work):
+            self.requested -= 1
+        self._ask_at(work, NEVER if self.config.trace_level == "off" else self._candidate(work, work.n))
+
+    def declined(self, work):
+        """Set the next step to ask at after a sample was wanted but could not be taken."""
+        pause_steps = 1 if self.config.steps is not None or self.config.every is not None else max(16, work.n // 4)
+        step = self._candidate(work, work.n + pause_steps)
+        work.next_sample = min(step, work.n + REQUEST_PAUSE_STEPS) if self.wanted_by_request(work) else step
+
+    def _ask_at(self, work, step):
+        work.next_sample = work.n if self.wanted_by_request(work) else step
+
+    def _candidate(self, work, step):
+        if self.config.steps is not None:
+            return self._explicit(step)
+        if self.config.every is not None:
+            return step + (-(step + 1)) % self.config.every
+        if work.samples == 0:
+            return max(step, SKIP_SLOW_STEPS)
+        if work.samples == 1:
+            return max(step, EARLY_STEP)
+        return max(step, int(work.last_sampled * SPREAD) + 1)
+
+    def _explicit(self, step):
+        later = [max(first, step) for first, last in self.config.steps if last >= step]
+        return min(later) if later else NEVER
+
+    def _wait_for_budget(self, work):
+        """Return 0 when the budget allows a sample now, or after how many steps to ask again."""
+        if work.samples == 0 and work.n < SKIP_STEPS and work.latest_ns() < SLOW_STEP_NS:
+            return SKIP_STEPS - work.n
+        usual_ns = work.usual_ns() or 0
+        elapsed_ns = ORIGINAL.monotonic_ns() - self.started_ns
+        if work.samples == 0:
+            busy = usual_ns * work.n >= SMALL_SHARE * elapsed_ns
+            return 0 if busy or self._affordable(elapsed_ns, UNKNOWN_COST_NS, 1) else max(1, work.n)
+        overdraft = EARLY_OVERDRAFT if work.samples == 1 else 1
+        if self._affordable(elapsed_ns, work.cost_ns, overdraft):
+            return 0
+        short_ns = (self.spent_ns + work.cost_ns) / (self.config.budget * overdraft or 1e-9) - elapsed_ns
+        return max(1, min(int(short_ns / max(usual_ns, 1000)), 1 << 20))
+
+    def _affordable(self, elapsed_ns, cost_ns, overdraft):
+        return self.spent_ns + cost_ns <= self.config.budget * overdraft * elapsed_ns

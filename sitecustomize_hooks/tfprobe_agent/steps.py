@@ -1,0 +1,334 @@
+"""steps.bin: true counts and times of every step, in a file that survives any death of the process.
+
+The layout is fixed in docs/design.md, section 3. A step costs three stores into mapped memory; aggregates are folded
+from the ring every FOLD steps into the slot that is not active, which then becomes active.
+"""
+
+import array
+import functools
+import mmap
+import os
+import sys
+
+from .originals import ORIGINAL, OpenFile
+
+KINDS = (
+    "session_run",
+    "callable",
+    "fit",
+    "evaluate",
+    "predict",
+    "train_on_batch",
+    "test_on_batch",
+    "predict_on_batch",
+    "function",
+    "eager",
+)
+
+WORD = 8
+HEADER_WORDS = 512
+WORK_CAPACITY = 256
+PLAIN_CAPACITY = 16  # without mmap every work lives in memory: 2.5 MB
+WORK_WORDS = 19968
+RING_STEPS = 8192
+RING_MASK = RING_STEPS - 1
+BUCKETS = 768
+BUCKET_OFFSET = 1023 << 4
+AGGREGATE_WORDS = 8 + 2 * BUCKETS
+AGGREGATES_AT = 64
+RING_AT = AGGREGATES_AT + 2 * AGGREGATE_WORDS
+FOLD = 1024
+
+SAMPLED_FLAG = 1 << 61
+RAISED_FLAG = 1 << 60
+TIME_MASK = RAISED_FLAG - 1
+
+RUNNING, FINISHED, ASIDE = 1, 2, 3
+# Header words, by name.
+STATE_WORD, EXIT_WORD = 11, 12
+HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
+STARTED_WORD, ACTIVE_WORD = 19, 20
+REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT = 32, 33, 34, 40, 41
+# Words of a work block.
+COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES = 1, 2, 3, 6, 7, 8, 9
+
+NEVER = 1 << 62
+
+
+class StepsFile:
+    """The mapped file; `words` is a memoryview of signed 64-bit words."""
+
+    def __init__(self, path, started_ns):
+        self._file = OpenFile(path, os.O_RDWR | os.O_EXCL)
+        self.plain = False
+        self.capacity = WORK_CAPACITY
+        try:
+            self.words = self._mapped()
+        except (OSError, ValueError, TypeError):
+            # A file system without shared mmap or allocation (some FUSE, 9p): keep words in memory, write them out.
+            self.plain = True
+            self.capacity = PLAIN_CAPACITY
+            self.words = memoryview(bytearray((HEADER_WORDS + self.capacity * WORK_WORDS) * WORD)).cast("q")
+        self.used = 0
+        self._write_header(started_ns)
+
+    def _mapped(self):
+        size = (HEADER_WORDS + WORK_CAPACITY * WORK_WORDS) * WORD
+        descriptor = self._file.descriptor()
+        ORIGINAL.ftruncate(descriptor, size)
+        # Allocated blocks cannot raise SIGBUS on a full disk; a sparse page can.
+        ORIGINAL.fallocate(descriptor, 0, HEADER_WORDS * WORD)
+        self._map = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        return memoryview(self._map).cast("q")
+
+    def _write_header(self, started_ns):
+        words = self.words
+        words[1] = 1
+        words[2] = HEADER_WORDS
+        words[3] = self.capacity
+        words[4] = WORK_WORDS
+        words[5] = RING_STEPS
+        words[6] = BUCKETS
+        words[7] = ORIGINAL.getpid()
+        words[8] = ORIGINAL.unix_ns()
+        words[9] = ORIGINAL.monotonic_ns()
+        words[STATE_WORD] = RUNNING
+        words[STARTED_WORD] = started_ns
+        words[ACTIVE_WORD] = words[9]
+        words[REQUEST_WORK] = -1
+        words[0] = int.from_bytes(b"TFPSTEP1", "little")
+        self.flush(0, HEADER_WORDS)
+
+    def add_work(self, kind, name, thread_name, thread_id, now_ns):
+        """Allocate the next work block and return its Work; None when the file or the disk is full."""
+        if self.used >= self.capacity:
+            return None
+        base = HEADER_WORDS + self.used * WORK_WORDS
+        if not self.plain:
+            try:
+                ORIGINAL.fallocate(self._file.descriptor(), base * WORD, WORK_WORDS * WORD)
+            except OSError:
+                self.capacity = self.used  # disk full, or closed by the job: the works so far go on
+                return None
+        words = self.words
+        words[base] = KINDS.index(kind)
+        words[base + 4] = thread_id
+        words[base + 5] = now_ns
+        words[base + PER_EXECUTION] = 1
+        words[base + OPTIMIZER_STEPS] = -1
+        _put_text(words, base + 16, 32, name)
+        _put_text(words, base + 48, 16, thread_name)
+        work = Work(self, self.used, kind, name, base)
+        self.used += 1
+        words[10] = self.used
+        self.flush(base, RING_AT)
+        self.flush(0, HEADER_WORDS)
+        return work
+
+    def flush(self, at, count):
+        """Write `count` words from word `at` to the file where it is not mapped; nothing to do where it is."""
+        if self.plain:
+            ORIGINAL.pwrite(self._file.descriptor(), self.words[at : at + count], at * WORD)
+
+    def scratch(self):
+        """Return a file that is nowhere, with room for one work: to measure ourselves on."""
+        return _Scratch()
+
+    def add(self, word, amount):
+        """Add to a counter of the header."""
+        self.words[word] += amount
+        self.flush(word, 1)
+
+    def put(self, word, value):
+        """Set a word of the header."""
+        self.words[word] = value
+        self.flush(word, 1)
+
+
+class _Scratch:
+    """Words in memory only, in the shape of a StepsFile."""
+
+    plain = False
+
+    def __init__(self):
+        self.words = memoryview(bytearray((HEADER_WORDS + WORK_WORDS) * WORD)).cast("q")
+
+
+class Work:
+    """One kind of step in one thread, and where its numbers go."""
+
+    __slots__ = (
+        "after_first",
+        "after_fold",
+        "base",
+        "collected",
+        "cost_ns",
+        "count_at",
+        "declined",
+        "file",
+        "index",
+        "kind",
+        "last_end_ns",
+        "last_sampled",
+        "marks",
+        "n",
+        "name",
+        "next_fold",
+        "next_sample",
+        "owner",
+        "plain",
+        "request_seen",
+        "retraces",
+        "ring",
+        "samples",
+        "totals",
+        "words",
+    )
+
+    def __init__(self, file, index, kind, name, base):
+        self.file = file
+        self.words = file.words
+        self.plain = file.plain
+        self.index = index
+        self.kind = kind
+        self.name = name
+        self.base = base
+        self.count_at = base + COUNT
+        self.ring = file.words[base + RING_AT : base + RING_AT + 2 * RING_STEPS]
+        self.n = 0
+        self.next_sample = 0
+        self.next_fold = 1 if self.plain else FOLD  # when to call `stored` next; after every step without mmap
+        self.request_seen = file.words[REQUEST]
+        self.samples = 0
+        self.last_sampled = -1
+        self.cost_ns = 0  # of the latest sample
+        self.last_end_ns = 0
+        self.retraces = 0
+        self.declined = None, 0, 0  # why no sample was taken last, how often in a row, how often told
+        self.owner = None
+        self.after_first = None  # called with the work once, after its first step
+        self.after_fold = None  # called with the work now and then: what is too dear to look at each step
+        self.collected = None
+        self.marks = None
+        self.totals = array.array("q", bytes(AGGREGATE_WORDS * WORD))
+
+    def record(self, start_ns, end_ns, flags=0):
+        """Append one step; the count is stored last. The doors do the same inline for plain steps."""
+        slot = (self.n & RING_MASK) * 2
+        self.ring[slot] = start_ns
+        self.ring[slot + 1] = end_ns | flags
+        if flags & RAISED_FLAG:
+            self.words[self.base + RAISED] += 1
+        if flags & SAMPLED_FLAG:
+            self.words[self.base + SAMPLED] += 1
+        self.n += 1
+        self.words[self.count_at] = self.n
+        if self.n >= self.next_fold:
+            self.stored(slot)
+
+    def stored(self, slot):
+        """Do what follows a stored step: write it out where there is no mmap, fold a full block."""
+        if self.plain:
+            at = self.base + RING_AT + slot
+            self.file.flush(at, 2)
+            self.file.flush(self.base, 10)
+        if self.after_first is not None:
+            after_first, self.after_first = self.after_first, None
+            after_first(self)
+        if self.n % FOLD == 0:
+            self.fold()
+            self.look()
+        self.next_fold = self.n + 1 if self.plain else (self.n // FOLD + 1) * FOLD
+
+    def look(self):
+        """Do now what is done at folds only."""
+        if self.after_fold is not None:
+            self.after_fold(self)
+
+    def fold(self):
+        """Fold the last FOLD steps into the aggregates and switch slots."""
+        began_ns = ORIGINAL.monotonic_ns()
+        first = ((self.n - FOLD) & RING_MASK) * 2
+        block = self.ring[first : first + 2 * FOLD]
+        numpy = sys.modules.get("numpy")
+        fold = _fold if numpy is None else functools.partial(_fold_with_numpy, numpy)
+        self.last_end_ns = fold(self.totals, block, self.last_end_ns)
+        slot = 1 - self.words[self.base + SLOT]
+        at = self.base + AGGREGATES_AT + slot * AGGREGATE_WORDS
+        self.words[at : at + AGGREGATE_WORDS] = memoryview(self.totals)
+        self.words[self.base + SLOT] = slot
+        self.words[ACTIVE_WORD] = self.last_end_ns
+        self.words[FOLD_NS] += ORIGINAL.monotonic_ns() - began_ns
+        if self.plain:
+            self.file.flush(at, AGGREGATE_WORDS)
+            self.file.flush(self.base, 10)
+            self.file.flush(0, HEADER_WORDS)
+
+    def latest_ns(self):
+        """Return the time of the latest step, 0 before the first."""
+        slot = ((self.n - 1) & RING_MASK) * 2
+        return (self.ring[slot + 1] & TIME_MASK) - self.ring[slot]
+
+    def usual_ns(self):
+        """Return the median of the last 32 steps that were neither sampled nor raised, or None."""
+        times = []
+        for step in range(self.n - 1, max(-1, self.n - 33), -1):
+            slot = (step & RING_MASK) * 2
+            end = self.ring[slot + 1]
+            if end <= TIME_MASK:
+                times.append(end - self.ring[slot])
+        return sorted(times)[len(times) // 2] if times else None
+
+
+def _fold(totals, block, last_end_ns):
+    """Add a block of (start, end) pairs to the aggregates; return the end of the last. For jobs without numpy."""
+    words = block.tolist()
+    starts = words[::2]
+    ends = [end & TIME_MASK for end in words[1::2]]
+    before = [last_end_ns or starts[0]] + ends[:-1]
+    gaps = [start - end for start, end in zip(starts, before)]
+    _accumulate(totals, 0, 8, [end - start for start, end in zip(starts, ends)])
+    _accumulate(totals, 4, 8 + BUCKETS, gaps if last_end_ns else gaps[1:])
+    return ends[-1]
+
+
+def _accumulate(totals, at, buckets_at, values):
+    """Add values to (count, sum, min, max) at `at` and to the histogram at `buckets_at`."""
+    _add_extremes(totals, at, len(values), sum(values), min(values), max(values))
+    for word in memoryview(array.array("d", values)).cast("B").cast("q"):
+        bucket = (word >> 48) - BUCKET_OFFSET
+        totals[buckets_at + min(max(bucket, 0), BUCKETS - 1)] += 1
+
+
+def _fold_with_numpy(numpy, totals, block, last_end_ns):
+    """Do what `_fold` does, ten times faster, with the numpy that the job has imported anyway."""
+    pairs = numpy.frombuffer(block, dtype=numpy.int64).reshape(-1, 2)
+    starts = pairs[:, 0]
+    ends = pairs[:, 1] & TIME_MASK
+    before = numpy.empty_like(ends)
+    before[1:] = ends[:-1]
+    before[0] = last_end_ns
+    gaps = starts - before
+    _accumulate_with_numpy(numpy, totals, 0, 8, ends - starts)
+    _accumulate_with_numpy(numpy, totals, 4, 8 + BUCKETS, gaps if last_end_ns else gaps[1:])
+    return int(ends[-1])
+
+
+def _accumulate_with_numpy(numpy, totals, at, buckets_at, values):
+    _add_extremes(totals, at, len(values), int(values.sum()), int(values.min()), int(values.max()))
+    buckets = (values.astype(numpy.float64).view(numpy.int64) >> 48) - BUCKET_OFFSET
+    histogram = numpy.frombuffer(totals, dtype=numpy.int64)[buckets_at : buckets_at + BUCKETS]
+    histogram += numpy.bincount(numpy.clip(buckets, 0, BUCKETS - 1), minlength=BUCKETS)
+
+
+def _add_extremes(totals, at, count, total, low, high):
+    totals[at + 2] = low if totals[at] == 0 else min(totals[at + 2], low)
+    totals[at + 3] = max(totals[at + 3], high)
+    totals[at] += count
+    totals[at + 1] += total
+
+
+def _put_text(words, at, count, text):
+    """Store text as UTF-8 in `count` words, cut to whole characters and NUL padded."""
+    data = text.encode("utf-8", "replace")[: count * WORD - 1].decode("utf-8", "ignore").encode("utf-8")
+    words[at : at + count] = memoryview(array.array("q", data.ljust(count * WORD, b"\0")))

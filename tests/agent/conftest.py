@@ -1,0 +1,25 @@
+"""Fixtures: a place for jobs with the toy TensorFlow, and the agent in this very process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.agent import Laboratory, load
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path) -> Laboratory:
+    """A fresh place, not armed yet."""
+    return Laboratory(tmp_path)
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch):
+    """The agent's switches, as at the start of a process."""
+    guard = load("guard")
+    monkeypatch.setattr(guard.STATE, "aside", False)
+    monkeypatch.setattr(guard.STATE, "sampling", True)
+    monkeypatch.setattr(guard.STATE, "on_failure", None)
+    return guard.STATE

@@ -1,0 +1,263 @@
+"""What every Python process of a job goes through: armed, or left alone without a word."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support import toy_tensorflow
+from tests.support.agent import Laboratory
+from tfprobe.store.events import read_interpreters
+
+RECORDED = {"loss": 1}
+
+
+def _bare(laboratory: Laboratory, code: str, *path: Path, armed: bool) -> tuple[int, str, str]:
+    entries = [laboratory.boot] * armed + list(path or [laboratory.folder / "packages"])
+    environment = {"PYTHONPATH": os.pathsep.join(map(str, entries)), "PATH": "/usr/bin:/bin"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=30
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_the_loader_is_left_as_it_was(laboratory: Laboratory) -> None:
+    """After the import no attribute of ours is on module, spec or loader; the path is the job's."""
+    laboratory.arm()
+    code = """
+import sys, tensorflow.python.client.session as module, importlib.util
+loader = module.__spec__.loader
+print(sorted(vars(loader)), type(loader).__name__, module.__loader__ is loader)
+print(sorted(vars(module)), sys.path[1:], sorted(sys.path_importer_cache) == sorted(
+    set(sys.path_importer_cache)))
+print(type(importlib.util.find_spec("tensorflow.python.client.session").loader).__name__)
+"""
+
+    assert _bare(laboratory, code, armed=True) == _bare(laboratory, code, armed=False)
+
+
+@pytest.mark.parametrize(
+    "error", ["ValueError('theirs')", "ImportError('theirs')", "SystemExit(3)", "KeyboardInterrupt"]
+)
+def test_errors_of_a_target_module_go_through(laboratory: Laboratory, error) -> None:
+    """The import fails as without us, and can be tried again."""
+    laboratory.arm()
+    target = laboratory.folder / "packages/tensorflow/python/client/session.py"
+    source = target.read_text()
+    broken = f"import builtins\nif not hasattr(builtins, 'mended'): raise {error}\n{source}"
+    target.write_text(broken)
+    code = """
+import builtins, sys
+try:
+    import tensorflow.python.client.session
+except BaseException as error:
+    print(repr(error), error.__cause__, error.__context__, len(sys.modules) > 0)
+    print("tensorflow.python.client.session" in sys.modules)
+builtins.mended = True
+import tensorflow.python.client.session as module
+print(module.BaseSession().run("loss"))
+"""
+
+    assert _bare(laboratory, code, armed=True) == _bare(laboratory, code, armed=False)
+    assert laboratory.counts() == RECORDED
+
+
+def test_an_absent_target_is_absent(laboratory: Laboratory) -> None:
+    """ModuleNotFoundError says what it says without us."""
+    laboratory.arm()
+    code = "import tensorflow.python.client\nimport keras.engine.training"
+    code_2 = "import tensorflow.python.eager.function"
+
+    for text in (code, code_2):
+        assert _bare(laboratory, text, armed=True) == _bare(laboratory, text, armed=False)
+
+
+def test_threads_may_import_at_once(laboratory: Laboratory) -> None:
+    """Eight threads, all targets, no deadlock; each method is patched once."""
+    laboratory.arm(trace_level="off")
+    code = f"""
+import importlib, sys, threading
+names = {sorted(toy_tensorflow.MODULES)}
+gate = threading.Barrier(8)
+def body(turn):
+    gate.wait()
+    for name in names[turn:] + names[:turn]: importlib.import_module(name)
+threads = [threading.Thread(target=body, args=(turn % len(names),)) for turn in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join(20)
+print([thread.is_alive() for thread in threads].count(True))
+session = sys.modules["tensorflow.python.client.session"].BaseSession()
+print(session.run("loss"))
+"""
+
+    assert _bare(laboratory, code, armed=True) == (0, "0\nran loss\n", "")
+    assert laboratory.counts() == RECORDED
+
+
+def test_a_reloaded_module_is_patched_again(laboratory: Laboratory) -> None:
+    """importlib.reload makes new classes."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish("""
+import importlib
+importlib.reload(session_module)
+session_module.BaseSession().run("loss")
+""")
+
+    assert laboratory.counts() == RECORDED
+
+
+def test_the_switch_turns_everything_off(laboratory: Laboratory) -> None:
+    """TFPROBE_DISABLE=1 leaves no finder, no module and no file."""
+    laboratory.arm()
+    before = sorted(laboratory.run.rglob("*"))
+    job = "session.run('loss'); print([m for m in sys.modules if 'tfprobe' in m], sys.meta_path)"
+
+    (line,) = laboratory.finish(job, env={"TFPROBE_DISABLE": "1"})
+
+    assert line.startswith("[] [")
+    assert "tfprobe" not in line
+    assert [p for p in sorted(laboratory.run.rglob("*")) if "__pycache__" not in p.parts] == before
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_the_switch_may_be_off(laboratory: Laboratory, value) -> None:
+    """Empty and 0 mean: record."""
+    laboratory.arm()
+
+    laboratory.finish("session.run('loss')", env={"TFPROBE_DISABLE": value})
+
+    assert laboratory.counts() == RECORDED
+
+
+def test_a_debug_file_tells_what_was_patched(laboratory: Laboratory) -> None:
+    """TFPROBE_DEBUG=FILE, in each process; one that cannot be written is no error."""
+    laboratory.arm()
+    debug = laboratory.folder / "debug.log"
+
+    laboratory.finish("session.run('loss')", env={"TFPROBE_DEBUG": str(debug)})
+    laboratory.finish("session.run('loss')", env={"TFPROBE_DEBUG": "/nonexistent/x"})
+
+    assert "patched tensorflow.python.client.session" in debug.read_text()
+    assert [laboratory.counts(folder) for folder in laboratory.folders()] == [RECORDED] * 2
+
+
+def test_each_interpreter_reports_itself(laboratory: Laboratory) -> None:
+    """Whether or not it imports TensorFlow."""
+    laboratory.arm()
+    for _ in range(3):
+        assert _bare(laboratory, "import json", armed=True) == (0, "", "")
+
+    found = read_interpreters(laboratory.boot / "interpreters.tsv")
+
+    assert len({interpreter.pid for interpreter in found}) == 3
+    assert {interpreter.executable for interpreter in found} == {sys.executable}
+    assert laboratory.folders() == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        *(b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"schema": "tfprobe.config/2"}'),
+        b'{"schema": "tfprobe.config/1", "trace_level": "loud", "budget": 0.01}',
+        b'{"schema": "tfprobe.config/1", "trace_level": "full", "budget": "x"}',
+        b'{"schema": "tfprobe.config/1", "trace_level": "full", "budget": 1, "every": 0}',
+        b'{"schema": "tfprobe.config/1", "trace_level": "full", "budget": 1, "steps": [1]}',
+    ],
+)
+def test_a_bad_config_leaves_the_job_unrecorded(laboratory: Laboratory, config) -> None:
+    """And silent; the debug file says why."""
+    laboratory.arm()
+    (laboratory.boot / "config.json").unlink()
+    if config is not None:
+        (laboratory.boot / "config.json").write_bytes(config)
+    debug = laboratory.folder / "debug.log"
+
+    lines = laboratory.finish("print(session.run('loss'))", env={"TFPROBE_DEBUG": str(debug)})
+
+    assert lines == ["ran loss"]
+    assert laboratory.folders() == []
+    assert "error in module_ready" in debug.read_text()
+
+
+VANISHES = {
+    "before the import": ("shutil.rmtree(run)", ""),
+    "after the import": ("", "shutil.rmtree(run)"),
+    "in the middle": ("", "[step() for _ in range(20)]; shutil.rmtree(run)"),
+}
+
+
+@pytest.mark.parametrize("when", VANISHES)
+def test_the_run_directory_may_vanish(laboratory: Laboratory, when) -> None:
+    """The job says and does the same as without us."""
+    laboratory.arm(every=3)
+    before, after = VANISHES[when]
+    code = f"""
+import shutil
+run = {str(laboratory.run)!r}
+{before}
+import tensorflow.python.client.session as module
+import tensorflow.python.eager.def_function as def_function
+session, function = module.BaseSession(), def_function.Function()
+def step(): return session.run("loss"), function(1)
+{after}
+print([step() for _ in range(2000)] == [("ran loss", 2)] * 2000, session.run("other"))
+"""
+
+    assert _bare(laboratory, code, armed=True) == (0, "True ran other\n", "")
+    assert not laboratory.run.exists()
+
+
+def test_modules_in_a_zip_file_do_no_harm(laboratory: Laboratory) -> None:
+    """Their loader is shared by a whole directory of the archive."""
+    laboratory.arm(trace_level="off")
+    archive = laboratory.folder / "packages.zip"
+    packages = laboratory.folder / "packages"
+    (packages / "tensorflow/python/client/device_lib.py").touch()
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in packages.rglob("*.py"):
+            file.write(path, path.relative_to(packages))
+    code = """
+import importlib.util
+importlib.util.find_spec("tensorflow.python.client.session")
+import tensorflow.python.client.device_lib
+import tensorflow.python.eager.def_function as def_function
+import tensorflow.python.client.session as module
+print(module.BaseSession().run("loss"), def_function.Function()(1))
+print(sorted(vars(module.__spec__.loader)))
+"""
+
+    found = _bare(laboratory, code, archive, armed=True)
+
+    assert found == _bare(laboratory, code, archive, armed=False)
+    assert laboratory.counts() == {**RECORDED, "step": 1}
+
+
+def test_a_package_without_a_file_does_no_harm(laboratory: Laboratory) -> None:
+    """A namespace package in the place of a target has a loader that runs nothing."""
+    laboratory.arm()
+    folder = laboratory.folder / "packages/tensorflow/python/client"
+    (folder / "session.py").unlink()
+    (folder / "session").mkdir()
+    code = "import tensorflow.python.client.session as module; print(module.__path__)"
+
+    assert _bare(laboratory, code, armed=True) == _bare(laboratory, code, armed=False)
+
+
+def test_other_modules_of_that_name_do_no_harm(laboratory: Laboratory) -> None:
+    """A file of the job may be called as a target is, and hold anything."""
+    laboratory.arm()
+    shutil.rmtree(laboratory.folder / "packages/tensorflow/python/client")
+    (laboratory.folder / "packages/tensorflow/python/client").mkdir()
+    mine = laboratory.folder / "packages/tensorflow/python/client/session.py"
+    mine.write_text("BaseSession = 3\n")
+    code = "import tensorflow.python.client.session as module; print(module.BaseSession)"
+
+    assert _bare(laboratory, code, armed=True) == (0, "3\n", "")

@@ -1,0 +1,322 @@
+"""What the agent writes is what the analyser reads: counts, times, flags and gaps of every step."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.support.agent import Laboratory, load
+from tests.support.rundir import BUCKETS, bucket
+from tfprobe.store.steps import Aggregate, WorkRecord, read_steps
+
+steps = load("steps")
+ORIGINAL = load("originals").ORIGINAL
+SAMPLED, RAISED = steps.SAMPLED_FLAG, steps.RAISED_FLAG
+START_NS = 7_000_000_000_000
+
+
+def _times(count: int, seed: int = 1) -> list[tuple[int, int]]:
+    """Steps of 1 ns to 17 minutes, some of which take no time, with gaps between them."""
+    dice = random.Random(seed)
+    found, now = [], START_NS
+    for _ in range(count):
+        start = now + dice.choice([0, 1, 700, dice.randrange(10**6)])
+        now = start + int(2 ** dice.uniform(-1, 40))
+        found.append((start, now))
+    return found
+
+
+def _flags(step: int) -> int:
+    return (SAMPLED if step % 97 == 3 else 0) | (RAISED if step % 61 == 5 else 0)
+
+
+def _refuse(*_: object) -> None:
+    raise OSError(errno.EOPNOTSUPP, "not on this file system")
+
+
+@pytest.fixture(params=["mapped", "plain"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file system that can map files, and one that cannot."""
+    if request.param == "plain":
+        monkeypatch.setattr(ORIGINAL, "fallocate", _refuse)
+    return str(request.param)
+
+
+@pytest.fixture(params=["numpy", "no numpy"])
+def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A job that has imported numpy, and one that has not."""
+    modules = {"numpy": np} if request.param == "numpy" else {}
+    monkeypatch.setattr(steps, "sys", SimpleNamespace(modules=modules))
+    return str(request.param)
+
+
+def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> WorkRecord:
+    file = steps.StepsFile(str(path), START_NS)
+    work = file.add_work("fit", "modèle", "MainThread", 77, START_NS)
+    for step, (start, end) in enumerate(times):
+        work.record(start, end, flags(step))
+    (record,) = read_steps(path).works
+    return record
+
+
+def _aggregate(values: list[int]) -> Aggregate:
+    buckets = np.zeros(BUCKETS, dtype=np.int64)
+    for number, count in Counter(map(bucket, values)).items():
+        buckets[number] = count
+    low, high = min(values, default=0), max(values, default=0)
+    return Aggregate(len(values), sum(values), low, high, buckets)
+
+
+def _as_tuple(aggregate: Aggregate) -> tuple[object, ...]:
+    facts = (aggregate.count, aggregate.sum_ns, aggregate.min_ns, aggregate.max_ns)
+    return (*facts, aggregate.buckets.tolist())
+
+
+@pytest.mark.parametrize("count", [1, steps.FOLD - 1, steps.FOLD, steps.FOLD + 1, 20_000])
+def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithmetic: str) -> None:
+    """Counts, sums, extremes and histograms of steps and gaps, before and after the ring wraps."""
+    times = _times(count)
+
+    record = _write(tmp_path / "steps.bin", times, _flags)
+
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(times)]
+    assert (record.kind, record.name, record.thread) == ("fit", "modèle", "MainThread")
+    assert (record.thread_id, record.first_seen_ns) == (77, START_NS)
+    assert record.executed == count
+    assert record.raised == sum(_flags(step) & RAISED != 0 for step in range(count))
+    assert record.sampled == sum(_flags(step) & SAMPLED != 0 for step in range(count))
+    assert _as_tuple(record.steps) == _as_tuple(_aggregate([end - start for start, end in times]))
+    assert _as_tuple(record.gaps) == _as_tuple(_aggregate(gaps))
+
+
+def test_the_ring_holds_the_latest_steps_with_their_flags(tmp_path: Path, place: str) -> None:
+    """Start, end and what became of each of the last 8192 steps, less the one being written."""
+    times = _times(20_000)
+
+    recent = _write(tmp_path / "steps.bin", times, _flags).recent
+
+    held = range(recent.first_step, 20_000)
+    assert len(held) >= steps.RING_STEPS - 1
+    rows = zip(recent.start_ns.tolist(), recent.end_ns.tolist(), strict=True)
+    assert list(rows) == [times[step] for step in held]
+    assert recent.sampled.tolist() == [_flags(step) & SAMPLED != 0 for step in held]
+    assert recent.raised.tolist() == [_flags(step) & RAISED != 0 for step in held]
+
+
+def test_the_usual_time_leaves_out_sampled_and_raised_steps(tmp_path: Path) -> None:
+    """What a traced step is compared with is the median of the plain ones before it."""
+    file = steps.StepsFile(str(tmp_path / "steps.bin"), START_NS)
+    work = file.add_work("fit", "model", "MainThread", 77, START_NS)
+    for length, flags in [(50, 0), (70, 0), (60, 0), (900, SAMPLED), (1, RAISED)]:
+        work.record(START_NS, START_NS + length, flags)
+
+    assert work.usual_ns() == 60
+
+
+def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, monkeypatch) -> None:
+    """mmap may fail where allocation works: FUSE, 9p, an address space limit."""
+    monkeypatch.setattr(steps.mmap, "mmap", _refuse)
+    times = _times(3000)
+
+    record = _write(tmp_path / "steps.bin", times, _flags)
+
+    assert record.executed == 3000
+    assert record.steps.sum_ns == sum(end - start for start, end in times)
+
+
+def test_names_are_cut_between_characters(tmp_path: Path) -> None:
+    """A name longer than its place stays readable."""
+    file = steps.StepsFile(str(tmp_path / "steps.bin"), START_NS)
+    file.add_work("function", "é" * 200, "ü" * 100, 1, START_NS)
+
+    (record,) = read_steps(tmp_path / "steps.bin").works
+
+    assert record.name == "é" * 127
+    assert record.thread == "ü" * 63
+
+
+STEPPING = """
+step = def_function.Function()
+while True:
+    step(1)
+    session.run("loss")
+    os.write(1, b".")
+"""
+
+
+def test_a_kill_at_any_moment_loses_no_step(laboratory: Laboratory) -> None:
+    """Each of twelve jobs says when it has completed a round of two steps, and is killed."""
+    laboratory.arm(trace_level="off")
+    dice = random.Random(4)
+
+    def killed(delay_s: float) -> tuple[int, int]:
+        job = laboratory.start(STEPPING)
+        assert job.stdout is not None
+        rounds = len(os.read(job.stdout.fileno(), 1))
+        deadline = time.monotonic() + delay_s
+        while time.monotonic() < deadline:
+            rounds += len(os.read(job.stdout.fileno(), 1 << 16))
+        job.kill()
+        rounds += len(job.communicate()[0])
+        assert job.returncode == -signal.SIGKILL
+        return job.pid, rounds
+
+    with ThreadPoolExecutor(4) as pool:
+        jobs = dict(pool.map(killed, [dice.uniform(0, 0.3) for _ in range(12)]))
+
+    assert len(laboratory.folders()) == 12
+    for folder in laboratory.folders():
+        rounds = jobs[int(folder.name.split("-")[0])]
+        counts = laboratory.counts(folder)
+        assert rounds <= counts["step"] <= rounds + 1
+        assert counts.get("loss", 0) in (rounds, counts["step"])
+        for work in laboratory.steps(folder).works:
+            assert work.steps.count == work.executed
+            assert int(work.steps.buckets.sum()) == work.executed
+            assert bool((work.recent.end_ns >= work.recent.start_ns).all())
+
+
+def test_kinds_of_step_beyond_the_file_are_counted_together(laboratory: Laboratory) -> None:
+    """A job may make up more names than the file has places; no step of it goes uncounted."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish("for i in range(600): session.run('op%d' % (i % 300))")
+
+    counts = laboratory.counts()
+    assert sum(counts.values()) == 600
+    assert counts["op0"] == counts["op200"] == 2
+    assert counts["(further works)"] > 0
+    assert len(laboratory.steps().works) <= 256
+
+
+def test_names_that_found_no_place_are_not_kept(laboratory: Laboratory) -> None:
+    """A job that makes up a new name at every step does not grow by it."""
+    laboratory.arm(trace_level="off")
+
+    (kept,) = laboratory.finish("""
+for i in range(3000): session.run('op%d' % i)
+from tfprobe_agent.recorder import THREAD
+print(sum(type(key[0]) is str for key in THREAD.mine.works))
+""")
+
+    assert int(kept) <= 256
+    assert sum(laboratory.counts().values()) == 3000
+
+
+def test_a_full_disk_ends_neither_the_job_nor_the_counts(laboratory: Laboratory) -> None:
+    """Works that have their place are counted on; what would need more room is left out."""
+    laboratory.arm(every=10)
+
+    lines = laboratory.finish("""
+import resource
+for i in range(15): session.run("loss")
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+for i in range(100): session.run("loss")
+for i in range(10): session.run("other")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print("done")
+""")
+
+    assert lines == ["done"]
+    assert laboratory.counts()["loss"] == 115
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.parametrize("size_kb", [64, 400, 800])
+def test_a_small_file_system_ends_neither_the_job_nor_the_counts(tmp_path: Path, size_kb) -> None:
+    """Full from the start, or in the middle: the job says the same."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    options = f"size={size_kb}k"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", mount], check=False, capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
+    try:
+        laboratory = Laboratory(tmp_path)
+        laboratory.arm(every=3)
+        host = laboratory.run / os.uname().nodename
+        host.symlink_to(mount, target_is_directory=True)
+
+        lines = laboratory.finish("""
+for i in range(2000): session.run('op%d' % (i % 20))
+print("done")
+""")
+
+        assert lines == ["done"]
+        works = [
+            work
+            for folder in laboratory.folders()
+            for work in laboratory.steps(folder).works
+            if size_kb > 64
+        ]
+        assert {work.count for work in works} <= {100}
+        assert len(works) >= size_kb // 400
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
+
+
+def test_a_job_that_closes_all_files_keeps_its_own(laboratory: Laboratory, tmp_path: Path) -> None:
+    """A daemon closes what it does not know and opens its own: nothing of ours gets in there."""
+    laboratory.arm(every=2)
+
+    laboratory.finish(f"""
+session.run("before")
+os.closerange(3, 100)
+theirs = [open({str(tmp_path)!r} + "/theirs%d" % i, "wb") for i in range(20)]
+for i in range(10): session.run("before")
+for i in range(10): session.run("after")
+""")
+
+    assert [path.read_bytes() for path in tmp_path.glob("theirs*")] == [b""] * 20
+    assert laboratory.counts()["before"] == 11
+
+
+def test_a_thread_made_in_c_is_not_entered_in_the_jobs_list(laboratory: Laboratory) -> None:
+    """threading.enumerate() shows the job the threads it had without us."""
+    laboratory.arm(trace_level="off")
+
+    lines = laboratory.finish("""
+import _thread
+done = _thread.allocate_lock()
+done.acquire()
+def body():
+    session.run("loss")
+    print([thread.name for thread in threading.enumerate()])
+    done.release()
+_thread.start_new_thread(body, ())
+done.acquire()
+""")
+
+    assert lines == ["['MainThread']"]
+    assert laboratory.counts() == {"loss": 1}
+
+
+def test_an_eager_loop_without_a_place_leaves_other_steps_counted(laboratory: Laboratory) -> None:
+    """A file that is full for one kind of step is not full for those it knows."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish("""
+import tensorflow.python.training.optimizer as optimizer
+from tfprobe_agent.recorder import CURRENT
+session.run("loss")
+CURRENT.recorder.steps.capacity = CURRENT.recorder.steps.used
+optimizer.Optimizer().apply_gradients([])
+session.run("loss")
+""")
+
+    assert laboratory.counts() == {"loss": 2}

@@ -1,0 +1,221 @@
+"""A forked child is a process of its own: its folder, its counts, its exit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.launching import interpreter
+from tests.support.agent import Laboratory
+from tfprobe.store.steps import AgentState
+
+# In a job: run `body` in a forked child, wait for it, and say how it ended.
+# Python 3.6 tells nobody of a fork before there was a second thread; TensorFlow sees to that.
+FORK = """
+first = threading.Thread(target=int)
+first.start()
+first.join()
+def in_child(body, leave=os._exit):
+    pid = os.fork()
+    if pid == 0:
+        body()
+        leave(0)
+    return os.waitpid(pid, 0)[1]
+def steps(count, name="loss"):
+    for _ in range(count): session.run(name)
+"""
+
+
+@pytest.fixture(params=["this", "3.6", "3.7"])
+def python(request: pytest.FixtureRequest) -> str:
+    """Python 3.6 has no os.register_at_fork."""
+    if request.param == "this":
+        return sys.executable
+    found = interpreter(request.param)
+    if found is None:
+        pytest.skip(f"no Python {request.param} under ~/.pyenv")
+    return str(found)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "process.json").read_text())
+    return found
+
+
+def _family(laboratory: Laboratory) -> tuple[Path, list[Path]]:
+    """The folder of the process that was not forked, and those that were."""
+    folders = laboratory.folders()
+    (parent,) = [folder for folder in folders if _manifest(folder)["parent"] is None]
+    return parent, [folder for folder in folders if folder != parent]
+
+
+def test_a_child_has_a_folder_of_its_own(laboratory: Laboratory, python: str) -> None:
+    """With its parent's name in it; each counts its own steps only."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        FORK + "steps(10); in_child(lambda: steps(7)); in_child(lambda: steps(3)); steps(5)",
+        python=python,
+    )
+
+    parent, children = _family(laboratory)
+    assert laboratory.counts(parent) == {"loss": 15}
+    assert sorted(laboratory.counts(child)["loss"] for child in children) == [3, 7]
+    assert {_manifest(child)["parent"] for child in children} == {parent.name}
+    assert {_manifest(child)["ppid"] for child in children} == {_manifest(parent)["pid"]}
+    assert "fork" in [event["event"] for event in laboratory.events(children[0])]
+
+
+def test_a_child_that_takes_no_step_leaves_nothing(laboratory: Laboratory, python: str) -> None:
+    """It runs its parent's exit hooks all the same, and these end only what is its own."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        FORK
+        + """
+steps(4)
+assert in_child(lambda: None, leave=sys.exit) == 0
+steps(2)
+""",
+        python=python,
+    )
+
+    parent, children = _family(laboratory)
+    assert laboratory.counts(parent) == {"loss": 6}
+    assert children == []
+    assert [event["event"] for event in laboratory.events(parent)].count("exit") == 1
+
+
+def test_a_child_that_exits_by_sys_exit_does_not_end_its_parent(laboratory, python) -> None:
+    """The parent is still running when its child has run the exit hooks."""
+    laboratory.arm(trace_level="off")
+
+    (state,) = laboratory.finish(
+        FORK
+        + """
+from tfprobe_agent.recorder import CURRENT
+steps(2)
+in_child(lambda: steps(3), leave=sys.exit)
+print(CURRENT.recorder.steps.words[11])
+steps(2)
+""",
+        python=python,
+    )
+
+    parent, (child,) = _family(laboratory)
+    assert int(state) == AgentState.RUNNING.value
+    assert laboratory.counts(parent) == {"loss": 4}
+    assert laboratory.counts(child) == {"loss": 3}
+    assert laboratory.steps(child).header.state is AgentState.FINISHED
+
+
+def test_a_daemon_names_the_ancestor_that_was_recorded(laboratory: Laboratory) -> None:
+    """It forks twice, and the process between takes no step."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(FORK + "steps(1); in_child(lambda: in_child(lambda: steps(2)))")
+
+    parent, (grandchild,) = _family(laboratory)
+    assert _manifest(grandchild)["parent"] == parent.name
+    assert laboratory.counts(grandchild) == {"loss": 2}
+
+
+def test_a_fork_while_another_thread_is_in_a_step(laboratory: Laboratory) -> None:
+    """No lock of ours stays locked in the child, and its counts start at zero."""
+    laboratory.arm(every=1)
+
+    laboratory.finish(
+        FORK
+        + """
+inside, leave = threading.Event(), threading.Event()
+def wait(): inside.set(); leave.wait(10)
+thread = threading.Thread(target=session.run, args=(wait,))
+thread.start()
+inside.wait(10)
+statuses = [in_child(lambda: steps(3)) for _ in range(5)]
+leave.set()
+thread.join()
+assert statuses == [0] * 5, statuses
+steps(2)
+"""
+    )
+
+    parent, children = _family(laboratory)
+    assert laboratory.counts(parent) == {"function": 1, "loss": 2}
+    assert [laboratory.counts(child) for child in children] == [{"loss": 3}] * 5
+    assert all(laboratory.steps(child).works[0].sampled == 3 for child in children)
+
+
+@pytest.mark.parametrize("config", [{"trace_level": "off"}, {"every": 1}])
+def test_a_fork_inside_a_step(laboratory: Laboratory, config) -> None:
+    """The child comes back out of its parent's step and counts from there; the parent is right."""
+    laboratory.arm(**config)
+
+    laboratory.finish(
+        FORK
+        + """
+steps(3)
+pids = []
+session.run(lambda: pids.append(os.fork()))
+steps(4)
+if pids[0] == 0:
+    sys.exit(0)
+os.waitpid(pids[0], 0)
+steps(5)
+"""
+    )
+
+    parent, (child,) = _family(laboratory)
+    assert laboratory.counts(parent) == {"loss": 12, "function": 1}
+    assert laboratory.counts(child)["loss"] == 4
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_pools_are_recorded_process_by_process(laboratory: Laboratory, method) -> None:
+    """All ways of multiprocessing; no step is lost or counted twice."""
+    laboratory.arm(trace_level="off")
+    script = laboratory.folder / "job.py"
+    script.write_text(f"""
+import multiprocessing, os
+import tensorflow.python.client.session as session_module
+def work(index):
+    session = session_module.BaseSession()
+    for _ in range(10): session.run("loss")
+    return os.getpid()
+if __name__ == "__main__":
+    work(0)
+    with multiprocessing.get_context({method!r}).Pool(3) as pool:
+        print(len(pool.map(work, range(12), chunksize=1)))
+        pool.close()
+        pool.join()
+""")
+
+    laboratory.finish(
+        f"import subprocess; subprocess.check_call([sys.executable, {str(script)!r}])"
+    )
+
+    counts = [laboratory.counts(folder).get("loss", 0) for folder in laboratory.folders()]
+    assert sum(counts) == 130
+
+
+def test_a_child_of_a_process_that_stepped_aside_is_left_alone(laboratory: Laboratory) -> None:
+    """What is wrong here will be wrong there."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        FORK
+        + """
+from tfprobe_agent.steps import StepsFile
+add_work = StepsFile.add_work
+StepsFile.add_work = lambda *args: 1 / 0
+steps(1)
+StepsFile.add_work = add_work
+in_child(lambda: steps(3))
+"""
+    )
+
+    assert len(laboratory.folders()) == 1

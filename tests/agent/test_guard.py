@@ -1,0 +1,202 @@
+"""What happens when the agent fails, or when the job interrupts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.agent import Laboratory
+from tfprobe.store.steps import AgentState
+
+BREAK = """
+class Broken(Exception): pass
+def broken(*args, **kwargs): raise Broken("planted")
+"""
+
+
+def test_an_error_of_ours_steps_aside(laboratory: Laboratory) -> None:
+    """The job gets its answers; what was counted before stays, and the error is told in our log."""
+    laboratory.arm(trace_level="off")
+
+    lines = laboratory.finish(
+        BREAK
+        + """
+from tfprobe_agent.steps import StepsFile
+answers = [session.run("loss") for _ in range(5)]
+StepsFile.add_work = broken
+answers.append(session.run("other"))
+answers += [session.run("loss") for _ in range(5)]
+print(*sorted(set(answers)), sep=', ')
+"""
+    )
+
+    assert lines == ["ran loss, ran other"]
+    assert laboratory.counts() == {"loss": 5}
+    assert laboratory.steps().header.state is AgentState.STEPPED_ASIDE
+    (folder,) = laboratory.folders()
+    assert "Broken: planted" in (folder / "agent.log").read_text()
+    kinds = [event["event"] for event in laboratory.events()]
+    assert kinds[-2:] == ["error", "aside"]
+
+
+@pytest.mark.parametrize("where", ["graphs.write_session_graph", "graphs.write_code_maps"])
+def test_an_error_while_sampling_leaves_the_counts(laboratory: Laboratory, where) -> None:
+    """Before the step and after it: no more samples, all steps."""
+    laboratory.arm(every=2)
+    module, function = where.split(".")
+
+    laboratory.finish(
+        BREAK
+        + f"""
+from tfprobe_agent import {module}
+{module}.{function} = broken
+for _ in range(50): assert session.run("loss") == "ran loss"
+"""
+    )
+
+    assert laboratory.counts() == {"loss": 50}
+    assert laboratory.steps().header.state is AgentState.FINISHED
+    assert [e["where"] for e in laboratory.events() if e["event"] == "error"] != []
+
+
+HANDLERS = {
+    "function": "handler = raising",
+    "bound method": """
+class Alarm:
+    def ring(self, number, frame): raising(number, frame)
+handler = Alarm().ring
+""",
+    "partial": """
+import functools
+handler = functools.partial(raising)
+""",
+    "object": """
+class Alarm:
+    def __call__(self, number, frame): raise TimeoutError("theirs")
+handler = Alarm()
+""",
+}
+MOMENTS = {
+    "before a step": "recorder.Recorder, 'add_work'",
+    "starting a sample": "graphs, 'write_session_graph'",
+    "finishing a sample": "journal.Journal, 'write_file'",
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_time_out_of_the_job_reaches_the_job(laboratory: Laboratory, handler, moment) -> None:
+    """SIGALRM arrives while our code runs: its exception is the job's, and we go on recording."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish(f"""
+import signal
+from tfprobe_agent import graphs, journal, recorder
+def raising(number, frame): raise TimeoutError("theirs")
+{HANDLERS[handler]}
+signal.signal(signal.SIGALRM, handler)
+owner, name = {MOMENTS[moment]}
+original = getattr(owner, name)
+def interrupted(*args):
+    setattr(owner, name, original)
+    os.kill(os.getpid(), signal.SIGALRM)
+    for _ in range(1000): pass
+    return original(*args)
+setattr(owner, name, interrupted)
+try:
+    session.run("loss")
+except TimeoutError as error:
+    print(error)
+for _ in range(5): session.run("loss")
+""")
+
+    assert lines == ["theirs"]
+    assert laboratory.counts()["loss"] in (5, 6)
+    assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
+
+
+def test_an_error_of_ours_beside_a_handler_is_ours(laboratory: Laboratory) -> None:
+    """A job that has a handler is not handed errors that the handler did not raise."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        BREAK
+        + """
+import signal
+from tfprobe_agent.steps import StepsFile
+signal.signal(signal.SIGALRM, broken)
+StepsFile.add_work = lambda *args: 1 / 0
+session.run("loss")
+"""
+    )
+
+    assert laboratory.steps().header.state is AgentState.STEPPED_ASIDE
+
+
+def test_an_interrupted_step_is_counted_as_raised(laboratory: Laboratory) -> None:
+    """Ctrl-C inside a step goes to the job; the steps after it are counted as before."""
+    laboratory.arm(every=2)
+
+    laboratory.finish("""
+def interrupt(): raise KeyboardInterrupt
+for fetch in (lambda: 1, interrupt, lambda: 1, interrupt, lambda: 1):
+    try:
+        session.run(fetch)
+    except KeyboardInterrupt:
+        pass
+""")
+
+    (work,) = laboratory.steps().works
+    assert (work.executed, work.raised, work.count) == (5, 2, 3)
+
+
+def test_steps_keep_nothing_of_the_job_alive(laboratory: Laboratory) -> None:
+    """Sessions, graphs, functions and what they return die when the job lets go of them."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish("""
+import gc, weakref
+import tensorflow.python.keras.engine.training as training
+import tensorflow.python.training.optimizer as optimizers
+gc.disable()
+class Array:
+    graph, name = None, "array"
+def use():
+    mine = session_module.BaseSession()
+    array, step, model = Array(), def_function.Function(), training.Model()
+    optimizer = optimizers.Optimizer()
+    fetch = Array()
+    mine.make_callable("loss")()
+    mine.run("loss", {"x": array})
+    mine.run(lambda: array)
+    mine.run([lambda: 1, fetch] and "loss")
+    step(1)
+    optimizer.apply_gradients([array])
+    optimizer.apply_gradients([array])
+    model.train_on_batch(array)
+    step.__call__(2)
+    return [weakref.ref(o) for o in (mine, mine.graph, array, step, model, optimizer)]
+print([reference() is None for reference in use()])
+""")
+
+    assert lines == [str([True] * 6)]
+
+
+def test_a_long_job_does_not_grow(laboratory: Laboratory) -> None:
+    """New sessions, functions and models at every step: 20,000 of them leave nothing behind."""
+    laboratory.arm(trace_level="off")
+
+    (grown_kb,) = laboratory.finish("""
+import resource
+def rounds(count):
+    for _ in range(count):
+        session_module.BaseSession().run("loss")
+        session.run(lambda: 1)
+        def_function.Function()(1)
+        session.run("%s" % "loss")
+rounds(5000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rounds(15000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+""")
+
+    assert int(grown_kb) < 1500

@@ -1,0 +1,265 @@
+"""Which steps are sampled: chosen ones, every Nth, within a budget of time, or on request."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.agent import Laboratory, load
+from tfprobe.store.control import request_samples, request_status
+
+schedule = load("schedule")
+MS = 1_000_000
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000 * MS
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+class Work:
+    """A kind of step that only takes time."""
+
+    def __init__(self, step_ns: int, index: int = 0) -> None:
+        self.index = index
+        self.step_ns = step_ns
+        self.n = 0
+        self.next_sample = 0
+        self.samples = 0
+        self.last_sampled = -1
+        self.cost_ns = 0
+
+    def latest_ns(self) -> int:
+        return self.step_ns if self.n else 0
+
+    def usual_ns(self) -> int | None:
+        return self.step_ns if self.n else None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The agent's clock, held."""
+    clock = Clock()
+    monkeypatch.setattr(schedule, "ORIGINAL", clock)
+    return clock
+
+
+def _schedule(clock: Clock, **config: object):
+    settings = {"steps": None, "every": None, "budget": 0.01, "trace_level": "full", **config}
+    return schedule.Schedule(SimpleNamespace(**settings), clock.now_ns)
+
+
+def _step(plan, clock: Clock, work: Work, cost_ns: int = 0) -> str | None:
+    """Do what a door does at one step; return why it was sampled."""
+    why = plan.reason(work) if work.n >= work.next_sample else None
+    clock.now_ns += work.step_ns + (cost_ns if why else 0)
+    work.n += 1
+    if why:
+        plan.taken(work, cost_ns)
+    return why
+
+
+def _sampled(plan, clock: Clock, work: Work, count: int, cost_ns: int = 0) -> list[int]:
+    work.next_sample = plan.first_sample(work)
+    return [step for step in range(count) if _step(plan, clock, work, cost_ns)]
+
+
+def test_chosen_steps_are_sampled_and_no_others(clock) -> None:
+    """Both ends of a range count; ranges may overlap and come in any order."""
+    plan = _schedule(clock, steps=((50, 50), (10, 12), (11, 14), (0, 0)))
+
+    assert _sampled(plan, clock, Work(MS), 200) == [0, 10, 11, 12, 13, 14, 50]
+
+
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_every_nth_step_is_sampled(clock, every) -> None:
+    """Steps N-1, 2N-1, ..."""
+    plan = _schedule(clock, every=every)
+
+    assert _sampled(plan, clock, Work(MS), 30) == list(range(every - 1, 30, every))
+
+
+@pytest.mark.parametrize("steps", [None, ((3, 5),)])
+def test_trace_level_off_samples_nothing(clock, steps) -> None:
+    """Counting needs no sample."""
+    plan = _schedule(clock, steps=steps, trace_level="off")
+
+    assert _sampled(plan, clock, Work(MS), 1000) == []
+
+
+@pytest.mark.parametrize(("step_ms", "first"), [(1, 5), (99, 5), (150, 2), (3000, 2)])
+def test_the_first_sample_skips_the_warm_up(clock, step_ms, first) -> None:
+    """Slow steps do not come often, so the third of them is taken already."""
+    plan = _schedule(clock)
+
+    assert _sampled(plan, clock, Work(step_ms * MS), 10, cost_ns=MS)[0] == first
+
+
+def test_a_job_of_a_few_hundred_steps_has_more_than_one_sample(clock) -> None:
+    """Where the budget allows it: 300 steps of 20 ms, samples of 10 ms."""
+    plan = _schedule(clock)
+
+    assert len(_sampled(plan, clock, Work(20 * MS), 300, cost_ns=10 * MS)) >= 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_budget_holds(clock, seed) -> None:
+    """A work's first sample comes whatever it costs, its second within three budgets; each later
+    one leaves all tracing so far within the budget.
+    """
+    dice = random.Random(seed)
+    budget = dice.choice([0.002, 0.01, 0.05])
+    plan = _schedule(clock, budget=budget)
+    works = [Work(int(10 ** dice.uniform(6, 7)), index) for index in range(dice.randint(1, 4))]
+    costs = [int(10 ** dice.uniform(7.5, 9)) for _ in works]
+    for work in works:
+        work.next_sample = plan.first_sample(work)
+    began_ns = clock.now_ns
+    spent_ns = 0
+
+    for _ in range(20_000):
+        work = dice.choice(works)
+        cost_ns = int(costs[work.index] * dice.uniform(0.8, 1.2))
+        dearer_ns = max(0, cost_ns - work.cost_ns)  # more than the last one: not to be known before
+        if _step(plan, clock, work, cost_ns):
+            spent_ns += cost_ns
+            budgets = {1: math.inf, 2: 3}.get(work.samples, 1)
+            assert spent_ns <= budgets * budget * (clock.now_ns - began_ns) + dearer_ns
+
+    assert spent_ns == plan.spent_ns
+    assert all(work.samples for work in works)
+
+
+def test_samples_spread_over_the_life_of_a_job(clock) -> None:
+    """Where samples cost nothing, each is at least a quarter later than the one before."""
+    sampled = _sampled(_schedule(clock), clock, Work(MS), 100_000, cost_ns=1)
+
+    assert all(later >= 1.25 * earlier for earlier, later in itertools.pairwise(sampled[1:]))
+    assert sampled[-1] > 70_000
+
+
+def test_a_work_of_little_weight_waits_for_the_budget(clock) -> None:
+    """A step that takes less than 1 % of the time is no reason to overdraw."""
+    plan = _schedule(clock)
+    small, large = Work(1000), Work(10 * MS, 1)
+    for work in (small, large):
+        work.next_sample = plan.first_sample(work)
+    large.next_sample = schedule.NEVER
+
+    sampled_at = next(
+        clock.now_ns
+        for _ in itertools.count()
+        if (_step(plan, clock, large) or True) and _step(plan, clock, small, cost_ns=20 * MS)
+    )
+
+    assert sampled_at - 1_000 * MS >= 20 * MS / 0.01
+
+
+def test_a_declined_step_is_asked_for_again_later(clock) -> None:
+    """Soon where steps were chosen, with a pause where a budget chooses."""
+    chosen, free = _schedule(clock, steps=((5, 100),)), _schedule(clock)
+    first, second = Work(MS), Work(MS)
+    first.n = second.n = 40
+
+    chosen.declined(first)
+    free.declined(second)
+
+    assert first.next_sample == 41
+    assert second.next_sample >= 56
+
+
+def test_a_request_is_taken_first_and_ends(clock) -> None:
+    """Three steps of the work it names, whatever else was configured."""
+    plan = _schedule(clock, steps=((50, 50),))
+    other, wanted = Work(MS, 0), Work(MS, 1)
+    plan.request(3, 1)
+
+    whys = [(plan.reason(other), _step(plan, clock, wanted)) for _ in range(10)]
+
+    assert [why for _, why in whys] == ["request"] * 3 + [None] * 7
+    assert {why for why, _ in whys} == {None}
+    assert wanted.next_sample == 50
+
+
+STEPPING = """
+step = def_function.Function()
+n = 0
+while True:
+    session.run("loss")
+    step(1)
+    n += 1
+    if not n % 200:
+        os.write(1, b".")
+        time.sleep(0.001)
+"""
+
+
+def test_a_running_job_is_asked_for_samples(laboratory: Laboratory) -> None:
+    """The request is seen, the samples are taken, garbage and a second writer do no harm."""
+    laboratory.arm(steps=[[0, 0]])
+    job = laboratory.start(STEPPING)
+    try:
+        assert job.stdout is not None
+        assert job.stdout.read(1) == b"."
+        (folder,) = laboratory.folders()
+        file = folder / "steps.bin"
+
+        sequence = request_samples(file, samples=4, work=1)
+        _wait(lambda: request_status(file).seen == sequence and not request_status(file).left)
+        with file.open("r+b") as words:
+            for samples, work in [(0, -1), (-5, -1), (1 << 40, 0), (2, 250), (2, -2)]:
+                words.seek(33 * 8)
+                words.write(samples.to_bytes(8, "little", signed=True))
+                words.write(work.to_bytes(8, "little", signed=True))
+                words.seek(32 * 8)
+                words.write((sequence := sequence + 1).to_bytes(8, "little", signed=True))
+                words.flush()
+                _wait(lambda now=sequence: request_status(file).seen == now)
+        request_samples(file, samples=1_000_000, work=0)
+        sequence = request_samples(file, samples=3)
+        _wait(lambda: request_status(file).seen == sequence and not request_status(file).left)
+        job.stdout.read(3)
+    finally:
+        job.kill()
+        job.wait()
+
+    works = laboratory.steps().works
+    asked = [event for event in laboratory.events() if event.get("why") == "request"]
+    assert sum(event["work"] == 1 for event in asked) >= 4
+    assert sum(work.sampled for work in works) == 2 + len(asked)
+    refused = [e for e in laboratory.events() if e.get("why") == "unreadable control word"]
+    assert len(refused) == 5
+    job.communicate()
+
+
+def test_a_request_that_cannot_be_met_does_not_fill_the_disk(laboratory: Laboratory) -> None:
+    """A job that may not be traced says so now and then, not at every step."""
+    laboratory.arm(steps=[[0, 10**9]])
+
+    laboratory.finish("""
+os.environ["TF_DISABLE_PROFILING"] = "1"
+step = def_function.Function()
+for _ in range(5000): step(1)
+""")
+
+    declined = [event for event in laboratory.events() if event["event"] == "declined"]
+    assert 1 <= len(declined) <= 20
+    assert sum(event["times"] for event in declined) == 5000
+    assert declined[0]["why"] == "TF_DISABLE_PROFILING is set"
+
+
+def _wait(happened) -> None:
+    deadline = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)

@@ -1,0 +1,224 @@
+"""One profiler in a process: the job's own calls win, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.agent import Laboratory, load
+
+tracing = load("tracing")
+session_doors = load("session")
+
+
+class Window:
+    """An open window of ours that counts who closed it."""
+
+    def __init__(self, *, is_open: bool = True) -> None:
+        self.is_open = is_open
+
+    def surrender(self) -> bool:
+        was_open, self.is_open = self.is_open, False
+        return was_open
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch):
+    """No session anywhere, and no variable that speaks of one."""
+    for name in ("TF_DISABLE_PROFILING", *load("config")._FOREIGN_PROFILER_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tracing, "USER_WAIT_S", 0.05)
+    tracing.reset()
+    yield
+    tracing.reset()
+
+
+def test_one_step_is_traced_at_a_time() -> None:
+    """The second of two threads declines; after the first has ended, it may."""
+    assert tracing.acquire_full()
+    assert not tracing.acquire_full()
+
+    tracing.release()
+
+    assert tracing.acquire_full()
+
+
+@pytest.mark.parametrize(
+    "name", ["TF_DISABLE_PROFILING", "NSYS_PROFILING_SESSION_ID", "CUDA_INJECTION64_PATH"]
+)
+def test_no_full_trace_beside_another_profiler(monkeypatch, name) -> None:
+    """A full trace would raise after the step has run, or take CUPTI from the other."""
+    monkeypatch.setenv(name, "1")
+
+    assert not tracing.acquire_full()
+    assert not tracing.TRACING.lock.locked()
+
+
+def test_no_full_trace_while_the_job_profiles(monkeypatch) -> None:
+    """While its call is running, while its session is open, and while it serves captures."""
+    tracing.job_begins()
+    assert not tracing.acquire_full()
+    tracing.job_ends()
+    assert tracing.acquire_full()
+    tracing.release()
+
+    module = SimpleNamespace(_profiler=object())
+    monkeypatch.setitem(tracing.sys.modules, "tensorflow.python.profiler.profiler_v2", module)
+    assert not tracing.acquire_full()
+    module._profiler = None
+    tracing.TRACING.job_server = True
+    assert not tracing.acquire_full()
+    assert not tracing.TRACING.lock.locked()
+
+
+def test_an_open_window_is_given_up_at_once() -> None:
+    """The lock stays with the step that opened it; the job's call does not wait for that."""
+    assert tracing.TRACING.lock.acquire(False)
+    tracing.TRACING.window = window = Window()
+    began = time.monotonic()
+
+    tracing.job_begins()
+
+    assert time.monotonic() - began < 0.04
+    assert not window.is_open
+    assert tracing.TRACING.lock.locked()
+
+
+def test_the_job_waits_for_a_traced_step_to_end(monkeypatch) -> None:
+    """A session that TensorFlow opened inside our step ends with the step."""
+    monkeypatch.setattr(tracing, "USER_WAIT_S", 5.0)
+    assert tracing.acquire_full()
+    ended = threading.Timer(0.05, tracing.release)
+    ended.start()
+
+    tracing.job_begins()
+
+    ended.join()
+    assert not tracing.TRACING.lock.locked()
+    assert not tracing.acquire_full()
+    tracing.job_ends()
+    assert tracing.acquire_full()
+
+
+def test_a_profiler_started_inside_a_traced_step_does_not_wait_for_ever() -> None:
+    """The step may be waiting for the very caller; then TensorFlow gives its own answer."""
+    assert tracing.acquire_full()
+
+    tracing.job_begins()
+
+    assert tracing.TRACING.lock.locked()
+    tracing.job_ends()
+    tracing.release()
+
+
+def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch) -> None:
+    """Options that TensorFlow will refuse are refused by TensorFlow, and cost no later sample."""
+    written = SimpleNamespace(runs_python=False, fingerprint="f")
+    current = SimpleNamespace(config=SimpleNamespace(trace_level="full"))
+    monkeypatch.setattr(session_doors, "current", lambda: current)
+    monkeypatch.setattr(session_doors.graphs, "write_session_graph", lambda *_: written)
+
+    class Options:
+        FULL_TRACE = 3
+
+        def CopyFrom(self, other: object) -> None:  # noqa: N802 - the name in protobuf
+            raise TypeError("not RunOptions")
+
+    protos = SimpleNamespace(RunOptions=Options, RunMetadata=object)
+    module = SimpleNamespace(config_pb2=protos)
+    doors = session_doors._Doors(module, None)
+    session, work = SimpleNamespace(graph=None), SimpleNamespace(samples=1)
+    debug_options = SimpleNamespace(debug_tensor_watch_opts=())
+    bogus = SimpleNamespace(trace_level=0, debug_options=debug_options)
+    with pytest.raises(TypeError):
+        doors.trace_run(work, "every", session, None, ("loss", None, bogus), {})
+
+    assert not tracing.TRACING.lock.locked()
+
+
+JOB = """
+step = def_function.Function(lambda value: profiler.start("logs") if value == 7 else value)
+answers = [step(value) for value in range(12)]
+profiler.stop()
+answers += [step(value) for value in range(3)]
+print(answers[7], len(answers))
+"""
+
+
+def test_a_profiler_started_inside_a_window_wins(laboratory: Laboratory) -> None:
+    """The step goes unrecorded, those while the job profiles too, and later ones are sampled."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish(JOB)
+
+    assert lines == ["started 15"]
+    events = laboratory.events()
+    taken = [event["step"] for event in events if event["event"] == "sample"]
+    assert taken == [*range(7), 12, 13, 14]
+    assert laboratory.counts() == {"step": 15}
+    assert not list(laboratory.run.glob("*/*/captures/.tmp-*"))
+    assert {event["event"] for event in events}.isdisjoint({"error", "aside"})
+
+
+def test_a_profiler_started_inside_a_traced_run_is_answered(laboratory: Laboratory) -> None:
+    """From the step itself and from a thread that the step waits for: later, but answered."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish("""
+from tfprobe_agent import tracing
+tracing.USER_WAIT_S = 0.05
+def ask():
+    answers.append(profiler.start("logs"))
+    profiler.stop()
+def from_a_thread():
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+answers = []
+for _ in range(3): session.run(ask)
+for _ in range(3): session.run(from_a_thread)
+print(answers)
+""")
+
+    assert lines == [str(["started"] * 6)]
+    assert sum(laboratory.counts().values()) == 6
+
+
+def test_four_threads_sample_without_an_error(laboratory: Laboratory) -> None:
+    """Every step of all of them is counted; those that cannot be traced are not."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+step = def_function.Function()
+def body():
+    for _ in range(50):
+        session.run("loss")
+        step(1)
+threads = [threading.Thread(target=body) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""")
+
+    assert laboratory.counts() == {"loss": 200, "step": 200}
+    assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
+    samples = [event for event in laboratory.events() if event["event"] == "sample"]
+    assert len({event["capture"] for event in samples}) == len(samples)
+
+
+def test_a_window_left_open_is_closed_at_exit(laboratory: Laboratory) -> None:
+    """An eager step that never ended; TensorFlow's profiler should not outlive the job's code."""
+    laboratory.arm(trace_level="off")
+
+    lines = laboratory.finish("""
+from tfprobe_agent import tracing
+class Window:
+    def surrender(self): print("closed")
+session.run("loss")
+tracing.TRACING.window = Window()
+""")
+
+    assert lines == ["closed"]
+    assert laboratory.counts() == {"loss": 1}

@@ -1,0 +1,91 @@
+"""The agent lives in a stranger's interpreter: old Pythons, standard library, nothing else."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import HOOKS, dotted, imported_names, modules
+from tests.process.launching import interpreter
+
+AGENT_FILES = modules(HOOKS)
+OWN = {"tfprobe_agent"}
+# In Python 2.7 only; gone from the standard library that knows its own names.
+FORMER = {"imp"}
+
+
+@pytest.fixture(params=AGENT_FILES, ids=lambda path: str(path.relative_to(HOOKS)))
+def agent_file(request: pytest.FixtureRequest) -> Path:
+    """Each file of the agent."""
+    path: Path = request.param
+    return path
+
+
+def test_parses_as_python_36(agent_file: Path) -> None:
+    """No spelling newer than 3.6."""
+    ast.parse(agent_file.read_text(encoding="utf-8"), feature_version=(3, 6))
+
+
+def test_imports_only_the_standard_library_when_imported(agent_file: Path) -> None:
+    """What runs at import time needs nothing; TensorFlow is met only inside functions."""
+    module = ast.parse(agent_file.read_text(encoding="utf-8"))
+    package = dotted(agent_file, HOOKS)
+
+    roots = {
+        name.split(".")[0] for node in _run_at_import(module) for name in _names(node, package)
+    }
+
+    assert roots - set(sys.stdlib_module_names) - OWN - FORMER == set()
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7"])
+def test_compiles_on_old_pythons(version: str) -> None:
+    """The real parser of the oldest interpreters takes every file."""
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} under ~/.pyenv")
+
+    _compile(python, AGENT_FILES)
+
+
+def test_the_entry_compiles_on_python_27() -> None:
+    """An interpreter that is never recorded still loads sitecustomize.py."""
+    python = interpreter("2.7")
+    if python is None:
+        pytest.skip("no Python 2.7 under ~/.pyenv")
+
+    _compile(python, [HOOKS / "sitecustomize.py"])
+
+
+def _compile(python: Path, files: list[Path]) -> None:
+    text = (
+        "import io, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    compile(io.open(name, 'rb').read(), name, 'exec', 0, True)\n"
+    )
+    ended = subprocess.run(
+        [str(python), "-c", text, *map(str, files)], capture_output=True, check=False, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def _run_at_import(module: ast.Module) -> list[ast.AST]:
+    """The imports of a module outside its functions, those in `try` and `if` included."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.append(node)
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _names(node: ast.AST, package: str) -> list[str]:
+    return list(imported_names(node, package))

@@ -1,0 +1,161 @@
+"""Run tests/tf in the cells of the matrix and print one table: `python -m tests.matrix [CELL...]`.
+
+Exits 1 if a test failed, or if CI=true and a required cell could not be run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.matrix.cells import CELLS, Cell
+from tests.matrix.environments import Unavailable, prepare
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = "tests/tf"
+
+# Far above the few minutes a cell takes; a hang must not eat the time of the others.
+CELL_TIMEOUT_S = 1500
+
+
+@dataclass
+class Result:
+    """What one cell came to."""
+
+    cell: Cell
+    tensorflow: str = "-"
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    # Why the cell was not run at all, or "".
+    unavailable: str = ""
+    seconds: float = 0
+
+
+def main(names: list[str]) -> int:
+    """Run the named cells, or all; print the table and the closing line; return the exit status."""
+    unknown = set(names) - {cell.name for cell in CELLS}
+    if unknown:
+        known = ", ".join(cell.name for cell in CELLS)
+        print(f"no such cell: {', '.join(sorted(unknown))}; there are {known}", file=sys.stderr)
+        return 2
+    results = []
+    for cell in CELLS:
+        if not names or cell.name in names:
+            print(f"{cell.name} ...", flush=True)
+            results.append(run(cell))
+            print(f"{cell.name}: {verdict(results[-1])}", flush=True)
+    strict = os.environ.get("CI") == "true"
+    show(results)
+    return close(results, strict=strict)
+
+
+def run(cell: Cell) -> Result:
+    """Prepare the cell and run the tests in it."""
+    result = Result(cell)
+    try:
+        python = prepare(cell)
+    except Unavailable as error:
+        result.unavailable = str(error)
+        return result
+    started = time.monotonic()
+    result.tensorflow = _tensorflow(python)
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = Path(folder) / "outcome.xml"
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            TESTS,
+            "-q",
+            # Jobs spend half their time importing TensorFlow, one thread each.
+            "-n",
+            "2",
+            "--tb=short",
+            f"--junitxml={outcome}",
+        ]
+        env = {**os.environ, "TFPROBE_TEST_PYTHON": str(python)}
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=CELL_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            result.failed.append(f"the tests took more than {CELL_TIMEOUT_S} s")
+            return result
+        if outcome.exists():
+            _read(outcome, result)
+        if done.returncode != 0:
+            print(done.stdout[-20_000:], done.stderr[-2_000:])
+        if done.returncode != 0 and not result.failed:
+            result.failed.append(f"pytest ended with status {done.returncode}")
+    if not result.passed and not result.failed:
+        result.failed.append("no test was run")
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def show(results: list[Result]) -> None:
+    """Print one line for each cell, then what failed and what was skipped, with why."""
+    print(
+        f"\n{'cell':16}{'python':8}{'tensorflow':12}{'passed':>7}{'failed':>7}{'skipped':>8}{'s':>6}"
+    )
+    for result in results:
+        cell, skipped = result.cell, sum(result.skipped.values())
+        counts = f"{result.passed:7}{len(result.failed):7}{skipped:8}{result.seconds:6.0f}"
+        note = f"  not run: {result.unavailable}" if result.unavailable else ""
+        print(f"{cell.name:16}{cell.python:8}{result.tensorflow:12}{counts}{note}")
+    for result in results:
+        for test in result.failed:
+            print(f"failed in {result.cell.name}: {test}")
+        for why, times in sorted(result.skipped.items()):
+            print(f"skipped in {result.cell.name}: {times} because {why}")
+
+
+def close(results: list[Result], *, strict: bool) -> int:
+    """Print the closing line and return the exit status."""
+    absent = [result for result in results if result.unavailable]
+    fatal = [result for result in absent if strict and result.cell.required]
+    for result in fatal:
+        print(f"{result.cell.name} is required under CI=true and was not run: {result.unavailable}")
+    passed = sum(result.passed for result in results)
+    failed = sum(len(result.failed) for result in results) + len(fatal)
+    skipped = sum(sum(result.skipped.values()) for result in results) + len(absent) - len(fatal)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def verdict(result: Result) -> str:
+    """Say in a word how a cell went."""
+    if result.unavailable:
+        return f"not run: {result.unavailable}"
+    return f"{len(result.failed)} failed" if result.failed else "passed"
+
+
+def _tensorflow(python: Path) -> str:
+    freeze = [str(python), "-m", "pip", "freeze", "--disable-pip-version-check"]
+    lines = subprocess.run(freeze, capture_output=True, text=True).stdout.split()
+    names = ("tensorflow==", "tensorflow-cpu==", "tensorflow_cpu==")
+    return next((line.split("==")[1] for line in lines if line.startswith(names)), "-")
+
+
+def _read(outcome: Path, result: Result) -> None:
+    for case in ElementTree.parse(outcome).iter("testcase"):
+        test = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            result.failed.append(test)
+        elif skip is not None:
+            result.skipped[skip.get("message") or "no reason given"] += 1
+        else:
+            result.passed += 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

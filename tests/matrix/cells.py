@@ -1,0 +1,43 @@
+"""The cells of the matrix: which Python, which TensorFlow, and whether a change needs it green."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Cell(NamedTuple):
+    """One environment. `first` goes in before the requirements, where the bundled pip fails."""
+
+    name: str
+    python: str
+    requirements: tuple[str, ...]
+    required: bool = False
+    first: tuple[str, ...] = ()
+
+
+# TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
+CELLS = (
+    Cell(
+        "tf1.14-py3.6",
+        "3.6",
+        ("tensorflow==1.14.0", "protobuf<3.20", "h5py<3", "termcolor<2"),
+        first=("pip<22", "setuptools<60"),
+    ),
+    Cell(
+        "tf1.15-py3.7",
+        "3.7",
+        ("tensorflow==1.15.5", "protobuf<3.21", "keras==2.3.1", "h5py<3", "scikit-learn"),
+        required=True,
+    ),
+    Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21")),
+    Cell("tf2.12-py3.8", "3.8", ("tensorflow-cpu==2.12.1",), required=True),
+    Cell("tf2.15-py3.11", "3.11", ("tensorflow-cpu==2.15.*",), required=True),
+    Cell("tf2.16-py3.12", "3.12", ("tensorflow-cpu==2.16.*", "tf_keras==2.16.*")),
+    Cell(
+        "tf2.21-py3.11",
+        "3.11",
+        ("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "tensorboard"),
+        required=True,
+    ),
+    Cell("tf2.21-py3.13", "3.13", ("tensorflow-cpu==2.21.*", "tensorboard"), required=True),
+)

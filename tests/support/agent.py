@@ -1,0 +1,114 @@
+"""Run the real agent in tests: in this process, or in jobs with the toy TensorFlow."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.support import toy_tensorflow
+from tfprobe.launch import boot as launch_boot
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.steps import StepsFile, read_steps
+
+HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
+PATIENCE_S = 30
+
+# What a job of these tests begins with.
+PREFACE = """
+import os, sys, threading, time
+import tensorflow.python.client.session as session_module
+import tensorflow.python.eager.def_function as def_function
+import tensorflow.python.profiler.profiler_v2 as profiler
+session = session_module.BaseSession()
+"""
+
+
+def load(module: str) -> ModuleType:
+    """Import a module of the agent into this process, under its own name."""
+    if str(HOOKS) not in sys.path:
+        sys.path.append(str(HOOKS))
+    return importlib.import_module(f"tfprobe_agent.{module}")
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """A place for one run of jobs that import the toy TensorFlow."""
+
+    folder: Path
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+    @property
+    def boot(self) -> Path:
+        return self.run / "boot"
+
+    def arm(self, **config: Any) -> Laboratory:
+        """Write the toy TensorFlow and a boot directory as the launcher writes it."""
+        toy_tensorflow.write(self.folder / "packages")
+        settings = {"steps": None, "every": None, "budget": 0.01, "trace_level": "full"}
+        manifest = {"schema": "tfprobe.run/1", "id": "run", "command": ["job"], "pid": 1}
+        self.run.mkdir(mode=0o700)
+        (self.run / "run.json").write_text(json.dumps(manifest))
+        launch_boot.write(RunFolder(self.run), {"schema": "tfprobe.config/1", **settings, **config})
+        return self
+
+    def environment(self, changes: Mapping[str, str] | None = None) -> dict[str, str]:
+        path = f"{self.boot}{os.pathsep}{self.folder / 'packages'}"
+        return {"PYTHONPATH": path, "PATH": "/usr/bin:/bin", **(changes or {})}
+
+    def start(
+        self, job: str, *, python: str = sys.executable, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a job, its stdin and stdout pipes of ours."""
+        return subprocess.Popen(
+            [python, "-c", PREFACE + job],
+            env=self.environment(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def finish(
+        self, job: str, *, python: str = sys.executable, env: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Run a job that must end well and say nothing on stderr; return its lines on stdout."""
+        process = self.start(job, python=python, env=env)
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, stderr.decode()) == (0, "")
+        return stdout.decode().splitlines()
+
+    def folders(self) -> list[Path]:
+        """The process folders, oldest first."""
+        return sorted(
+            (file.parent for file in self.run.glob("*/*/process.json")),
+            key=lambda folder: int(folder.name.split("-")[1]),
+        )
+
+    def steps(self, folder: Path | None = None) -> StepsFile:
+        """What a process wrote; of the only one there is, when not told."""
+        (folder,) = [folder] if folder is not None else self.folders()
+        steps = read_steps(folder / "steps.bin")
+        assert steps.problems == ()
+        return steps
+
+    def counts(self, folder: Path | None = None) -> dict[str, int]:
+        """Steps by name of work, over all threads."""
+        found: dict[str, int] = {}
+        for work in self.steps(folder).works:
+            found[work.name] = found.get(work.name, 0) + work.count
+        return found
+
+    def events(self, folder: Path | None = None) -> list[dict[str, Any]]:
+        """The events of a process."""
+        (folder,) = [folder] if folder is not None else self.folders()
+        return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]

@@ -1,0 +1,88 @@
+"""Write captures for tests: RunMetadata and XSpace bytes as TensorFlow lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.rundir import UNIX_NS
+from tfprobe.ingest.schema import message_class
+
+GOLDEN = Path("/work/shared/golden")
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
+
+
+@dataclass
+class Node:
+    """A row of StepStats; times are µs from the start of the step."""
+
+    name: str
+    start_us: int = 0
+    duration_us: int = 10
+    label: str = ""
+    requested_bytes: int = 0
+    output_bytes: int = 0
+
+
+@dataclass
+class TraceEvent:
+    """An event of an XSpace; times are µs from the start of the trace."""
+
+    name: str
+    start_us: int = 0
+    duration_us: int = 10
+    stats: Mapping[str, str | int] = field(default_factory=dict)
+
+
+def run_metadata(devices: Mapping[str, Sequence[Node]]) -> bytes:
+    """Return RunMetadata bytes of the rows of each device."""
+    message = message_class("tfprobe.step_stats.RunMetadata")()
+    for name, nodes in devices.items():
+        device = message.step_stats.dev_stats.add(device=name)
+        for node in nodes:
+            row = device.node_stats.add(
+                node_name=node.name,
+                timeline_label=node.label,
+                all_start_micros=UNIX_NS // 1000 + node.start_us,
+                op_end_rel_micros=node.duration_us,
+            )
+            row.memory.add(allocator_name="cpu", total_bytes=node.requested_bytes)
+            described = row.output.add().tensor_description.allocation_description
+            described.requested_bytes = node.output_bytes
+    return bytes(message.SerializeToString())
+
+
+def xspace(planes: Mapping[str, Mapping[str, Sequence[TraceEvent]]], *, start_ns: int = 0) -> bytes:
+    """Return XSpace bytes of plane -> line -> events; `start_ns` is the start of the profile."""
+    space = message_class("tfprobe.xplane.XSpace")()
+    for plane_name, lines in planes.items():
+        _plane(space.planes.add(name=plane_name), lines)
+    if start_ns:
+        plane = space.planes.add(name="Task Environment")
+        plane.stat_metadata[1].name = "profile_start_time"
+        plane.stats.add(metadata_id=1, uint64_value=start_ns)
+    return bytes(space.SerializeToString())
+
+
+def _plane(plane, lines):
+    ids: dict[str, int] = {}
+    for name, events in lines.items():
+        line = plane.lines.add(name=name)
+        for event in events:
+            number = ids.setdefault(event.name, len(ids) + 1)
+            plane.event_metadata[number].name = event.name
+            row = line.events.add(
+                metadata_id=number,
+                offset_ps=event.start_us * 1_000_000,
+                duration_ps=event.duration_us * 1_000_000,
+            )
+            for key, value in event.stats.items():
+                stat_id = 1000 + ids.setdefault(f"stat {key}", len(ids) + 1)
+                plane.stat_metadata[stat_id].name = key
+                stat = row.stats.add(metadata_id=stat_id)
+                if isinstance(value, int):
+                    stat.int64_value = value
+                else:
+                    stat.str_value = value

@@ -1,0 +1,111 @@
+"""A test build of the agent in which every function can be made to raise, one at a time."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from pathlib import Path
+
+HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
+
+# What the interpreter or the job calls itself: each holds the call of the original, which is not
+# ours to fail, and everything it calls of ours is made to raise in its turn. `failed` answers
+# errors; alone it is never called.
+ENTRY_POINTS = frozenset(
+    {
+        "boot:Finder.find_spec",
+        "boot:Finder._ask_the_others",
+        "boot:Finder._watch.exec_and_fire",
+        "boot:_find_nothing",
+        "door:make.around.door",
+        "door:without_self.method",
+        "hooks:_after_fork_36",
+        "guard:failed",
+        "guard:never_raise.guarded",
+        "keras:_adopting.wrapper",
+        "keras:_execution_function",
+        "keras:_in_phase.wrapper",
+        "keras:_on_batch.around.on_batch",
+        "keras:_with_door.call",
+        "optimizers:_around.apply",
+        "optimizers:_around_tape.enter",
+        "patching:_wrap_method.plain",
+        "patching:patch_function.wrapped_function",
+        "profiler:_start",
+        "profiler:_start_server",
+        "session:_Doors._wrap_made.call",
+        "session:_Doors.make_callable",
+        "session:_Doors.make_from_options",
+        "session:_with_role",
+        # pickle and copy of a bound method, asked for by the job
+        "patching:_by_name",
+        "patching:_wrapt_class.BoundMethod.__copy__",
+        "patching:_wrapt_class.BoundMethod.__deepcopy__",
+        "patching:_wrapt_class.BoundMethod.__reduce__",
+        "patching:_wrapt_class.BoundMethod.__reduce_ex__",
+    }
+)
+
+_FAULTS = '''
+"""Which function is to raise, and which have been entered."""
+import os
+
+armed = os.environ.get("TEST_FAULT")
+entered = {}
+
+
+class Injected(Exception):
+    """The planted error."""
+
+
+def enter(name):
+    entered[name] = entered.get(name, 0) + 1
+    if name == armed:
+        raise Injected(name)
+'''
+
+
+def build(boot: Path, *, trace_level: str = "full") -> list[str]:
+    """Write the faulty agent into `boot`; return the names of all functions it can make raise."""
+    agent = boot / "tfprobe_agent"
+    agent.mkdir(parents=True)
+    shutil.copy(HOOKS / "sitecustomize.py", boot)
+    (agent / "faults.py").write_text(_FAULTS)
+    names: list[str] = []
+    for source in sorted((HOOKS / "tfprobe_agent").glob("*.py")):
+        tree = ast.parse(source.read_text())
+        if source.stem != "__init__":
+            _Plant(source.stem, names).visit(tree)
+            at = 1 if ast.get_docstring(tree) is not None else 0
+            tree.body.insert(at, ast.parse("from . import faults as _faults").body[0])
+        (agent / source.name).write_text(ast.unparse(ast.fix_missing_locations(tree)))
+    config = {"schema": "tfprobe.config/1", "steps": None, "every": 1, "budget": 0.01}
+    (boot / "config.json").write_text(json.dumps({**config, "trace_level": trace_level}))
+    return names
+
+
+class _Plant(ast.NodeTransformer):
+    """Insert `_faults.enter(name)` at the top of each function but the entry points."""
+
+    def __init__(self, module: str, names: list[str]) -> None:
+        self._path = [module + ":"]
+        self._names = names
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._inside(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self._inside(node)
+        name = self._path[0] + ".".join([*self._path[1:], node.name])
+        if name not in ENTRY_POINTS:
+            self._names.append(name)
+            at = 1 if ast.get_docstring(node) is not None else 0
+            node.body.insert(at, ast.parse(f"_faults.enter({name!r})").body[0])
+        return node
+
+    def _inside(self, node: ast.ClassDef | ast.FunctionDef) -> ast.AST:
+        self._path.append(node.name)
+        self.generic_visit(node)
+        self._path.pop()
+        return node

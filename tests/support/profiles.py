@@ -1,0 +1,140 @@
+"""Make profiles in memory: for tests of views and their layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.support.rundir import UNIX_NS, bucket
+from tfprobe.errors import Missing
+from tfprobe.model.durations import Durations
+from tfprobe.model.executions import Place, Row, table
+from tfprobe.model.profile import Capture, Hooks, Process, Profile, RecentSteps, Run, Work
+
+HOOKS = Hooks(
+    calls_measured=100,
+    measured_ns=50_000,
+    fold_ns=1_000,
+    once_ns=4_000,
+    traced_ns=1_000_000,
+    wall_ns=1_000_000_000,
+)
+
+
+@dataclass
+class Step:
+    """A sampled step: its rows and its length."""
+
+    rows: Sequence[Row]
+    duration_us: int = 100
+    work: int = 0
+
+
+def op(
+    op_type: str, start_us: int, duration_us: int, place: Place = Place.HOST, **more: Any
+) -> Row:
+    """Return a row whose time counts from the start of its step."""
+    start_ns = UNIX_NS + start_us * 1000
+    return Row("d", "1", f"n/{op_type}", op_type, place, start_ns, duration_us * 1000, **more)
+
+
+def durations(values_ns: Sequence[int]) -> Durations:
+    """Return the aggregate of some durations."""
+    buckets = np.zeros(768, dtype=np.int64)
+    for value in values_ns:
+        buckets[bucket(value)] += 1
+    low, high = min(values_ns, default=0), max(values_ns, default=0)
+    return Durations(len(values_ns), sum(values_ns), low, high, buckets)
+
+
+def work(
+    values_ns: Sequence[int] = (1_000_000,) * 10,
+    *,
+    raised: Sequence[int] = (),
+    remembered: int | None = None,
+    **changes: Any,
+) -> Work:
+    """Return a work whose steps took `values_ns`, of which the ring holds the last ones."""
+    kept = len(values_ns) if remembered is None else remembered
+    first = len(values_ns) - kept
+    ends = np.cumsum(np.array(values_ns, dtype=np.int64) + 1000)
+    starts = ends - np.array(values_ns, dtype=np.int64)
+    marks = np.array([i in raised for i in range(len(values_ns))], dtype=np.bool_)
+    sampled = np.zeros(kept, dtype=np.bool_)
+    facts: dict[str, Any] = {
+        "process": 0,
+        "index": 0,
+        "kind": "session_run",
+        "name": "loss",
+        "thread": "MainThread",
+        "executed": len(values_ns),
+        "raised": len(raised),
+        "sampled": 0,
+        "retraces": 0,
+        "steps_per_execution": 1,
+        "optimizer_steps": Missing("none"),
+        "times": durations(values_ns),
+        "gaps": durations([1000] * max(len(values_ns) - 1, 0)),
+        "recent": RecentSteps(first, starts[first:], ends[first:], sampled, marks[first:]),
+    }
+    return Work(**{**facts, **changes})
+
+
+def process(**changes: Any) -> Process:
+    """Return a process that finished."""
+    facts: dict[str, Any] = {
+        "index": 0,
+        "folder": "4711-1",
+        "host": "node7",
+        "pid": 4711,
+        "state": "finished",
+        "argv": ("train.py",),
+        "python": "3.11.7",
+        "tensorflow": "2.21.0",
+        "rank": None,
+        "role": None,
+        "started_unix_ns": UNIX_NS,
+        "devices": Missing("none"),
+        "hooks": HOOKS,
+        "captures": 1,
+    }
+    return Process(**{**facts, **changes})
+
+
+def profile(
+    steps: Sequence[Step] = (),
+    *,
+    works: Sequence[Work] = (),
+    processes: Sequence[Process] | None = None,
+    **changes: Any,
+) -> Profile:
+    """Return a profile of one process with these sampled steps."""
+    captures = tuple(
+        Capture(
+            index=i,
+            process=0,
+            work=step.work,
+            step=i,
+            file=f"{i}.pb",
+            level="full",
+            start_ns=UNIX_NS,
+            duration_ns=step.duration_us * 1000,
+            plain_ns=Missing("none"),
+        )
+        for i, step in enumerate(steps)
+    )
+    facts: dict[str, Any] = {
+        "run": Run(
+            "r1", "/runs/r1", ("python", "train.py"), "2026-11-20T20:04:18+00:00", "finished"
+        ),
+        "processes": tuple([process()] if processes is None else processes),
+        "interpreters": (),
+        "works": tuple(works),
+        "captures": captures,
+        "executions": table((i, step.rows) for i, step in enumerate(steps)),
+        "problems": (),
+    }
+    return Profile(**{**facts, **changes})

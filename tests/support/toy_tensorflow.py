@@ -1,0 +1,144 @@
+"""A package named tensorflow with the modules and classes that the agent patches, and little in
+them: for tests of the agent which must not depend on a TensorFlow or wait for its import.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MODULES = {
+    "tensorflow.python.client.session": """
+class config_pb2:
+    class RunOptions:
+        SOFTWARE_TRACE, FULL_TRACE = 1, 3
+        trace_level = 0
+        output_partition_graphs = False
+        def CopyFrom(self, other):
+            self.trace_level = other.trace_level
+    class RunMetadata:
+        class step_stats:
+            dev_stats = ()
+        function_graphs = ()
+        def SerializeToString(self):
+            return b""
+        def CopyFrom(self, other):
+            pass
+        def ClearField(self, name):
+            pass
+
+class _GraphDef:
+    def SerializeToString(self):
+        return b""
+
+class _Graph:
+    version = 1
+    def as_graph_def(self, add_shapes=False):
+        return _GraphDef()
+    def get_operations(self):
+        return []
+
+class BaseSession:
+    class _Callable:
+        def __call__(self, *args, **kwargs):
+            return "called"
+
+    def __init__(self):
+        self.graph = _Graph()
+
+    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        # a fetch is a name, or a function to be called inside the step
+        return fetches() if callable(fetches) else "ran " + fetches
+
+    def make_callable(self, fetches, feed_list=None, accept_options=False):
+        return lambda: self.run(fetches)
+
+    def _make_callable_from_options(self, callable_options):
+        return self._Callable()
+""",
+    "tensorflow.python.eager.context": """
+class _Context:
+    class _thread_local_data:
+        is_eager = True
+    _initialized = False
+    _context_handle = None
+_context = _Context()
+def executing_eagerly():
+    return True
+""",
+    "tensorflow.python.eager.def_function": """
+import tensorflow.python.eager.context
+class Function:
+    def __init__(self, body=lambda value: value + 1, name="step"):
+        self._body = body
+        self._name = name
+    def get_concrete_function(self):
+        return None
+    def __call__(self, value):
+        return self._body(value)
+""",
+    "tensorflow.python.profiler.profiler_v2": """
+import os
+import threading
+_profiler = None
+_profiler_lock = threading.Lock()
+
+class _pywrap_profiler:
+    class ProfilerSession:
+        def start(self, logdir, options):
+            self.logdir = logdir
+        def export_to_tb(self):
+            folder = os.path.join(self.logdir, "plugins", "profile", "now")
+            os.makedirs(folder)
+            with open(os.path.join(folder, "host.xplane.pb"), "wb") as file:
+                file.write(b"\\x0a\\x00")
+
+def start(logdir, options=None):
+    global _profiler
+    with _profiler_lock:
+        _profiler = logdir
+    return "started"
+
+def stop():
+    global _profiler
+    _profiler = None
+
+def start_server(port):
+    return "serving"
+""",
+    "tensorflow.python.keras.engine.training": """
+import tensorflow.python.eager.context
+class Model:
+    name = "model"
+    train_function = None
+    def make_train_function(self):
+        self.train_function = lambda iterator: "stepped"
+        return self.train_function
+    def fit(self):
+        self.train_function = self.make_train_function()
+        return [self.train_function(None) for _ in range(3)]
+    def train_on_batch(self, x):
+        return x
+""",
+    "tensorflow.python.keras.backend": """
+class GraphExecutionFunction:
+    def __call__(self, inputs):
+        return inputs
+""",
+    "tensorflow.python.training.optimizer": """
+class Optimizer:
+    def apply_gradients(self, grads_and_vars):
+        return grads_and_vars
+""",
+}
+
+
+def write(folder: Path) -> Path:
+    """Write the package below `folder` and return it."""
+    for name, source in MODULES.items():
+        path = folder.joinpath(*name.split("."))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for parent in path.relative_to(folder).parents:
+            if parent.parts:
+                (folder / parent / "__init__.py").touch()
+        path.with_suffix(".py").write_text(source)
+    return folder

@@ -1,0 +1,42 @@
+"""The laboratory for the interpreter TFPROBE_TEST_PYTHON, and a longer leash for tests that start
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tf.laboratory import Laboratory, environment_of_a_job
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """TensorFlow alone takes seconds to import, and several jobs run at once."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.tf)
+            item.add_marker(pytest.mark.timeout(400))
+
+
+@pytest.fixture(scope="session")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    """The laboratory for the interpreter TFPROBE_TEST_PYTHON."""
+    python = os.environ.get("TFPROBE_TEST_PYTHON")
+    if not python:
+        pytest.skip("TFPROBE_TEST_PYTHON names no interpreter with TensorFlow; see `make matrix`")
+    ask = "import tensorflow; print(tensorflow.__version__)"
+    answer = subprocess.run(
+        [python, "-W", "ignore", "-c", ask],
+        stdout=subprocess.PIPE,
+        check=True,
+        env=environment_of_a_job({}),
+        text=True,
+    )
+    version = tuple(int(part) for part in answer.stdout.split()[-1].split(".")[:2])
+    laboratory = Laboratory(python, version, tmp_path_factory.mktemp("tf"))
+    yield laboratory
+    laboratory.close()

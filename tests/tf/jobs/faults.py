@@ -1,0 +1,120 @@
+"""Run a workload in a forked child for each fault the agent can have; compare what it printed.
+
+Usage: faults.py session|eager. Prints the workload's own lines, then, under a faulty agent, one
+line for each fault that made a difference.
+"""
+
+import copy
+import os
+import pickle
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
+PROFILER = getattr(getattr(tf, "profiler", None), "experimental", None)
+
+
+def session_workload():
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 4])
+        weights = tf1.Variable(tf.ones([4, 1]), name="weights")
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, weights) - 1.0))
+        train = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+        init = tf1.global_variables_initializer()
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4) / 8
+    with tf1.Session(graph=graph) as session:
+        session.run(init)
+        for _ in range(6):
+            _, value = session.run([train, loss], {x: rows})
+        print("session %r" % float(value))
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        session.run(train, {x: rows}, options, metadata)
+        print("own trace %r" % (len(metadata.step_stats.dev_stats) > 0))
+        step = session.make_callable(loss, [x])
+        print("callable %r" % float([step(rows) for _ in range(4)][-1]))
+        try:
+            session.run(loss, {x: rows[:, :3]})
+        except ValueError as error:
+            print("raised %s" % type(error).__name__)
+
+
+def eager_workload():
+    weights = tf.Variable(tf.ones([4, 1]))
+    optimizer = tf1.train.GradientDescentOptimizer(0.01)
+    rows = tf.reshape(tf.range(8, dtype=tf.float32), [2, 4]) / 8.0
+
+    def eager():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.matmul(rows, weights) - 1.0))
+        optimizer.apply_gradients([(tape.gradient(loss, weights), weights)])
+        return loss
+
+    step = tf.function(lambda: tf.reduce_sum(tf.matmul(rows, weights)))
+    print("eager %r" % float([eager() for _ in range(4)][-1]))
+    print("function %r" % float([step() for _ in range(4)][-1]))
+    concrete = step.get_concrete_function()
+    print("concrete %r" % float([concrete() for _ in range(3)][-1]))
+    if PROFILER is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            PROFILER.start(folder)
+            step()
+            PROFILER.stop()
+            print("profiled %r" % ("plugins" in os.listdir(folder)))
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones")])
+    model.compile("sgd", "mse")
+    inputs, labels = np.ones((6, 4), np.float32), np.zeros((6, 1), np.float32)
+    history = model.fit(inputs, labels, batch_size=2, verbose=0, shuffle=False)
+    print("fit %r" % history.history["loss"])
+    print("on batch %r" % float(np.ravel(model.train_on_batch(inputs, labels))[0]))
+    print("copied %r" % (copy.copy(model.fit) is not None))
+
+
+def in_child(workload, fault):
+    """Return (exit status, what was printed, functions of the agent entered) of a forked child."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reader)
+            faults = sys.modules.get("tfprobe_agent.faults")
+            if faults is not None:
+                faults.armed = fault
+                faults.entered.clear()
+            sys.stdout = os.fdopen(os.dup(writer), "w", 1)
+            workload()
+            sys.stdout.flush()
+            entered = dict(faults.entered) if faults is not None else {}
+            os.write(writer, b"\0" + pickle.dumps(sorted(entered)))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        printed, _, entered = pipe.read().partition(b"\0")
+    _, status = os.waitpid(pid, 0)
+    return status, printed.decode(), pickle.loads(entered) if entered else []
+
+
+def main():
+    workload = {"session": session_workload, "eager": eager_workload}[sys.argv[1]]
+    status, printed, entered = in_child(workload, None)
+    print(printed, end="")
+    print("status %d" % status)
+    if not entered:
+        return
+    print("FAULTS %d" % len(entered), file=sys.stderr)
+    for fault in entered:
+        outcome = in_child(workload, fault)
+        if outcome[:2] != (status, printed):
+            print("FAULT %s: status %d, printed %r" % (fault, outcome[0], outcome[1]))
+
+
+if __name__ == "__main__":
+    main()

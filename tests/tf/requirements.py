@@ -1,0 +1,37 @@
+"""Which tests an environment can run: a skip here always says what is missing."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+
+import pytest
+
+from tests.tf.doors import Job
+from tests.tf.laboratory import Laboratory
+
+
+def need(laboratory: Laboratory, job: Job) -> None:
+    """Skip the test unless `job` runs on the laboratory's TensorFlow."""
+    need_tensorflow(laboratory, *job.versions)
+    if job.needs and not _has(laboratory.python, job.needs):
+        pytest.skip(f"{job.needs} is not installed beside this TensorFlow")
+
+
+def need_tensorflow(
+    laboratory: Laboratory, first: tuple[int, int], last: tuple[int, int] = (2, 99)
+) -> None:
+    """Skip the test unless the laboratory's TensorFlow is from `first` to `last`."""
+    if not first <= laboratory.tensorflow <= last:
+        span = f"from {_text(first)}" + ("" if last == (2, 99) else f" to {_text(last)}")
+        pytest.skip(f"exists in TensorFlow {span} only")
+
+
+@cache
+def _has(python: str, module: str) -> bool:
+    ask = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+    return subprocess.run([python, "-c", ask]).returncode == 0
+
+
+def _text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,132 @@
+"""The reading commands: one document, one paragraph of error, one exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfprobe
+from tests.support.captures import CPU, Node, run_metadata
+from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tfprobe.cli.main import main
+from tfprobe.errors import NoAnswer, UnreadableInput
+
+CAPTURE = {
+    "000002-session_run-0.run_metadata.pb": run_metadata({CPU: [Node("a", label="a = X()")]})
+}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """An output directory with a silent run and, newer, one with steps and a capture."""
+    work = WrittenWork(steps=regular_steps(30), sampled=[2])
+    process = WrittenProcess(works=[work], captures=CAPTURE, header={11: 2})
+    write_run(tmp_path / "runs" / "r1", manifest={"started_unix_ns": UNIX_NS - 1})
+    write_run(tmp_path / "runs" / "r2", [process])
+    return tmp_path / "runs"
+
+
+def test_report_defaults_to_the_latest_run(runs, capsys):
+    """Without RUN it is the newest run of the output directory."""
+    status = main(["report", "-o", str(runs), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert (status, document["run"]["id"]) == (0, "r2")
+    assert document["processes"][0]["work"][0]["count"] == 30
+
+
+def test_report_without_json_is_for_people(runs, capsys):
+    """The text names the command and its steps, and has no colour in a pipe."""
+    status = main(["report", str(runs / "r2")])
+
+    text = capsys.readouterr().out
+    assert (status, "session_run" in text, "\x1b" in text) == (0, True, False)
+
+
+def test_a_silent_run_is_reported_with_status_1(runs, capsys):
+    """Nothing was recorded: the report says why, a shell sees it."""
+    status = main(["report", str(runs / "r1"), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert (status, len(document["silences"])) == (1, 1)
+
+
+def test_markdown_goes_to_a_file(runs, tmp_path, capsys):
+    """--md writes the file and nothing else."""
+    target = tmp_path / "report.md"
+
+    status = main(["report", str(runs / "r2"), "--md", str(target)])
+
+    assert (status, capsys.readouterr().out) == (0, "")
+    assert target.read_text().startswith("# `python train.py")
+
+
+def test_ls_prints_one_document(runs, capsys):
+    """Newest first, with state and steps."""
+    main(["ls", str(runs), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "tfprobe.ls/1"
+    assert [(run["id"], run["steps"]) for run in document["runs"]] == [("r2", 30), ("r1", 0)]
+
+
+def test_steps_prints_one_document(runs, capsys):
+    """Each work with its latest steps."""
+    main(["steps", str(runs / "r2"), "--json", "--last", "3"])
+
+    document = json.loads(capsys.readouterr().out)
+    (work,) = document["work"]
+    assert document["schema"] == "tfprobe.steps/1"
+    assert [step["step"] for step in work["recent"]] == [27, 28, 29]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["report", "no-such-run"], UnreadableInput.exit_code),
+        (["ls", "no-such-directory"], UnreadableInput.exit_code),
+        (["report", "-o", "empty"], NoAnswer.exit_code),
+        (["steps", "-o", "runs", "r1"], NoAnswer.exit_code),
+        (["report", "-o", "runs", "r2", "--rank", "3"], NoAnswer.exit_code),
+        (["report", "--nonsense"], 2),
+        (["steps", "--last", "x"], 2),
+    ],
+)
+def test_an_error_is_one_paragraph_and_a_status(runs, monkeypatch, capsys, arguments, status):
+    """Stderr says what was tried on what; stdout stays empty."""
+    monkeypatch.chdir(runs.parent)
+
+    found = main(arguments)
+
+    out, err = capsys.readouterr()
+    assert (found, out) == (status, "")
+    assert err.startswith("tfprobe: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_is_quiet(runs):
+    """`tfprobe report | head` leaves no traceback."""
+    command = [sys.executable, "-m", "tfprobe", "report", str(runs / "r2"), "--json"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, check=False)
+
+    os.close(write_end)
+    assert done.stderr == b""
+
+
+def test_open_run_gives_the_same_report(runs, capsys):
+    """From Python: tables and the document of --json."""
+    recording = tfprobe.open_run(runs / "r2")
+
+    main(["report", str(runs / "r2"), "--json"])
+    assert recording.report() == json.loads(capsys.readouterr().out)
+    assert (recording.processes[0].pid, recording.works[0].count) == (4711, 30)
+    assert (len(recording.captures), len(recording.profile().executions)) == (1, 1)

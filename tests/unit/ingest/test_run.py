@@ -1,0 +1,146 @@
+"""A run directory becomes a profile; what cannot be read becomes a problem with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.captures import CPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.rundir import (
+    BOOT_ID,
+    HOST,
+    MONO_NS,
+    UNIX_NS,
+    WrittenProcess,
+    WrittenWork,
+    regular_steps,
+    write_run,
+)
+from tfprobe.errors import NoAnswer
+from tfprobe.ingest.run import load
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+
+ELSEWHERE = Machine("elsewhere", None)
+NAME = "000002-session_run-0.run_metadata.pb"
+METADATA = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})
+SAMPLE = {
+    "event": "sample",
+    "work": 0,
+    "step": 2,
+    "capture": NAME,
+    "level": "full",
+    "why": "budget",
+    "start_ns": MONO_NS,
+    "end_ns": MONO_NS + 100_000,
+    "start_unix_ns": UNIX_NS,
+    "plain_ns": 90_000,
+}
+
+
+def loaded(tmp_path, *processes: WrittenProcess, **options):
+    return load(RunFolder(write_run(tmp_path / "r1", processes)), ELSEWHERE, **options)
+
+
+def test_a_capture_has_its_step_from_the_event(tmp_path):
+    """Step, work and window of a capture are those of its sample event."""
+    process = WrittenProcess(events=[SAMPLE], captures={NAME: METADATA})
+
+    profile = loaded(tmp_path, process)
+
+    (capture,) = profile.captures
+    assert (capture.step, capture.work, capture.level) == (2, 0, "full")
+    assert (capture.start_ns, capture.duration_ns, capture.plain_ns) == (UNIX_NS, 100_000, 90_000)
+    assert profile.executions.start_ns.tolist() == [UNIX_NS + 10_000]
+
+
+def test_without_its_event_a_capture_has_its_step_from_the_ring(tmp_path):
+    """A log lost with a full disk costs the reason of a sample, not the sample."""
+    work = WrittenWork(steps=regular_steps(5, step_ns=70_000, gap_ns=0))
+
+    (capture,) = loaded(tmp_path, WrittenProcess(works=[work], captures={NAME: METADATA})).captures
+
+    assert (capture.step, capture.work) == (2, 0)
+    assert (capture.start_ns, capture.duration_ns) == (UNIX_NS + 140_000, 70_000)
+
+
+def test_a_trace_without_clock_starts_with_its_step(tmp_path):
+    """Older TensorFlow counts from the start of the trace, which is that of the step."""
+    name = "000002-fit-0.xplane.pb"
+    content = xspace({"/host:CPU": {"python": [TraceEvent("a:Relu", 7)]}})
+    process = WrittenProcess(events=[{**SAMPLE, "capture": name}], captures={name: content})
+
+    assert loaded(tmp_path, process).executions.start_ns.tolist() == [UNIX_NS + 7_000]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe garbage", xspace({"/host:CPU": {}})])
+def test_a_corrupt_capture_is_skipped_and_named(tmp_path, content):
+    """The others are read, and the report says which one was not and why."""
+    process = WrittenProcess(captures={NAME: METADATA, "000003-fit-0.xplane.pb": content})
+
+    profile = loaded(tmp_path, process)
+
+    assert len(profile.captures) == 1
+    (problem,) = profile.problems
+    assert "000003-fit-0.xplane.pb" in problem.where
+    assert "skipped" in problem.what
+
+
+def test_a_lost_steps_file_leaves_the_captures(tmp_path):
+    """A process without steps.bin still has its op table."""
+    root = write_run(tmp_path / "r1", [WrittenProcess(captures={NAME: METADATA})])
+    (path,) = root.glob("*/*/steps.bin")
+    path.write_bytes(b"garbage")
+
+    profile = load(RunFolder(root), ELSEWHERE)
+
+    assert (len(profile.works), len(profile.captures)) == (0, 1)
+    assert "steps.bin" in profile.problems[0].what
+
+
+def test_the_agents_own_errors_are_problems(tmp_path):
+    """When the agent stepped aside the report says so."""
+    events = [
+        {"event": "error", "where": "session", "what": "boom"},
+        {"event": "aside", "why": "one error"},
+    ]
+
+    problems = loaded(tmp_path, WrittenProcess(events=events)).problems
+
+    assert [("boom" in p.what, "stepped aside" in p.what) for p in problems] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_a_rank_selects_its_processes(tmp_path):
+    """--rank 1 reads the process of rank 1 only; a rank that is not there has no answer."""
+    rank = {"source": "TF_CONFIG", "index": 1, "world": 2, "role": "worker"}
+    root = write_run(
+        tmp_path / "r1", [WrittenProcess(pid=1), WrittenProcess(pid=2, manifest={"rank": rank})]
+    )
+
+    profile = load(RunFolder(root), ELSEWHERE, rank=1)
+
+    assert [process.rank for process in profile.processes] == [1]
+    with pytest.raises(NoAnswer, match="rank 5"):
+        load(RunFolder(root), ELSEWHERE, rank=5)
+
+
+def test_devices_and_versions_are_of_the_process(tmp_path):
+    """What the agent noted of its process is in the profile."""
+    devices = [{"name": "/device:GPU:0", "type": "GPU", "description": "T4"}]
+    manifest = {"devices": devices, "tensorflow": "1.15.5", "python": "3.7.17"}
+
+    (process,) = loaded(tmp_path, WrittenProcess(manifest=manifest)).processes
+
+    assert (process.devices, process.tensorflow) == (("/device:GPU:0",), "1.15.5")
+
+
+def test_the_state_of_a_running_job_is_live(tmp_path):
+    """A reader of a running job sees it running."""
+    proc = tmp_path / "proc"
+    (proc / "4711").mkdir(parents=True)
+    (proc / "4711" / "stat").write_text("4711 (python) S " + "0 " * 18 + "1234 0\n")
+    root = write_run(tmp_path / "r1", [WrittenProcess()])
+
+    assert load(RunFolder(root), Machine(HOST, BOOT_ID, proc)).run.state == "running"

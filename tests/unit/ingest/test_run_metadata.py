@@ -1,0 +1,103 @@
+"""RunMetadata becomes rows with the accounting of tfprof."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.support.captures import CPU, GOLDEN, GPU, Node, run_metadata
+from tests.support.rundir import UNIX_NS
+from tfprobe.errors import UnreadableInput
+from tfprobe.ingest.run_metadata import rows
+from tfprobe.model.executions import Place
+
+
+def test_a_host_row_has_type_time_and_bytes():
+    """The label tells the type; requested and output bytes come from the memory records."""
+    node = Node("a/MatMul", 5, 20, "a/MatMul = MatMul(x, w)", requested_bytes=64, output_bytes=32)
+
+    (row,) = rows(run_metadata({CPU: [node]}))
+
+    assert (row.name, row.op_type, row.place) == ("a/MatMul", "MatMul", Place.HOST)
+    assert (row.start_ns, row.duration_ns) == (UNIX_NS + 5_000, 20_000)
+    assert (row.bytes, row.output_bytes) == (64, 32)
+
+
+def test_a_kernel_counts_once():
+    """`stream:all` and the stream itself show the same kernel; one of them is its time."""
+    kernel = Node("c", 0, 7, "c:Conv2D regs:1")
+    devices = {
+        GPU: [Node("c", 0, 3, "c = Conv2D(x)")],
+        "/gpu:0/stream:all": [kernel],
+        "/gpu:0/stream:12": [kernel],
+    }
+
+    found = [(row.op_type, row.place, row.duration_ns) for row in rows(run_metadata(devices))]
+
+    assert found == [("Conv2D", Place.HOST, 3_000), ("Conv2D", Place.ACCELERATOR, 7_000)]
+
+
+def test_a_transfer_has_direction_and_bytes():
+    """Rows of the memcpy device are transfers, told apart by their name."""
+    names = ["MEMCPYHtoD", "MEMCPYDtoHAsync", "MEMCPYDtoD"]
+    nodes = [Node(name, label="x:_Send num_bytes: 384 async: true") for name in names]
+
+    found = rows(run_metadata({"/gpu:0/memcpy": nodes, CPU: [Node("a")]}))[:3]
+
+    places = [Place.HOST_TO_DEVICE, Place.DEVICE_TO_HOST, Place.DEVICE_TO_DEVICE]
+    assert [row.place for row in found] == places
+    assert {row.bytes for row in found} == {384}
+
+
+def test_a_node_belongs_to_the_first_device_it_is_seen_on():
+    """As in tfprof, a later row on another canonical device is dropped."""
+    found = rows(run_metadata({CPU: [Node("a")], GPU: [Node("a"), Node("b")]}))
+
+    assert [(row.name, row.device) for row in found] == [("a", CPU), ("b", GPU)]
+
+
+def test_no_time_of_an_op_is_zero():
+    """Where microseconds were recorded, less than one counts as one, as in tfprof."""
+    (row,) = rows(run_metadata({CPU: [Node("a", duration_us=0)]}))
+
+    assert row.duration_ns == 1_000
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xff\xff", b"not a proto at all"])
+def test_what_is_no_run_metadata_is_refused(content):
+    """A corrupt capture is named, never a traceback."""
+    with pytest.raises(UnreadableInput):
+        rows(content)
+
+
+def test_any_damage_is_read_or_refused():
+    """Random bytes in a capture give rows or an error a person can read."""
+    content = run_metadata({CPU: [Node("a", label="a = MatMul()")] * 5})
+    rng = random.Random(1)
+    for _ in range(300):
+        broken = bytearray(content[: rng.randrange(len(content))])
+        for _ in range(3):
+            if broken:
+                broken[rng.randrange(len(broken))] = rng.randrange(256)
+
+        try:
+            found = rows(bytes(broken))
+        except UnreadableInput:
+            continue
+
+        assert len(found) <= 5
+
+
+def test_the_recording_of_2017_is_read():
+    """A real GPU step: kernels on stream:all, one transfer each way, nothing twice."""
+    path = GOLDEN / "tfprof_testdata" / "run_meta"
+    if not path.exists():
+        pytest.skip(f"{path} is not on this machine")
+
+    found = rows(path.read_bytes())
+
+    kernels = [row for row in found if row.place is Place.ACCELERATOR]
+    assert (len(kernels), sum(row.duration_ns for row in kernels)) == (21, 404_000)
+    assert {row.op_type for row in kernels} == {"Conv2D"}
+    assert sorted(row.place for row in found if row.place > Place.ACCELERATOR) == [2, 3]

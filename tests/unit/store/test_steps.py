@@ -1,0 +1,216 @@
+"""steps.bin is read whole, live, and whatever a kill or a bad disk made of it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.rundir import (
+    MONO_NS,
+    RING_STEPS,
+    UNIX_NS,
+    WORK_WORDS,
+    WrittenWork,
+    bucket,
+    regular_steps,
+    steps_bin,
+)
+from tfprobe.errors import UnreadableInput
+from tfprobe.store.steps import AgentState, bucket_of, count_steps, read_header, read_steps
+
+WORD = 8
+BLOCK_AT = 512 * WORD
+COUNT_AT = BLOCK_AT + WORD
+ACTIVE_AT = BLOCK_AT + 8 * WORD
+
+
+def written(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "steps.bin"
+    path.write_bytes(content)
+    return path
+
+
+def test_count_is_executed_minus_raised(tmp_path):
+    """A step that raised is not a completed step."""
+    work = WrittenWork(steps=regular_steps(10), raised=[3, 4])
+
+    (record,) = read_steps(written(tmp_path, steps_bin([work]))).works
+
+    assert (record.executed, record.raised, record.count) == (10, 2, 8)
+
+
+def test_a_work_is_read_with_its_names_and_counters(tmp_path):
+    """Kind, name, thread, samples, retraces and steps per execution are those of the process."""
+    work = WrittenWork(
+        kind="fit",
+        name="modèle",
+        thread="Thread-1",
+        steps=regular_steps(5),
+        sampled=[2],
+        retraces=3,
+        steps_per_execution=4,
+    )
+
+    (record,) = read_steps(written(tmp_path, steps_bin([work]))).works
+
+    assert (record.kind, record.name, record.thread) == ("fit", "modèle", "Thread-1")
+    assert (record.sampled, record.retraces, record.steps_per_execution) == (1, 3, 4)
+    assert record.optimizer_steps is None
+    assert record.recent.sampled.tolist() == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 257, 1000, RING_STEPS, RING_STEPS + 100])
+def test_aggregates_hold_every_step_folded_or_not(tmp_path, count):
+    """Count, sum, extremes and histogram cover the folded steps and those still in the ring."""
+    rng = random.Random(count)
+    steps, now = [], MONO_NS
+    for _ in range(count):
+        end = now + rng.randrange(1_000, 9_000_000)
+        steps.append((now, end))
+        now = end + rng.randrange(0, 50_000)
+    durations = [end - start for start, end in steps]
+
+    (record,) = read_steps(written(tmp_path, steps_bin([WrittenWork(steps=steps)]))).works
+
+    assert (record.steps.count, record.steps.sum_ns) == (count, sum(durations))
+    assert record.steps.max_ns == max(durations, default=0)
+    assert record.steps.min_ns == min(durations, default=0)
+    expected = np.bincount([bucket(d) for d in durations], minlength=768)
+    assert record.steps.buckets.tolist() == expected.tolist()
+    assert record.gaps.count == max(count - 1, 0)
+
+
+def test_the_ring_leaves_out_the_step_the_writer_may_be_overwriting(tmp_path):
+    """Of the remembered steps the oldest may be half-written, so a reader does without it."""
+    steps = regular_steps(RING_STEPS + 10)
+
+    (record,) = read_steps(written(tmp_path, steps_bin([WrittenWork(steps=steps)]))).works
+
+    assert record.recent.first_step == 11
+    assert record.recent.start_ns.tolist() == [start for start, _ in steps[11:]]
+    assert record.recent.end_ns.tolist() == [end for _, end in steps[11:]]
+
+
+def test_a_kill_between_row_and_count_loses_only_that_step(tmp_path):
+    """The count is written last: a row beyond it does not exist."""
+    content = bytearray(steps_bin([WrittenWork(steps=regular_steps(20))]))
+    content[COUNT_AT : COUNT_AT + WORD] = (19).to_bytes(WORD, "little")
+
+    (record,) = read_steps(written(tmp_path, bytes(content))).works
+
+    assert (record.count, record.steps.count, len(record.recent.start_ns)) == (19, 19, 19)
+
+
+def test_a_kill_in_a_fold_leaves_the_other_slot(tmp_path):
+    """Half a fold lies in the inactive slot, which a reader does not look at."""
+    content = bytearray(steps_bin([WrittenWork(steps=regular_steps(512))]))
+    inactive_at = BLOCK_AT + (64 + 1544) * WORD
+    content[inactive_at : inactive_at + 4000] = b"\x7f" * 4000
+
+    (record,) = read_steps(written(tmp_path, bytes(content))).works
+
+    assert (record.steps.count, record.steps.sum_ns) == (512, 512_000_000)
+
+
+def test_a_live_writer_may_have_noted_a_raise_before_the_step(tmp_path):
+    """One more raised than executed is a moment of a running process, not garbage."""
+    content = bytearray(steps_bin([WrittenWork(steps=regular_steps(1), raised=[0])]))
+    content[COUNT_AT : COUNT_AT + WORD] = bytes(WORD)
+
+    (record,) = read_steps(written(tmp_path, bytes(content))).works
+
+    assert record.count == 0
+
+
+def test_header_facts_are_read(tmp_path):
+    """State, exit, counters and clocks of the process come from the header."""
+    header = {11: 2, 12: UNIX_NS + 5, 13: 10, 14: 900, 15: 80, 16: 7, 17: 60, 18: 50}
+
+    found = read_header(written(tmp_path, steps_bin([], header)))
+
+    assert found.state is AgentState.FINISHED
+    assert (found.hook_calls_measured, found.hook_measured_ns, found.fold_ns) == (10, 900, 80)
+    assert (found.captures_written, found.traced_ns, found.once_ns) == (7, 60, 50)
+    assert found.unix_ns(MONO_NS + 3) == UNIX_NS + 3
+
+
+def test_a_file_of_fewer_works_is_read(tmp_path):
+    """Where the agent cannot map the file it holds fewer works."""
+    content = steps_bin([WrittenWork(steps=regular_steps(3))], {3: 16})
+
+    assert count_steps(written(tmp_path, content)) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"TFPSTEP1", bytes(4096), b"\xff" * 8192, steps_bin([], {1: 2}), steps_bin([], {3: 0})],
+    ids=["empty", "magic only", "zeros", "ones", "layout 2", "no capacity"],
+)
+def test_what_is_no_steps_file_is_refused(tmp_path, content):
+    """A file that is not a steps.bin of this layout is named, with what to do."""
+    path = written(tmp_path, content)
+
+    with pytest.raises(UnreadableInput, match=r"steps\.bin"):
+        read_steps(path)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    """A process folder without steps.bin is an error a person can read."""
+    with pytest.raises(UnreadableInput, match="cannot be opened"):
+        read_header(tmp_path / "steps.bin")
+
+
+def test_a_truncated_work_becomes_a_problem_and_the_others_stay(tmp_path):
+    """A file cut in its second work still tells the first."""
+    content = steps_bin([WrittenWork(steps=regular_steps(4))] * 2)
+    cut = content[: (512 + WORK_WORDS + 100) * WORD]
+
+    found = read_steps(written(tmp_path, cut))
+
+    assert [work.count for work in found.works] == [4]
+    assert len(found.problems) == 1
+
+
+def test_any_truncation_is_read_or_refused(tmp_path):
+    """Wherever the file ends, a reader answers or says it cannot."""
+    content = steps_bin([WrittenWork(steps=regular_steps(300))])
+    rng = random.Random(7)
+    for length in (rng.randrange(len(content)) for _ in range(60)):
+        path = written(tmp_path, content[:length])
+
+        try:
+            works = read_steps(path).works
+        except UnreadableInput:
+            assert length < 4096
+            continue
+
+        assert all(0 <= work.count <= 300 for work in works)
+
+
+def test_garbage_in_a_work_never_breaks_the_reader(tmp_path):
+    """Random words in a block give numbers or a problem, never a traceback or a negative count."""
+    content = steps_bin([WrittenWork(steps=regular_steps(300))])
+    rng = random.Random(11)
+    for _ in range(60):
+        broken = bytearray(content)
+        for _ in range(rng.randrange(1, 30)):
+            at = BLOCK_AT + rng.randrange(WORK_WORDS) * WORD
+            broken[at : at + WORD] = rng.randbytes(WORD)
+        for at in (COUNT_AT, ACTIVE_AT):
+            if rng.random() < 0.3:
+                broken[at : at + WORD] = rng.randbytes(WORD)
+
+        found = read_steps(written(tmp_path, bytes(broken)))
+
+        assert len(found.works) + len(found.problems) == 1
+        assert all(work.count >= 0 for work in found.works)
+
+
+def test_buckets_are_those_of_the_contract():
+    """16 buckets an octave from the bits of the double, the last one open."""
+    values = [0, 1, 2, 3, 1000, 1_000_000, 10**18, 2**62]
+
+    assert bucket_of(np.array(values)).tolist() == [bucket(value) for value in values]

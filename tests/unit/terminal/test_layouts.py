@@ -1,0 +1,133 @@
+"""Reports fit their page: numbers whole and aligned, no colour unless asked, no trailing blanks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import Step, op, process, profile, work
+from tfprobe.errors import Missing
+from tfprobe.model.catalogue import RunLine
+from tfprobe.model.executions import Place
+from tfprobe.model.profile import Problem
+from tfprobe.terminal import markdown, runs, steps
+from tfprobe.terminal import report as report_layout
+from tfprobe.views.report import Report, gather
+from tfprobe.views.steps import recent_steps
+
+LONG = "gradients/layer/" * 12
+
+
+def full_report() -> Report:
+    rows = [op("MatMul", 0, 40, bytes=2**20), op("MatMul", 10, 20, Place.ACCELERATOR)]
+    works = [
+        work([3_000_000] * 20_000, remembered=50, kind="train_on_batch", name=LONG, raised=[7]),
+        work([], index=1, name="empty"),
+    ]
+    problems = (Problem("node7/4711-1/captures/x.pb", "This capture was skipped: it is empty."),)
+    return gather(profile([Step(rows)], works=works, problems=problems))
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_line_is_wider_than_the_page(width):
+    """At 80, 100 and 120 columns nothing wraps by accident."""
+    text = report_layout.lay_out(full_report(), width=width, colour=False)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("width", [60, 70, 80])
+def test_a_work_is_one_line_on_a_narrow_page(width):
+    """Columns are left out before a row takes two lines."""
+    text = report_layout.lay_out(full_report(), width=width, colour=False)
+
+    (row,) = [line for line in text.splitlines() if "train_on_batch" in line]
+    assert "19,999" in row
+    assert "60.0 s" in row
+    assert "p50" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_numbers_are_never_cut(width):
+    """Names give way on a narrow page; counts and times stay whole."""
+    text = report_layout.lay_out(full_report(), width=width, colour=False)
+
+    assert "19,999" in text
+    assert "60.0 s" in text
+    assert "1.00 MiB" in text
+
+
+def test_quantiles_that_are_about_right_say_so():
+    """Quantiles of a long job come from a histogram and are marked with ~."""
+    text = report_layout.lay_out(full_report(), width=120, colour=False)
+
+    assert "~3.00 ms" in text
+
+
+def test_there_is_no_colour_unless_asked():
+    """What goes to a file or a pipe holds no escape sequence."""
+    report = full_report()
+
+    assert "\x1b" not in report_layout.lay_out(report, width=80, colour=False)
+    assert "\x1b" in report_layout.lay_out(report, width=80, colour=True)
+
+
+def test_markup_in_names_is_text():
+    """A name with brackets is shown as it is."""
+    report = gather(profile(works=[work(name="[bold]loss[/bold] :smile:")]))
+
+    assert "[bold]loss[/bold] :smile:" in report_layout.lay_out(report, width=120, colour=False)
+
+
+def test_names_cannot_steer_the_terminal():
+    """Escape sequences and line breaks in a fetch name stay one line of text."""
+    report = gather(profile(works=[work(name="a\x1b[31m\nb\udcff")]))
+
+    assert "a�[31m�b�" in report_layout.lay_out(report, width=120, colour=False)
+
+
+def test_a_silent_run_says_why():
+    """Nothing recorded is explained in place of tables."""
+    text = report_layout.lay_out(gather(profile(processes=[])), width=80, colour=False)
+
+    assert "PYTHONPATH" in text
+    assert "Ops" not in text
+
+
+def test_ranks_and_states_are_shown():
+    """A worker of a distributed job is named as one."""
+    report = gather(profile(processes=[process(rank=1, role="worker", state="killed")]))
+
+    text = report_layout.lay_out(report, width=100, colour=False)
+
+    assert "worker 1" in text
+    assert "killed" in text
+
+
+def test_the_listing_shows_a_run_a_line():
+    """`ls` has one line per run, also where run.json is lost."""
+    known = RunLine("r2", "/runs/r2", ("python", "a b.py"), "2026", "node7", 2, 20_049, "running")
+    lost = RunLine("r1", "/runs/r1", Missing("x"), Missing("x"), Missing("x"), 0, 0, "unknown")
+
+    text = runs.lay_out([known, lost], width=80, colour=False)
+
+    assert text.splitlines()[1] == "r2   running          2  20,049  python 'a b.py'"
+    assert text.splitlines()[2] == "r1   unknown          0       0  ?"
+
+
+def test_steps_show_the_latest():
+    """Each work has its summary and its latest steps."""
+    report = gather(profile(works=[work([5_000_000] * 30)]))
+    (item,) = report.processes[0].works
+
+    text = steps.lay_out([(item, recent_steps(item.work, last=2))], width=80, colour=False)
+
+    assert "30 steps" in text
+    assert [line.split()[0] for line in text.splitlines()[-2:]] == ["28", "29"]
+
+
+def test_markdown_has_the_same_numbers():
+    """--md writes tables a pull request shows; pipes in names do not break them."""
+    text = markdown.lay_out(gather(profile(works=[work(name="a|b")])))
+
+    assert "| session_run | a\\|b | 10 |" in text

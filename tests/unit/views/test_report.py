@@ -1,0 +1,49 @@
+"""The report document has the keys of tfprobe.report/1, and JSON can hold it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.profiles import Step, op, process, profile, work
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Problem
+from tfprobe.views.report import document, gather
+
+
+def test_the_document_has_the_promised_keys():
+    """What the design promises of --json is there, in µs and fractions."""
+    found = document(gather(profile([Step([op("Relu", 0, 50)])], works=[work(kind="fit")])))
+
+    assert found["schema"] == "tfprobe.report/1"
+    assert found["run"].keys() == {"id", "dir", "command", "started", "state"}
+    (shown,) = found["processes"]
+    assert shown.keys() >= {"host", "pid", "rank", "python", "tensorflow", "state", "work"}
+    assert shown["overhead"].keys() >= {"fraction", "traced_us", "hook_us"}
+    (one,) = shown["work"]
+    assert (one["kind"], one["count"], one["mean_us"]) == ("fit", 10, 1000.0)
+    assert one.keys() >= {"name", "sampled", "total_us", "p50_us", "p95_us", "max_us"}
+    assert found["breakdown"].keys() == {"unit", "before", "on", "after", "other"}
+    assert found["ops"][0].keys() >= {"type", "occurrences", "accelerator_us", "cpu_us", "bytes"}
+    assert found["findings"] == []
+
+
+def test_missing_data_has_its_reason_and_json_can_hold_it():
+    """A run without captures, versions or steps.bin still makes one valid document."""
+    bare = process(python=Missing("x"), tensorflow=Missing("x"), hooks=Missing("no steps.bin"))
+    problems = (Problem("node7", "broken"),)
+
+    found = document(gather(profile(processes=[bare], works=[work([])], problems=problems)))
+
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["breakdown"] == {"missing": "no step was sampled"}
+    assert found["processes"][0]["overhead"] == {"missing": "no steps.bin"}
+    assert found["processes"][0]["work"][0]["missing"] == "no step was completed"
+
+
+def test_works_are_shown_longest_first():
+    """The work that took most of the time is the first line."""
+    works = [work([10], index=0, name="small"), work([10**9], index=1, name="big")]
+
+    (shown,) = gather(profile(works=works)).processes
+
+    assert [item.work.name for item in shown.works] == ["big", "small"]

@@ -1,0 +1,47 @@
+"""A run that recorded nothing says which link was missing."""
+
+from __future__ import annotations
+
+from tests.support.profiles import process, profile, work
+from tfprobe.model.profile import Interpreter, Run
+from tfprobe.views.silence import explain
+
+
+def test_no_interpreter_means_isolated_or_no_python():
+    """Nobody saw the boot directory: isolation, a replaced PYTHONPATH, or no Python at all."""
+    (text,) = explain(profile(processes=[]))
+
+    assert "-I, -E or -S" in text
+    assert "PYTHONPATH" in text
+
+
+def test_interpreters_without_tensorflow_are_listed():
+    """Python started and never imported TensorFlow: which Pythons they were."""
+    seen = (Interpreter("node7", 5, "3.11.7", "/usr/bin/python3"),)
+
+    (text,) = explain(profile(processes=[], interpreters=seen))
+
+    assert "none imported TensorFlow" in text
+    assert "/usr/bin/python3" in text
+
+
+def test_a_process_without_steps_is_named():
+    """TensorFlow was imported but nothing that counts as a step ran."""
+    (text,) = explain(profile())
+
+    assert "4711" in text
+    assert "ran no step" in text
+
+
+def test_a_process_with_steps_needs_no_explanation():
+    """Where steps were recorded there is nothing to explain."""
+    assert explain(profile(works=[work()], processes=[process()])) == ()
+
+
+def test_a_running_job_may_not_be_there_yet():
+    """Before TensorFlow is imported a running job has recorded nothing, which is no fault."""
+    run = Run("r1", "/runs/r1", (), "", "running")
+
+    (text,) = explain(profile(processes=[], run=run))
+
+    assert "yet" in text

@@ -1,0 +1,29 @@
+"""Record any TensorFlow job without changing it, and read the recording back.
+
+`tfprobe.open_run()` opens a recording from Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tfprobe.recording import Recording
+
+__all__ = ["open_run", "__version__"]
+
+__version__ = "0.1.0"
+
+
+def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -> Recording:
+    """Open a run: a directory, a run id in `output`, or `latest`, the newest one there.
+
+    `output` defaults to ./tfprobe-runs. Raises tfprobe.errors.UnreadableInput when `path` names
+    no run, and tfprobe.errors.NoAnswer when there is no run at all.
+    """
+    # Imported here: `tfprobe run` imports this package and must not wait for numpy.
+    from tfprobe import recording
+
+    return recording.open_run(path, output=output)

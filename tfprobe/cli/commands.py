@@ -1,0 +1,77 @@
+"""The commands by name. Each lives in its own module, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NamedTuple
+
+import click
+
+import tfprobe
+from tfprobe.errors import UsageError
+
+_ABORTED = 130
+
+
+class Entry(NamedTuple):
+    """A command: module `tfprobe.cli.<name>` holds it as `command`."""
+
+    name: str
+    summary: str
+
+
+COMMANDS: tuple[Entry, ...] = (
+    Entry("completion", "Print the completion script of a shell."),
+    Entry("doctor", "Tell whether a run would record here; if not, why, and what to do."),
+    Entry("ls", "List runs, newest first."),
+    Entry("report", "Say what a run did and where its time went."),
+    Entry("run", "Record a TensorFlow job, unchanged."),
+    Entry("steps", "Show the steps of a run."),
+)
+
+
+class Commands(click.Group):
+    """A group that knows its commands' names and summaries without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Give the names in the order of the help page."""
+        return [entry.name for entry in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the one command that was asked for."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"tfprobe.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the summaries from the table, not from the modules."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(entry.name, entry.summary) for entry in COMMANDS])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(tfprobe.__version__, prog_name="tfprobe")
+def tfprobe_group() -> None:
+    """Record any TensorFlow job without changing it, and read the recording back.
+
+    \b
+    tfprobe run -- python train.py
+    tfprobe report
+    """
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and give its exit status; click's own errors become ours."""
+    try:
+        status = tfprobe_group.main(arguments, prog_name="tfprobe", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as help_page:
+        sys.stdout.write(help_page.format_message() + "\n")
+        return UsageError.exit_code
+    except click.UsageError as problem:
+        where = problem.ctx.command_path if problem.ctx else "tfprobe"
+        raise UsageError(problem.format_message(), hint=f"See `{where} --help`.") from problem
+    except click.Abort:
+        return _ABORTED
+    return status if isinstance(status, int) else 0

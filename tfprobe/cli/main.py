@@ -1,0 +1,79 @@
+"""The `tfprobe` program: picks a command, and turns every error into one paragraph and a status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from tfprobe.errors import TfprobeError
+
+_INTERRUPTED = 128 + 2
+# What click ends with when the reader of a pipe has gone.
+_BROKEN_PIPE = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _dispatch(given)
+        _flush()
+    except TfprobeError as problem:
+        complain(str(problem))
+        return problem.exit_code
+    except BrokenPipeError:
+        _abandon_stdout()
+        return _BROKEN_PIPE
+    except Exception as problem:
+        complain(_unexpected(problem))
+        return TfprobeError.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return status
+
+
+def complain(text: str) -> None:
+    """Write one paragraph to stderr, if there is one."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"tfprobe: {text}\n")
+        sys.stderr.flush()
+    except OSError:
+        # Nobody can be told; what we were asked to do goes on.
+        pass
+
+
+def _dispatch(arguments: list[str]) -> int:
+    from tfprobe.cli import run
+
+    # `run` starts a job, so it does without click, whose import is half of all its time.
+    if arguments[:1] == ["run"] and not run.asks_for_help(arguments[1:]):
+        return run.main(arguments[1:])
+    from tfprobe.cli import commands
+
+    return commands.main(arguments)
+
+
+def _unexpected(problem: Exception) -> str:
+    """Name the place, so that one paragraph is enough for a bug report."""
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "nowhere"
+    return f"{type(problem).__name__}: {problem} (at {place}). This is a bug of tfprobe."
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _abandon_stdout() -> None:
+    # Python flushes stdout once more at exit and would complain about the closed pipe.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

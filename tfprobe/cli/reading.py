@@ -1,0 +1,80 @@
+"""What the reading commands share: which run is meant, and how text and JSON leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tfprobe.errors import UsageError
+from tfprobe.launch import environ, sources
+from tfprobe.store.catalogue import find_run
+from tfprobe.store.layout import LATEST, RunFolder
+
+# Where stdout is no terminal there is no width to ask for; this one suits mails and logs.
+PIPED_WIDTH = 100
+
+_OUTPUT_HELP = "Directory of all runs, as for `run`."
+
+
+def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command its RUN, -o and --json; Callable[..., Any] is click's own type for them."""
+    function = click.option("--json", "as_json", is_flag=True, help="Print one document.")(function)
+    function = click.option("-o", "--output", metavar="DIR", help=_OUTPUT_HELP)(function)
+    return click.argument("run", default=LATEST, metavar="[RUN]")(function)
+
+
+def chosen_run(run: str, output: str | None) -> RunFolder:
+    """Resolve RUN: a directory, a run id, or `latest`.
+
+    Raises UnreadableInput or NoAnswer when there is none.
+    """
+    return find_run(run, output_directory(output))
+
+
+def output_directory(flag: str | None) -> Path:
+    """Return the directory of all runs: the flag, TFPROBE_OUTPUT, tfprobe.toml or the default."""
+    flags = {} if flag is None else {"output": flag}
+    return Path(sources.gather(flags, environ.inherited(), os.getcwd()).output)
+
+
+def show(text: str) -> None:
+    """Write text to stdout, with what the terminal's encoding lacks replaced."""
+    stream = sys.stdout
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def show_json(document: dict[str, Any]) -> None:
+    """Write one JSON document to stdout. Any: values are whatever the schema says."""
+    show(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def page_width() -> int:
+    """Return the columns there are: COLUMNS, the terminal's, or the width for pipes."""
+    return shutil.get_terminal_size(fallback=(PIPED_WIDTH, 24)).columns
+
+
+def page_colour() -> bool:
+    """Say whether stdout shows colour: a terminal, and NO_COLOR (no-color.org) is not set."""
+    return sys.stdout.isatty() and not environ.inherited().get("NO_COLOR")
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a report to a file.
+
+    Raises UsageError when it cannot be written.
+    """
+    try:
+        Path(path).write_text(text, encoding="utf-8", errors="replace")
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}.") from exc

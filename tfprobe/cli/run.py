@@ -1,0 +1,211 @@
+"""`tfprobe run`: record a job. Imports little, because every job waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tfprobe.cli.main import complain
+from tfprobe.errors import TfprobeError, UsageError
+from tfprobe.launch import environ, execute, prepare, pythonpath, settings, sources
+
+if TYPE_CHECKING:
+    import click
+
+_SEE_HELP = "See `tfprobe run --help`."
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of `tfprobe run`; a switch has no metavar."""
+
+    flags: tuple[str, ...]
+    metavar: str | None
+    help: str
+
+    @property
+    def name(self) -> str:
+        """Give the name of the setting."""
+        return self.flags[-1].lstrip("-").replace("-", "_")
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(("-o", "--output"), "DIR", "Directory of all runs.  [default: ./tfprobe-runs]"),
+    Option(("--steps",), "STEPS", "Record these steps of each work, as in 10-20,50."),
+    Option(("--every",), "N", "Record every Nth step."),
+    Option(
+        ("--budget",), "P", "Record as often as costs at most this part of the time.  [default: 1%]"
+    ),
+    Option(("--trace-level",), "LEVEL", "full, software (host only) or off.  [default: full]"),
+    Option(("--report",), None, "Stay, and print the report on stderr when the job has ended."),
+    Option(("-q", "--quiet"), None, "Do not say where the run is recorded."),
+    Option(("--debug",), "FILE", "Let the agent write here what it does."),
+    Option(("--disable",), None, "Run the command unrecorded."),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start the job. Return only with --report; otherwise this process becomes the job."""
+    flags, command = parse(arguments)
+    return launch(flags, command)
+
+
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Tell whether --help stands among our own options, where only click can answer."""
+    try:
+        parse(arguments)
+    except _HelpAsked:
+        return True
+    except UsageError:
+        return False
+    return False
+
+
+def parse(arguments: Sequence[str]) -> tuple[dict[str, object], list[str]]:
+    """Split our options from the command, which begins after `--` or at the first other word.
+
+    Raises: UsageError.
+    """
+    flags: dict[str, object] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        option, value = _option(word)
+        if option.metavar is None:
+            flags[option.name] = True
+            continue
+        if value is None and (not rest or rest[0] == "--"):
+            raise UsageError(f"{word} needs a value: {option.metavar}.", hint=_SEE_HELP)
+        flags[option.name] = rest.pop(0) if value is None else value
+    if not rest:
+        raise UsageError("No command was given.", hint="Write `tfprobe run -- python train.py`.")
+    return flags, rest
+
+
+def launch(flags: dict[str, object], command: list[str]) -> int:
+    """Record the command if that is possible, and run it in any case but a wrong flag."""
+    environment = environ.inherited()
+    cwd = _cwd()
+    settings.resolve(sources.flag_layer(flags, cwd))
+    if flags.get("disable") or sources.is_disabled(environment):
+        execute.become(command, environment)
+    # Before anything is written for a command that does not exist.
+    execute.locate(command[0], environment)
+    try:
+        chosen = sources.gather(flags, environment, cwd)
+        run = prepare.prepare(chosen, command)
+    except Exception as problem:
+        _run_unrecorded(problem, command, environment)
+    if not chosen.report:
+        _become_recorded(run, chosen, command, environment)
+    from tfprobe.launch import supervise
+
+    status = supervise.watch(lambda: _become_recorded(run, chosen, command, environment))
+    if run.folder.manifest.exists():
+        _report(run)
+    return supervise.mirror(status)
+
+
+def _option(word: str) -> tuple[Option, str | None]:
+    name, equals, value = word.partition("=")
+    for option in OPTIONS:
+        if name in option.flags and not (equals and option.metavar is None):
+            return option, value if equals else None
+        short = option.flags[0]
+        if option.metavar and len(short) == 2 and word.startswith(short):
+            return option, word[2:]
+    if word in ("-h", "--help"):
+        raise _HelpAsked(word)
+    raise UsageError(f"tfprobe run has no option {word}.", hint=_SEE_HELP)
+
+
+def _become_recorded(
+    run: prepare.Run, chosen: settings.Settings, command: list[str], environment: dict[str, str]
+) -> NoReturn:
+    try:
+        prepare.publish(run, chosen, command, environment)
+    except Exception as problem:
+        _run_unrecorded(problem, command, environment)
+    if not chosen.quiet:
+        complain(f"recording to {run.folder.root}")
+    inherited = environment.get("PYTHONPATH")
+    recorded = {**environment, "PYTHONPATH": pythonpath.with_boot(str(run.folder.boot), inherited)}
+    if chosen.debug is not None:
+        recorded["TFPROBE_DEBUG"] = chosen.debug
+    try:
+        execute.become(command, recorded)
+    except execute.TooLong as problem:
+        # Perhaps by our one entry, so once more without it.
+        prepare.discard(run)
+        _run_unrecorded(problem, command, environment)
+    except TfprobeError:
+        prepare.discard(run)
+        raise
+
+
+def _run_unrecorded(
+    problem: Exception, command: list[str], environment: dict[str, str]
+) -> NoReturn:
+    # Whatever is wrong with us, the job runs; that is why every error ends here.
+    complain(f"{problem} The command runs unrecorded.")
+    execute.become(command, environment)
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        # Deleted under us. Absolute paths still work, and preparing says so if they do not.
+        return "/nonexistent"
+
+
+def _report(run: prepare.Run) -> None:
+    # The text report, but on stderr: stdout is the job's alone, even after its end.
+    try:
+        from tfprobe.cli import commands
+
+        with contextlib.redirect_stdout(sys.stderr):
+            commands.main(["report", str(run.folder.root)])
+    except Exception as problem:
+        complain(f"no report of {run.folder.root}: {problem}")
+
+
+class _HelpAsked(UsageError):
+    """--help or -h stands among our own options."""
+
+
+def __getattr__(name: str) -> Any:
+    # `command` is for help pages and completion; building it imports click.
+    if name == "command":
+        return _click_command()
+    raise AttributeError(name)
+
+
+def _click_command() -> click.Command:
+    import click
+
+    params: list[click.Parameter] = [
+        click.Option(
+            [*option.flags, option.name],
+            metavar=option.metavar,
+            is_flag=option.metavar is None,
+            help=option.help,
+        )
+        for option in OPTIONS
+    ]
+    params.append(click.Argument(["command"], nargs=-1, type=click.Path(), metavar="COMMAND..."))
+    return click.Command(
+        "run",
+        params=params,
+        callback=lambda **_: None,
+        help="Record a TensorFlow job, unchanged.\n\n"
+        "The command begins after `--`, or at the first word that is no option of ours.",
+        options_metavar="[OPTIONS] [--]",
+        context_settings={"allow_interspersed_args": False},
+    )

@@ -1,0 +1,1 @@
+"""From bytes to rows, and from a run directory to a profile."""

@@ -1,0 +1,220 @@
+"""Turn a run directory into a profile. What cannot be read becomes a problem with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.ingest import captures
+from tfprobe.model.durations import Durations
+from tfprobe.model.executions import TableBuilder
+from tfprobe.model.profile import (
+    Capture,
+    Hooks,
+    Interpreter,
+    Problem,
+    Process,
+    Profile,
+    RecentSteps,
+    Run,
+    Work,
+)
+from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
+from tfprobe.store.events import EventLog, read_events, read_interpreters
+from tfprobe.store.layout import ProcessFolder, RunFolder
+from tfprobe.store.liveness import Machine
+from tfprobe.store.manifests import ProcessManifest
+from tfprobe.store.steps import Aggregate, Header, StepsFile, WorkRecord, read_steps
+
+
+def load(
+    folder: RunFolder, here: Machine, *, rank: int | None = None, with_captures: bool = True
+) -> Profile:
+    """Read a run; `rank` keeps the processes of one rank, `with_captures` reads the op rows.
+
+    Raises NoAnswer when no process has that rank.
+    """
+    entry = glance(folder, here)
+    chosen = [p for p in entry.processes if rank is None or _rank(p) == rank]
+    if rank is not None and not chosen:
+        raise NoAnswer(f"Run {folder.id} has no process of rank {rank}.", hint=_ranks(entry))
+    gathered = _Gathered(problems=_run_problems(entry))
+    for process in chosen:
+        _read_process(process, gathered, with_captures=with_captures)
+    return Profile(
+        run=_run(entry),
+        processes=tuple(gathered.processes),
+        interpreters=_interpreters(folder),
+        works=tuple(gathered.works),
+        captures=tuple(gathered.captures),
+        executions=gathered.rows.table(),
+        problems=tuple(gathered.problems),
+    )
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What has been read of a run so far."""
+
+    problems: list[Problem]
+    processes: list[Process] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+    captures: list[Capture] = field(default_factory=list)
+    rows: TableBuilder = field(default_factory=TableBuilder)
+
+
+def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bool) -> None:
+    index = len(gathered.processes)
+    where = f"{entry.folder.host}/{entry.folder.name}"
+    if isinstance(entry.manifest, Missing):
+        gathered.problems.append(Problem(where, entry.manifest.reason))
+    steps = _steps(entry, where, gathered.problems)
+    log = read_events(entry.folder.events)
+    gathered.problems += _event_problems(log, where)
+    gathered.processes.append(_process(entry, index))
+    if steps is not None:
+        gathered.works += [_work(record, index) for record in steps.works]
+    if with_captures:
+        _read_captures(entry.folder, log, steps, gathered, process=index)
+
+
+def _read_captures(
+    folder: ProcessFolder,
+    log: EventLog,
+    steps: StepsFile | None,
+    gathered: _Gathered,
+    *,
+    process: int,
+) -> None:
+    for item in captures.decode_all(folder, log.events, steps, process=process):
+        if isinstance(item, Problem):
+            gathered.problems.append(item)
+            continue
+        number = len(gathered.captures)
+        gathered.captures.append(replace(item.capture, index=number))
+        gathered.rows.add(number, item.rows)
+
+
+def _steps(entry: ProcessEntry, where: str, problems: list[Problem]) -> StepsFile | None:
+    try:
+        steps = read_steps(entry.folder.steps)
+    except UnreadableInput as exc:
+        problems.append(Problem(where, str(exc)))
+        return None
+    problems += [Problem(where, text) for text in steps.problems]
+    return steps
+
+
+def _event_problems(log: EventLog, where: str) -> Iterable[Problem]:
+    if log.bad_lines:
+        yield Problem(where, f"{log.bad_lines} lines of events.jsonl are not events.")
+    for event in log.events:
+        if event.kind == "aside":
+            why = event.text("why") or "it did not say why"
+            yield Problem(where, f"The agent stepped aside, so later steps are missing: {why}.")
+        if event.kind == "error":
+            text = f"{event.text('where') or '?'}: {event.text('what') or '?'}"
+            yield Problem(where, f"The agent noted an error of its own at {text}.")
+
+
+def _run_problems(entry: RunEntry) -> list[Problem]:
+    if isinstance(entry.manifest, Missing):
+        return [Problem("run.json", entry.manifest.reason)]
+    return []
+
+
+def _run(entry: RunEntry) -> Run:
+    directory = str(entry.folder.root)
+    facts = entry.manifest
+    if isinstance(facts, Missing):
+        return Run(entry.folder.id, directory, command=facts, started=facts, state=entry.state)
+    return Run(facts.id, directory, facts.command, facts.started, entry.state)
+
+
+def _process(entry: ProcessEntry, index: int) -> Process:
+    facts = entry.manifest
+    header = entry.header
+    known = facts if isinstance(facts, ProcessManifest) else None
+    lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
+    rank = known.rank if known else None
+    pid = known.pid if known else header.pid if isinstance(header, Header) else 0
+    return Process(
+        index=index,
+        folder=entry.folder.name,
+        host=known.host if known else entry.folder.host,
+        pid=pid,
+        state=entry.state,
+        argv=known.argv if known else (),
+        python=(known.python if known else None) or lost,
+        tensorflow=(known.tensorflow if known else None) or lost,
+        rank=rank.index if rank else None,
+        role=rank.role if rank else None,
+        started_unix_ns=known.started_unix_ns if known else 0,
+        devices=_devices(known) if known else lost,
+        hooks=header if isinstance(header, Missing) else _hooks(header),
+        captures=len(entry.folder.capture_files()),
+    )
+
+
+def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:
+    if isinstance(manifest.devices, Missing):
+        return manifest.devices
+    return tuple(str(device.get("name", "?")) for device in manifest.devices)
+
+
+def _hooks(header: Header) -> Hooks:
+    end_ns = header.last_activity_mono_ns
+    if header.exit_unix_ns:
+        exit_ns = header.moment_mono_ns + header.exit_unix_ns - header.moment_unix_ns
+        end_ns = max(end_ns, exit_ns)
+    return Hooks(
+        calls_measured=max(header.hook_calls_measured, 0),
+        measured_ns=max(header.hook_measured_ns, 0),
+        fold_ns=max(header.fold_ns, 0),
+        once_ns=max(header.once_ns, 0),
+        traced_ns=max(header.traced_ns, 0),
+        wall_ns=max(end_ns - header.started_mono_ns, 0),
+    )
+
+
+def _work(record: WorkRecord, process: int) -> Work:
+    unknown = Missing("the optimizer has no counter the agent could read")
+    recent = record.recent
+    return Work(
+        process=process,
+        index=record.index,
+        kind=record.kind,
+        name=record.name,
+        thread=record.thread or str(record.thread_id),
+        executed=record.executed,
+        raised=record.raised,
+        sampled=record.sampled,
+        retraces=record.retraces,
+        steps_per_execution=record.steps_per_execution,
+        optimizer_steps=unknown if record.optimizer_steps is None else record.optimizer_steps,
+        times=_durations(record.steps),
+        gaps=_durations(record.gaps),
+        recent=RecentSteps(
+            recent.first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised
+        ),
+    )
+
+
+def _durations(part: Aggregate) -> Durations:
+    return Durations(part.count, part.sum_ns, part.min_ns, part.max_ns, part.buckets)
+
+
+def _rank(entry: ProcessEntry) -> int | None:
+    manifest = entry.manifest
+    return manifest.rank.index if isinstance(manifest, ProcessManifest) and manifest.rank else None
+
+
+def _ranks(entry: RunEntry) -> str:
+    ranks = sorted({r for r in map(_rank, entry.processes) if r is not None})
+    return f"It has ranks {', '.join(map(str, ranks))}." if ranks else "Its processes have no rank."
+
+
+def _interpreters(folder: RunFolder) -> tuple[Interpreter, ...]:
+    rows = read_interpreters(folder.interpreters)
+    return tuple(Interpreter(row.host, row.pid, row.version, row.executable) for row in rows)

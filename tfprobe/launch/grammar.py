@@ -1,0 +1,99 @@
+"""Read one value of a setting into its checked form, or say what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+
+TRACE_LEVELS = ("full", "software", "off")
+# Far beyond any job, far below the agent's 64-bit words.
+_STEP_LIMIT = 10**15
+
+
+class Unreadable(ValueError):
+    """The value is not what its setting takes; the message says what it takes."""
+
+
+def steps(value: object) -> list[list[int]]:
+    """Read `10-20,50` as inclusive intervals, sorted and merged: [[10, 20], [50, 50]]."""
+    intervals = sorted(_interval(part.strip()) for part in str(value).split(","))
+    merged: list[list[int]] = []
+    for first, last in intervals:
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    return merged
+
+
+def every(value: object) -> int:
+    """Read a distance in steps, at least 1."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not _is_count(text) or not 1 <= int(text) <= _STEP_LIMIT:
+        raise Unreadable("a whole number of steps, 1 or more, is expected, as in 100")
+    return int(text)
+
+
+def budget(value: object) -> float:
+    """Read `1%` or `0.01` as a ratio, above 0 and at most 1."""
+    text = str(value).strip()
+    is_percent = text.endswith("%")
+    try:
+        ratio = float(text[:-1]) / 100 if is_percent else float(text)
+    except ValueError:
+        ratio = -1.0
+    # A bare 1 is left out: half of those who write it mean 1 %.
+    if isinstance(value, bool) or not (0 < ratio < 1 or (is_percent and ratio == 1)):
+        raise Unreadable("a part of the job's time is expected, as in 1% or 0.01")
+    return ratio
+
+
+def trace_level(value: object) -> str:
+    """Read how much TensorFlow is asked to trace in a sampled step."""
+    text = str(value).strip().lower()
+    if text not in TRACE_LEVELS:
+        raise Unreadable(f"one of {', '.join(TRACE_LEVELS)} is expected")
+    return text
+
+
+def switch(value: object) -> bool:
+    """Read yes or no."""
+    text = str(value).strip().lower()
+    if text in ("1", "true", "yes", "on"):
+        return True
+    if text in ("0", "false", "no", "off"):
+        return False
+    raise Unreadable("1 or 0 is expected")
+
+
+def file(value: object, base: str) -> str:
+    """Read the path of a file; a relative one starts at `base`."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise Unreadable("a path is expected")
+    return os.path.normpath(os.path.join(base, os.path.expanduser(value)))
+
+
+def path(value: object, base: str) -> str:
+    """Read the path of the output directory, which goes into PYTHONPATH."""
+    absolute = file(value, base)
+    if os.pathsep in absolute:
+        raise Unreadable(
+            f"{absolute} contains {os.pathsep!r}, which Python cannot have in PYTHONPATH; "
+            "choose another directory"
+        )
+    return absolute
+
+
+def _interval(part: str) -> tuple[int, int]:
+    first, dash, last = (piece.strip() for piece in part.partition("-"))
+    last = last if dash else first
+    if not _is_count(first) or not _is_count(last):
+        raise Unreadable("step numbers and ranges are expected, as in 10-20,50")
+    if int(first) > int(last):
+        raise Unreadable(f"the range {part} ends before it starts")
+    if int(last) > _STEP_LIMIT:
+        raise Unreadable(f"step {last} is beyond any job")
+    return int(first), int(last)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19

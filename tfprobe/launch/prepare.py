@@ -1,0 +1,142 @@
+"""Make a run directory that the agent can write into. Nothing here touches the job."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tfprobe
+from tfprobe.errors import TfprobeError
+from tfprobe.launch import boot, secrets
+from tfprobe.launch.settings import Settings
+from tfprobe.store.layout import RunFolder
+
+_INTERPRETERS = re.compile(r"(python|pypy)[\d.]*|bash|dash|sh|zsh|env|time|nice|nohup|mpirun|srun")
+# Long enough to tell jobs apart in `tfprobe ls`, short enough for a path.
+_NAME_LENGTH = 40
+_ATTEMPTS = 100
+
+
+class CannotPrepare(TfprobeError):
+    """The run directory could not be made: the job runs unrecorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run directory on disk, complete but for run.json."""
+
+    folder: RunFolder
+    started_unix_ns: int
+
+
+def prepare(settings: Settings, command: Sequence[str]) -> Run:
+    """Create the run directory with its boot directory. Raises CannotPrepare, leaving nothing."""
+    try:
+        # Parents get the usual mode: only what holds recordings is closed to others.
+        os.makedirs(settings.output, mode=0o700, exist_ok=True)
+        run = _claim(settings.output, command)
+    except OSError as exc:
+        raise _refused(settings.output, exc) from exc
+    try:
+        boot.write(run.folder, settings.config())
+    except OSError as exc:
+        discard(run)
+        raise _refused(run.folder.root, exc) from exc
+    return run
+
+
+def publish(run: Run, settings: Settings, command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Write run.json from the process that becomes the job. Raises CannotPrepare."""
+    text = json.dumps(_manifest(run, settings, command, env), indent=1) + "\n"
+    try:
+        boot.write_file(run.folder.manifest, text.encode())
+    except OSError as exc:
+        discard(run)
+        raise _refused(run.folder.root, exc) from exc
+
+
+def discard(run: Run) -> None:
+    """Remove a run directory in which nothing was recorded."""
+    import shutil
+
+    shutil.rmtree(run.folder.root, ignore_errors=True)
+
+
+def command_name(command: Sequence[str]) -> str:
+    """Name a run after its script or module: `python -m pkg.train --lr 1` is `pkg.train`."""
+    words = [os.path.basename(word.rstrip("/")) for word in command]
+    name = words[0]
+    for before, word in itertools.pairwise(words):
+        if not _INTERPRETERS.fullmatch(name) or word in ("-c", "-"):
+            break
+        if not word.startswith("-") and "=" not in word and before not in ("-W", "-X"):
+            name = word
+    stem = name.rsplit(".", 1)[0] if name.endswith((".py", ".pyc", ".sh", ".zip", ".pyz")) else name
+    return re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-.")[:_NAME_LENGTH] or "command"
+
+
+def _claim(output: str, command: Sequence[str]) -> Run:
+    name = command_name(secrets.mask_arguments(command))
+    for _ in range(_ATTEMPTS):
+        now_ns = time.time_ns()
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
+        path = Path(output, f"{stamp}-{name}-{os.urandom(3).hex()}")
+        try:
+            path.mkdir(0o700)
+        except FileExistsError:
+            continue
+        return Run(RunFolder(path), now_ns)
+    raise FileExistsError(f"no free name after {_ATTEMPTS} attempts")
+
+
+def _manifest(
+    run: Run, settings: Settings, command: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    seconds = run.started_unix_ns // 10**9
+    return {
+        "schema": "tfprobe.run/1",
+        "id": run.folder.id,
+        "command": secrets.mask_arguments(command),
+        "cwd": os.getcwd(),
+        "host": os.uname().nodename,
+        "user": _user(),
+        "pid": os.getpid(),
+        "boot_id": _boot_id(),
+        "started_unix_ns": run.started_unix_ns,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds)),
+        "tfprobe": tfprobe.__version__,
+        "config": settings.config(),
+        "environment": secrets.recorded_environment(environment),
+    }
+
+
+def _user() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        # A container may run under a number that has no name.
+        return str(os.getuid())
+
+
+def _boot_id() -> str | None:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _refused(path: str | Path, reason: OSError) -> CannotPrepare:
+    return CannotPrepare(
+        f"cannot record to {path}: {reason.strerror or reason}.",
+        hint="Choose another directory with -o.",
+    )

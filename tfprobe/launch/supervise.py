@@ -1,0 +1,105 @@
+"""Stay beside the job: same process group, same terminal; pass signals on, end as it ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from tfprobe.errors import TfprobeError
+
+# These are about this process itself, or cannot be waited for.
+_OURS = {
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGPIPE,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+    # The terminal stops the whole group, us included, which is what the shell expects.
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+}
+# siginfo codes above zero come from the kernel, which is how the terminal signals a whole group:
+# the job has had that one already.
+_FROM_A_PROCESS = 0
+
+
+def watch(become_job: Callable[[], NoReturn]) -> int:
+    """Run `become_job` in a child and wait for it. Give the wait status of the child.
+
+    No handler is installed: the signals are blocked here and taken one by one, so none is lost
+    and the child starts with the dispositions and the mask this process was given.
+    """
+    watched = signal.valid_signals() - _OURS
+    # An inherited SIG_IGN would make the kernel throw the exit status away.
+    inherited_chld = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    inherited_mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGCHLD, inherited_chld)
+            _be_child(become_job, inherited_mask)
+        return _wait(child, watched)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, inherited_mask)
+
+
+def mirror(status: int) -> int:
+    """End as the job ended: give its exit status, or die by the same signal."""
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    # One core dump, that of the job, is enough.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    # As PID 1 of a container a process survives its own signals; a shell would say this.
+    return 128 + number
+
+
+def _be_child(become_job: Callable[[], NoReturn], mask: Iterable[int]) -> NoReturn:
+    status = 1
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        become_job()
+    except TfprobeError as problem:
+        status = problem.exit_code
+        os.write(2, f"tfprobe: {problem}\n".encode(errors="replace"))
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    finally:
+        # Never back into the parent's code: what it does at exit is not this process's to do.
+        os._exit(status)
+
+
+def _wait(child: int, watched: Iterable[int]) -> int:
+    while True:
+        received = signal.sigwaitinfo(watched)
+        if received.si_signo == signal.SIGCHLD:
+            status = _reap(child)
+            if status is not None:
+                return status
+            continue
+        if received.si_code <= _FROM_A_PROCESS:
+            os.kill(child, received.si_signo)
+        if received.si_signo == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _reap(child: int) -> int | None:
+    """Collect every ended child: as PID 1 of a container the orphans are ours too."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return None
+        if pid == child:
+            return status

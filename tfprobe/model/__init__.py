@@ -1,0 +1,1 @@
+"""A recording in memory: columnar tables with interned strings. Knows no files."""

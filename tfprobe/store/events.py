@@ -1,0 +1,91 @@
+"""Read events.jsonl and interpreters.tsv: whole lines only, whatever a kill or a full disk left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One rare thing that happened in a process; `fields` holds what its kind adds."""
+
+    kind: str
+    unix_ns: int
+    fields: Mapping[str, Any]  # Any: whatever JSON value the agent wrote
+
+    def integer(self, key: str) -> int | None:
+        value = self.fields.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def text(self, key: str) -> str | None:
+        value = self.fields.get(key)
+        return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """The events of a process, and how many lines could not be read."""
+
+    events: tuple[Event, ...]
+    bad_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python interpreter that started with the boot directory on its path."""
+
+    host: str
+    pid: int
+    unix_ns: int
+    version: str
+    executable: str
+
+
+def read_events(path: Path) -> EventLog:
+    """Read the events of one process; an absent file holds none."""
+    events: list[Event] = []
+    bad_lines = 0
+    for line in _whole_lines(path):
+        event = _event(line)
+        if event is None:
+            bad_lines += 1
+        else:
+            events.append(event)
+    return EventLog(tuple(events), bad_lines)
+
+
+def read_interpreters(path: Path) -> tuple[Interpreter, ...]:
+    """Read which interpreters saw the boot directory; an absent file means none did."""
+    rows = (_interpreter(line) for line in _whole_lines(path))
+    return tuple(row for row in rows if row is not None)
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    # Whatever follows the last newline is a line the writer has not finished.
+    return [line for line in content.split(b"\n")[:-1] if line.strip()]
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or not isinstance(fields.get("event"), str):
+        return None
+    unix_ns = fields.get("unix_ns")
+    return Event(fields["event"], unix_ns if isinstance(unix_ns, int) else 0, fields)
+
+
+def _interpreter(line: bytes) -> Interpreter | None:
+    parts = line.decode("utf-8", "replace").split("\t")
+    if len(parts) != 5 or not (parts[1].isdigit() and parts[2].isdigit()):
+        return None
+    return Interpreter(parts[0], int(parts[1]), int(parts[2]), parts[3], parts[4])

@@ -1,0 +1,167 @@
+"""Name every path of a run directory. The only module that knows the names."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_OUTPUT = "tfprobe-runs"
+LATEST = "latest"
+RUN_MANIFEST = "run.json"
+PROCESS_MANIFEST = "process.json"
+STEPS_FILE = "steps.bin"
+TEMPORARY_PREFIX = ".tmp-"
+RUN_METADATA_SUFFIX = ".run_metadata.pb"
+XSPACE_SUFFIX = ".xplane.pb"
+
+# Children of a run directory which are not hosts.
+_NOT_HOSTS = frozenset({"boot", "derived", "report"})
+_CAPTURE_NAME = re.compile(r"(?P<step>\d+)-(?P<kind>[a-z_]+)-(?P<work>\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFolder:
+    """The paths of one recorded process."""
+
+    root: Path
+
+    @property
+    def name(self) -> str:
+        return self.root.name
+
+    @property
+    def host(self) -> str:
+        return self.root.parent.name
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / PROCESS_MANIFEST
+
+    @property
+    def steps(self) -> Path:
+        return self.root / STEPS_FILE
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def agent_log(self) -> Path:
+        return self.root / "agent.log"
+
+    @property
+    def captures(self) -> Path:
+        return self.root / "captures"
+
+    @property
+    def graphs(self) -> Path:
+        return self.root / "graphs"
+
+    @property
+    def code(self) -> Path:
+        return self.root / "code"
+
+    def capture(self, file_name: str) -> Path:
+        return self.captures / file_name
+
+    def graph(self, fingerprint: str) -> Path:
+        return self.graphs / f"{fingerprint}.graph.pb"
+
+    def optimized_graph(self, fingerprint: str) -> Path:
+        return self.graphs / f"{fingerprint}.optimized.pb"
+
+    def code_map(self, fingerprint: str) -> Path:
+        return self.code / f"{fingerprint}.json"
+
+    def capture_files(self) -> tuple[Path, ...]:
+        """Return the whole captures on disk, by name; temporary files are not captures."""
+        suffixes = (RUN_METADATA_SUFFIX, XSPACE_SUFFIX)
+        found = (path for path in children(self.captures) if path.name.endswith(suffixes))
+        return tuple(path for path in found if not path.name.startswith(TEMPORARY_PREFIX))
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The paths of one run."""
+
+    root: Path
+
+    @property
+    def id(self) -> str:
+        return self.root.name
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / RUN_MANIFEST
+
+    @property
+    def boot(self) -> Path:
+        return self.root / "boot"
+
+    @property
+    def config(self) -> Path:
+        return self.boot / "config.json"
+
+    @property
+    def interpreters(self) -> Path:
+        return self.boot / "interpreters.tsv"
+
+    @property
+    def derived(self) -> Path:
+        return self.root / "derived"
+
+    @property
+    def report(self) -> Path:
+        return self.root / "report"
+
+    def is_run(self) -> bool:
+        """Say whether this directory looks like a run, even one whose run.json was lost."""
+        return os.path.isfile(self.manifest) or os.path.isfile(self.config)
+
+    def processes(self) -> tuple[ProcessFolder, ...]:
+        """Return every process folder, by host and name."""
+        folders = (folder for host in _directories(self.root) for folder in _directories(host))
+        return tuple(ProcessFolder(path) for path in folders if _is_process(path))
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureName:
+    """What the file name of a capture says by itself."""
+
+    step: int
+    kind: str
+    work: int
+
+
+def parse_capture_name(file_name: str) -> CaptureName | None:
+    """Split `000123-fit-2.run_metadata.pb` into step, kind and work index."""
+    match = _CAPTURE_NAME.match(file_name)
+    if match is None:
+        return None
+    return CaptureName(int(match["step"]), match["kind"], int(match["work"]))
+
+
+def children(directory: Path) -> tuple[Path, ...]:
+    """Return what is in a directory by name; nothing where it is absent or not ours to read.
+
+    os.path, here and below, because Path.is_file raises where a parent is closed to us.
+    """
+    try:
+        return tuple(directory / name for name in sorted(os.listdir(directory)))
+    except OSError:
+        return ()
+
+
+def _directories(parent: Path) -> list[Path]:
+    found = (path for path in children(parent) if _may_hold_processes(path.name))
+    return [path for path in found if os.path.isdir(path)]
+
+
+def _may_hold_processes(name: str) -> bool:
+    return not name.startswith(".") and name not in _NOT_HOSTS
+
+
+def _is_process(path: Path) -> bool:
+    return os.path.isfile(path / PROCESS_MANIFEST) or os.path.isfile(path / STEPS_FILE)

@@ -1,0 +1,1 @@
+"""Reports as text for people. The only room, with cli, that formats numbers."""

@@ -1,0 +1,101 @@
+"""Write a report as Markdown, for a pull request or a notebook."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from tfprobe.errors import Missing
+from tfprobe.terminal import numbers
+from tfprobe.views.breakdown import Breakdown
+from tfprobe.views.ops import OpTable
+from tfprobe.views.report import ProcessReport, Report, WorkReport
+
+TOP_OPS = 25
+
+
+def lay_out(report: Report) -> str:
+    """Return the report as one Markdown document."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    run = report.run
+    yield f"# {run.id if isinstance(run.command, Missing) else _code(shlex.join(run.command))}"
+    yield ""
+    started = "" if isinstance(run.started, Missing) else f", started {run.started}"
+    yield f"Run {_code(run.id)}: {run.state}{started}."
+    for process in report.processes:
+        yield from _process(process)
+    for text in report.silences:
+        yield from ("", text)
+    if isinstance(report.breakdown, Breakdown):
+        yield from _breakdown(report.breakdown)
+    if isinstance(report.ops, OpTable):
+        yield from _ops(report.ops)
+    if report.problems:
+        yield from ("", "## Problems", "")
+        yield from (f"- {_code(p.where)}: {p.what}" for p in report.problems)
+
+
+def _process(item: ProcessReport) -> Iterator[str]:
+    process = item.process
+    rank = "" if process.rank is None else f", rank {process.rank}"
+    yield from ("", f"## {process.host}, pid {process.pid}{rank}: {process.state}", "")
+    headings = ("kind", "name", "count", "sampled", "mean", "p50", "p95", "max", "total")
+    yield from _table(headings, [_work(work) for work in item.works], texts=2)
+    if not isinstance(item.overhead, Missing):
+        share = numbers.percent(item.overhead.fraction_ratio)
+        yield from ("", f"Recording cost {share} of {numbers.duration(item.overhead.wall_ns)}.")
+
+
+def _work(item: WorkReport) -> list[str]:
+    work, times = item.work, item.times
+    cells = [work.kind, work.name, numbers.count(work.count), numbers.count(work.sampled)]
+    if isinstance(times, Missing):
+        return [*cells, *[numbers.NOTHING] * 5]
+    values = (times.mean_ns, times.p50_ns, times.p95_ns, times.max_ns, times.total_ns)
+    return [*cells, *(numbers.duration(value) for value in values)]
+
+
+def _breakdown(item: Breakdown) -> Iterator[str]:
+    yield from ("", "## Step time", "")
+    parts = (
+        ("before: input", item.input),
+        ("before: host to device", item.host_to_device),
+        ("on: device compute", item.device_compute),
+        ("on: device to device", item.device_to_device),
+        ("on: host compute", item.host_compute),
+        ("after: device to host", item.device_to_host),
+        ("other", item.other),
+    )
+    rows = [(name, numbers.percent(ratio)) for name, ratio in parts]
+    yield from _table(("part", "share"), rows, texts=1)
+
+
+def _ops(table: OpTable) -> Iterator[str]:
+    yield from ("", f"## Ops in {table.captures} sampled steps", "")
+    rows = [
+        (
+            op.type,
+            numbers.count(op.occurrences),
+            numbers.duration(op.total_ns),
+            numbers.duration(op.accelerator_ns),
+            numbers.duration(op.cpu_ns),
+        )
+        for op in table.types[:TOP_OPS]
+    ]
+    yield from _table(("type", "count", "total", "accelerator", "cpu"), rows, texts=1)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> Iterator[str]:
+    """Write a table whose first `texts` columns are text, the others numbers."""
+    yield f"| {' | '.join(headings)} |"
+    marks = ["---" if i < texts else "---:" for i in range(len(headings))]
+    yield f"| {' | '.join(marks)} |"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', chr(39))}`"

@@ -1,0 +1,62 @@
+"""Write numbers with units, three significant digits, for columns aligned right."""
+
+from __future__ import annotations
+
+_TIME_UNITS: tuple[tuple[str, float], ...] = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
+_BYTE_UNITS: tuple[tuple[str, float], ...] = (
+    ("TiB", 2**40),
+    ("GiB", 2**30),
+    ("MiB", 2**20),
+    ("KiB", 2**10),
+)
+# Stands where there is no number to show.
+NOTHING = "–"
+_SECONDS_A_MINUTE = 60
+_MINUTES_AN_HOUR = 60
+# From here on seconds are harder to read than minutes.
+_LONG_S = 600
+
+
+def duration(time_ns: float) -> str:
+    """Write a time: 1.23 ms, 45.6 s, 12 min 5 s, 3 h 4 min."""
+    for unit, size_ns in _TIME_UNITS:
+        if unit == "s" and time_ns >= _LONG_S * size_ns:
+            return _long(round(time_ns / size_ns))
+        # Half a last digit below the unit already rounds up to it.
+        if time_ns >= size_ns * 0.9995:
+            return f"{_three(time_ns / size_ns)} {unit}"
+    return f"{time_ns:.0f} ns"
+
+
+def size(size_bytes: int) -> str:
+    """Write a size in binary units: 512 B, 1.50 MiB."""
+    for unit, unit_bytes in _BYTE_UNITS:
+        if size_bytes >= unit_bytes * 0.9995:
+            return f"{_three(size_bytes / unit_bytes)} {unit}"
+    return f"{size_bytes} B"
+
+
+def count(value: int) -> str:
+    """Write a count with thousands separated."""
+    return f"{value:,}"
+
+
+def percent(ratio: float) -> str:
+    """Write a ratio: 0.1 %, 12.3 %; what is not nothing is never written as 0."""
+    if 0 < ratio < 0.001:
+        return "<0.1 %"
+    return f"{ratio * 100:.1f} %"
+
+
+def _three(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def _long(seconds: int) -> str:
+    minutes, seconds = divmod(seconds, _SECONDS_A_MINUTE)
+    if minutes < _MINUTES_AN_HOUR:
+        return f"{minutes} min {seconds} s"
+    hours, minutes = divmod(minutes, _MINUTES_AN_HOUR)
+    return f"{hours} h {minutes} min"

@@ -1,0 +1,143 @@
+"""Render tables and paragraphs to text of a width, with or without colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+# Narrower than this no table of ours is legible; the terminal wraps it then.
+NARROWEST = 60
+# A name cut shorter than this tells nothing.
+NARROWEST_TEXT = 8
+# Columns that may go do so before a name is cut to less.
+USEFUL_TEXT = 20
+_GAP = "  "
+# C0 and C1 controls, and lone surrogates from file names that are no UTF-8.
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160), *range(0xD800, 0xE000)], "�")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, numbers to the right or text to the left."""
+
+    heading: str
+    is_number: bool = True
+    # Text of one of these columns is cut with an ellipsis where the page is too narrow.
+    may_be_cut: bool = False
+    # The column is left out where the page is too narrow.
+    may_go: bool = False
+    # The column is left out where even cutting names to nearly nothing does not make room.
+    may_go_last: bool = False
+
+
+def render(parts: Iterable[RenderableType], *, width: int, colour: bool) -> str:
+    """Return the parts as text, each line without trailing blanks."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=max(width, NARROWEST),
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    for part in parts:
+        console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+
+
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int, indent: int = 2
+) -> Text:
+    """Return a table without lines: headings dim, numbers aligned right and never cut.
+
+    Laid out here and not by rich, whose columns all shrink where a page is too narrow: here only
+    those that may be cut give way.
+    """
+    columns, rows = _kept(columns, rows, width=width - indent)
+    widths = _fitted(columns, rows, width=width - indent)
+    lines = [_line([c.heading for c in columns], columns, widths, indent)]
+    lines += [_line(row, columns, widths, indent) for row in rows]
+    text = Text("\n".join(lines), no_wrap=True, overflow="crop")
+    text.stylize("dim", 0, len(lines[0]))
+    return text
+
+
+def _kept(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    """Leave out columns that may go, the last of them first, while the page is too narrow."""
+    going = [(column, USEFUL_TEXT) for column in reversed(columns) if column.may_go]
+    going += [(column, NARROWEST_TEXT) for column in reversed(columns) if column.may_go_last]
+    for column, text in going:
+        if _width(columns, rows, text) > width:
+            i = columns.index(column)
+            columns = [*columns[:i], *columns[i + 1 :]]
+            rows = [[*row[:i], *row[i + 1 :]] for row in rows]
+    return columns, rows
+
+
+def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], text: int) -> int:
+    """Return the width with every text that may be cut shown to `text` characters."""
+    widths = [
+        min(wide, text) if column.may_be_cut else wide
+        for column, wide in zip(columns, _natural(columns, rows), strict=True)
+    ]
+    return sum(widths) + len(_GAP) * (len(columns) - 1)
+
+
+def plain(text: str) -> str:
+    """Return text from a recording without what would steer a terminal or break a line."""
+    return text.translate(_CONTROLS)
+
+
+def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    lines = [[column.heading for column in columns], *rows]
+    return [max(cell_len(plain(line[i])) for line in lines) for i in range(len(columns))]
+
+
+def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int) -> list[int]:
+    """Return the width of each column; those that may be cut share what the others leave."""
+    natural = _natural(columns, rows)
+    elastic = [i for i, column in enumerate(columns) if column.may_be_cut]
+    excess = sum(natural) + len(_GAP) * (len(columns) - 1) - width
+    for i in elastic:
+        kept = max(natural[i] - max(excess, 0), min(natural[i], NARROWEST_TEXT))
+        excess -= natural[i] - kept
+        natural[i] = kept
+    return natural
+
+
+def _line(
+    cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], indent: int
+) -> str:
+    shown = []
+    for text, column, width in zip(cells, columns, widths, strict=True):
+        cell = plain(text)
+        fitted = cell if cell_len(cell) <= width else f"{set_cell_size(cell, width - 1).rstrip()}…"
+        blanks = " " * (width - cell_len(fitted))
+        shown.append(blanks + fitted if column.is_number else fitted + blanks)
+    return " " * indent + _GAP.join(shown).rstrip()
+
+
+def heading(text: str) -> Text:
+    """Return the first line of a section."""
+    return Text(plain(text), style="bold", no_wrap=True, overflow="ellipsis")
+
+
+def paragraph(text: str, *, indent: int = 2, style: str = "") -> Padding:
+    """Return text wrapped to the page."""
+    return Padding(Text(plain(text), style=style), (0, 0, 0, indent))
+
+
+def blank() -> Text:
+    """Return an empty line."""
+    return Text("")

@@ -1,0 +1,208 @@
+"""Lay out a report: the run, its processes and works, the breakdown, ops, cost, problems."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from tfprobe.errors import Missing
+from tfprobe.terminal import numbers, page
+from tfprobe.terminal.page import Column
+from tfprobe.views.breakdown import Breakdown
+from tfprobe.views.ops import OpTable
+from tfprobe.views.overhead import Overhead
+from tfprobe.views.report import ProcessReport, Report, WorkReport
+
+# What fits on a screen beside the rest; --json has all.
+TOP_OPS = 15
+TOP_WORKS = 12
+SHOWN_PROBLEMS = 10
+
+_STATES = {
+    "running": "running",
+    "finished": "finished",
+    "killed": "killed, or left without exit hooks",
+    "unknown": "state unknown: recorded on another machine, or no process to ask",
+}
+_BREAKDOWN_LABELS: tuple[tuple[str, str, str], ...] = (
+    ("before", "input", "input"),
+    ("before", "host_to_device", "host to device"),
+    ("on", "device_compute", "device compute"),
+    ("on", "device_to_device", "device to device"),
+    ("on", "host_compute", "host compute"),
+    ("after", "device_to_host", "device to host"),
+)
+
+
+def lay_out(report: Report, *, width: int, colour: bool) -> str:
+    """Return the report as text."""
+    return page.render(_parts(report, width), width=width, colour=colour)
+
+
+def _parts(report: Report, width: int) -> Iterator[RenderableType]:
+    yield from _run(report)
+    for process in report.processes:
+        yield page.blank()
+        yield from _process(process, width)
+    for text in report.silences:
+        yield page.blank()
+        yield page.paragraph(text, indent=0)
+    if any(process.works for process in report.processes):
+        yield page.blank()
+        yield from _breakdown(report.breakdown, width)
+        yield page.blank()
+        yield from _ops(report.ops, width)
+    if report.problems:
+        yield page.blank()
+        yield from _problems(report)
+
+
+def _run(report: Report) -> Iterator[RenderableType]:
+    run = report.run
+    if isinstance(run.command, Missing):
+        yield page.heading(f"Run {run.id}")
+    else:
+        yield page.heading(shlex.join(run.command))
+    started = "" if isinstance(run.started, Missing) else f" · started {_moment(run.started)}"
+    yield page.paragraph(f"{_STATES.get(run.state, run.state)}{started}")
+    yield page.paragraph(run.directory, style="dim")
+
+
+def _moment(started: str) -> str:
+    return started.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
+    process = item.process
+    facts = [f"{process.host} · pid {process.pid}"]
+    if process.rank is not None:
+        facts.append(f"{process.role or 'rank'} {process.rank}")
+    if not isinstance(process.tensorflow, Missing):
+        facts.append(f"TensorFlow {process.tensorflow}")
+    if not isinstance(process.python, Missing):
+        facts.append(f"Python {process.python}")
+    facts.append(process.state)
+    yield page.heading(" · ".join(facts))
+    if item.works:
+        yield from _works(item.works, width)
+    yield page.paragraph(_cost(item.overhead, item.process.captures))
+
+
+def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType]:
+    show_raised = any(item.work.raised for item in works)
+    columns = [
+        Column("kind", is_number=False),
+        Column("name", is_number=False, may_be_cut=True),
+        Column("count"),
+        *([Column("raised")] if show_raised else []),
+        Column("sampled", may_go=True),
+        Column("mean", may_go_last=True),
+        Column("p50"),
+        Column("p95", may_go_last=True),
+        Column("max", may_go=True),
+        Column("total"),
+    ]
+    rows = [_work(item, show_raised) for item in works[:TOP_WORKS]]
+    yield page.table(columns, rows, width=width)
+    hidden = works[TOP_WORKS:]
+    if hidden:
+        time = numbers.duration(sum(item.work.times.sum_ns for item in hidden))
+        yield page.paragraph(f"and {len(hidden)} more, {time} in all; --json has them")
+
+
+def _work(item: WorkReport, show_raised: bool) -> list[str]:
+    work, times = item.work, item.times
+    cells = [work.kind, work.name, numbers.count(work.count)]
+    if show_raised:
+        cells.append(numbers.count(work.raised))
+    cells.append(numbers.count(work.sampled))
+    if isinstance(times, Missing):
+        return [*cells, *[numbers.NOTHING] * 5]
+    # Quantiles of the histogram are about right; ~ says so.
+    about = "~" if times.error_ratio else ""
+    shown = [numbers.duration(times.mean_ns)]
+    shown += [f"{about}{numbers.duration(t)}" for t in (times.p50_ns, times.p95_ns)]
+    shown += [numbers.duration(t) for t in (times.max_ns, times.total_ns)]
+    return [*cells, *shown]
+
+
+def _cost(item: Overhead | Missing, captures: int) -> str:
+    if isinstance(item, Missing):
+        return f"recording cost unknown: {item.reason}"
+    whole = f"{numbers.percent(item.fraction_ratio)} of {numbers.duration(item.wall_ns)}"
+    rest = f"{numbers.duration(item.hook_ns)} for the rest"
+    if item.unmeasured_calls:
+        rest += f", without {numbers.count(item.unmeasured_calls)} hook calls not yet measured"
+    if not captures:
+        return f"recording cost {whole}: no step was traced, {rest}"
+    steps = "1 step" if captures == 1 else f"{numbers.count(captures)} steps"
+    traced = f"{numbers.duration(item.traced_ns)} to trace {steps}"
+    return f"recording cost {whole}: {traced}, {rest}"
+
+
+def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType]:
+    yield page.heading("Step time")
+    if isinstance(item, Missing):
+        yield page.paragraph(f"no breakdown: {item.reason}")
+        return
+    groups: dict[str, list[str]] = {"before": [], "on": [], "after": []}
+    for group, field, label in _BREAKDOWN_LABELS:
+        ratio = getattr(item, field)
+        if ratio:
+            groups[group].append(f"{label} {numbers.percent(ratio)}")
+    totals = (("before", item.before), ("on", item.on), ("after", item.after))
+    rows = [(name, numbers.percent(ratio), ", ".join(groups[name])) for name, ratio in totals]
+    rows.append(("other", numbers.percent(item.other), "Python, executor, feeds and fetches"))
+    columns = (
+        Column("", is_number=False),
+        Column("share"),
+        Column("of which", is_number=False, may_be_cut=True),
+    )
+    yield page.table(columns, rows, width=width)
+
+
+def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
+    if isinstance(table, Missing):
+        yield page.heading("Ops")
+        yield page.paragraph(f"no op table: {table.reason}")
+        return
+    steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
+    yield page.heading(f"Ops in {steps}")
+    has_accelerator = any(op.accelerator_ns for op in table.types)
+    columns = [
+        Column("type", is_number=False, may_be_cut=True),
+        Column("count"),
+        Column("total"),
+        Column("share"),
+        *([Column("accelerator"), Column("cpu")] if has_accelerator else []),
+        *([Column("requested")] if table.has_bytes else []),
+    ]
+    rows = []
+    whole_ns = table.total_ns or 1
+    for op in table.types[:TOP_OPS]:
+        cells = [op.type, numbers.count(op.occurrences), numbers.duration(op.total_ns)]
+        cells.append(numbers.percent(op.total_ns / whole_ns))
+        if has_accelerator:
+            times_ns = (op.accelerator_ns, op.cpu_ns)
+            cells += [numbers.duration(t) if t else numbers.NOTHING for t in times_ns]
+        if table.has_bytes:
+            cells.append(numbers.size(op.bytes) if op.bytes else numbers.NOTHING)
+        rows.append(cells)
+    yield page.table(columns, rows, width=width)
+    hidden = table.types[TOP_OPS:]
+    if hidden:
+        share = sum(op.total_ns for op in hidden) / whole_ns
+        yield page.paragraph(
+            f"and {len(hidden)} more types, {numbers.percent(share)}; --json has all"
+        )
+
+
+def _problems(report: Report) -> Iterator[RenderableType]:
+    yield page.heading("Problems")
+    for problem in report.problems[:SHOWN_PROBLEMS]:
+        yield page.paragraph(f"{problem.where}: {problem.what}")
+    hidden = len(report.problems) - SHOWN_PROBLEMS
+    if hidden > 0:
+        yield page.paragraph(f"and {hidden} more; --json has all")

@@ -1,0 +1,1 @@
+"""A profile arranged for one question each. Pure: no files, no text for people's eyes."""

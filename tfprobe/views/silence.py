@@ -1,0 +1,53 @@
+"""Explain why a run, or a process of it, holds nothing: which link of the chain was missing."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Interpreter, Profile
+
+_SHOWN_INTERPRETERS = 5
+
+
+def explain(profile: Profile) -> tuple[str, ...]:
+    """Return one paragraph per reason; none when every process recorded steps."""
+    if profile.processes:
+        return tuple(_stepless(profile))
+    if profile.run.state == "running":
+        return ("The job is running and no process has imported TensorFlow yet.",)
+    if profile.interpreters:
+        return (_no_tensorflow(profile.interpreters),)
+    return (
+        "No Python interpreter started with the agent on its path. Either the command is no Python "
+        "program; or the interpreter was isolated (python -I, -E or -S); or something between "
+        "replaced PYTHONPATH (env -i, sudo, a container, a remote shell). "
+        "`tfprobe doctor -- PYTHON` tells which.",
+    )
+
+
+def _stepless(profile: Profile) -> list[str]:
+    busy = {work.process for work in profile.works if work.executed}
+    reasons = []
+    for process in profile.processes:
+        if process.index in busy:
+            continue
+        version = process.tensorflow
+        what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
+        reasons.append(
+            f"Process {process.pid} on {process.host} imported {what} but ran no step tfprobe "
+            "recognises: a Session.run, a Keras fit, evaluate or predict, a tf.function call, or "
+            "an eager apply_gradients."
+        )
+    return reasons
+
+
+def _no_tensorflow(interpreters: tuple[Interpreter, ...]) -> str:
+    shown = [
+        f"{it.executable} ({it.version}, pid {it.pid})" for it in interpreters[:_SHOWN_INTERPRETERS]
+    ]
+    more = len(interpreters) - len(shown)
+    tail = f" and {more} more" if more else ""
+    count = f"{len(interpreters)} Python interpreter{'s' if len(interpreters) > 1 else ''}"
+    return (
+        f"{count} started with the agent and none imported TensorFlow: {', '.join(shown)}{tail}. "
+        "If one should have, `tfprobe doctor -- PYTHON` tests it."
+    )
