@@ -12,6 +12,7 @@ from tests.support.agent import Laboratory, load
 
 tracing = load("tracing")
 session_doors = load("session")
+profiler = load("profiler")
 
 
 class Window:
@@ -222,3 +223,25 @@ tracing.TRACING.window = Window()
 
     assert lines == ["closed"]
     assert laboratory.counts() == {"loss": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "cluster", "crashes"),
+    [
+        ("2.16.2", "_collective_ops_server_def", False),
+        ("2.17.0", "_collective_ops_server_def", True),
+        ("2.21.0", "_server_def", True),
+        ("unheard of", "_server_def", True),
+        ("2.21.0", None, False),
+    ],
+)
+def test_no_window_where_it_could_crash_the_job(monkeypatch, version, cluster, crashes) -> None:
+    """From TensorFlow 2.17 on, a profiled process of a cluster may die; any other does not."""
+    context = SimpleNamespace(_server_def=None, _collective_ops_server_def=None)
+    if cluster is not None:
+        setattr(context, cluster, object())
+    module = SimpleNamespace(_context=context)
+    monkeypatch.setitem(profiler.sys.modules, "tensorflow.python.eager.context", module)
+    monkeypatch.setattr(profiler, "tensorflow_version", lambda: version)
+
+    assert profiler._crashes_here() is crashes

@@ -7,11 +7,14 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.tf.laboratory import Laboratory, Outcome
 from tests.tf.requirements import need_tensorflow
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 # Far more than a job needs to reach its loop on a loaded machine.
 REACH_LOOP_S = 120
@@ -89,6 +92,25 @@ def test_a_users_own_profiler_always_wins(laboratory: Laboratory) -> None:
 
     as_bare(bare, recorded)
     assert sum(count(recorded, "function", "train_step")) == 100
+
+
+def test_workers_of_a_cluster_survive_their_traces(laboratory: Laboratory) -> None:
+    """Two workers train as bare; where TensorFlow's profiler would crash them, no step is traced
+    and the run says why.
+    """
+    need_tensorflow(laboratory, (2, 4))
+
+    bare, recorded = laboratory.pair(str(EXAMPLES / "two_workers.py"), "--steps", "20")
+
+    as_bare(bare, recorded)
+    assert count(recorded, "function", "train_step") == [20, 20]
+    events = {event["event"] for event in recorded.events if event.get("work") == 0}
+    if laboratory.tensorflow < (2, 17):
+        assert "sample" in events
+    else:
+        assert "sample" not in events
+        why = {event["why"] for event in recorded.events if event["event"] == "declined"}
+        assert any("crashes processes of a cluster" in each for each in why)
 
 
 def test_a_users_profile_context_always_wins(laboratory: Laboratory) -> None:
