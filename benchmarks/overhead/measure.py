@@ -49,6 +49,12 @@ def pairs(
     )
 
 
+def repeated(run: Callable[[], Once], count: int) -> Mapping[str, float]:
+    """Run a job that compares by itself, `count` times; return the median of each number."""
+    runs = [run().measured for _ in range(count)]
+    return {name: statistics.median(each[name] for each in runs) for name in runs[0]}
+
+
 def job(python: str, script: str, *args: str, record: Sequence[str] | None = None) -> Once:
     """Run a job of jobs/ bare, or recorded with the options `record`."""
     command = [python, str(JOBS / script), *args]
@@ -82,8 +88,3 @@ def wall_s(once: Once) -> float:
 def loop_s(once: Once) -> float:
     """The time of the training loop alone, without imports and set-up."""
     return once.measured["loop_s"]
-
-
-def step_us(once: Once) -> float:
-    """The time of one step."""
-    return once.measured["step_us"]

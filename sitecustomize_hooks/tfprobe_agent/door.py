@@ -10,6 +10,7 @@ from .steps import (
     HEADER_WORDS,
     NEVER,
     ONCE_NS,
+    POLL_NS,
     RAISED_FLAG,
     REQUEST,
     RING_MASK,
@@ -21,10 +22,12 @@ from .steps import (
 CALIBRATION_CALLS = 512
 
 
-def make(find, tracer, notice=None):
+def make(find, tracer, notice=None, by_first=False, applies=None):
     """Return a function that takes the original method and returns the door to put in its place.
 
-    `find(mine, instance, args, kwargs)` returns the Work of this call, or None to let it pass.
+    `find(mine, instance, args, kwargs)` returns the Work of this call, or None to let it pass. It is not asked if
+    the thread knows a Work by the id of the instance, or of the first argument if `by_first`, and `applies` (if given)
+    returns true.
     `tracer(work, why, instance, original, args, kwargs)` starts a sample and returns it, or None if it declines.
     `notice(args, kwargs)` looks at calls with more than two positional arguments or with `options`; what it returns is
     called when the step is over.
@@ -40,14 +43,17 @@ def make(find, tracer, notice=None):
                     if mine.collecting is not None:
                         mine.collecting.append(self)
                 elif not state.aside:
-                    work = find(mine, self, args, kwargs)
+                    work = mine.known.get(id(args[0] if by_first and args else self))
+                    if work is None or (applies is not None and not applies()):
+                        work = find(mine, self, args, kwargs)
                     if work is not None:
                         if notice is not None and (len(args) > 2 or "options" in kwargs):
                             over = notice(args, kwargs)
-                        if work.n >= work.next_sample or work.words[REQUEST] != work.request_seen:
-                            sample = _start_sample(work, tracer, self, original, args, kwargs)
-                        mine.depth = 1
                         start = clock()
+                        if work.n >= work.next_sample or start >= work.next_poll_ns:
+                            sample = start_sample(work, tracer, self, original, args, kwargs)
+                            start = clock()
+                        mine.depth = 1
             except Exception:
                 thread.mine.depth = 0
                 work = None
@@ -69,17 +75,17 @@ def make(find, tracer, notice=None):
                 end = clock()
                 mine.depth = 0
                 if sample is not None:
-                    _finish_sample(work, sample, result, start, end)
+                    finish_sample(work, sample, result, start, end)
                 else:
                     step = work.n
-                    slot = (step & RING_MASK) * 2
-                    ring = work.ring
-                    ring[slot] = start
-                    ring[slot + 1] = end
+                    words = work.words
+                    at = work.ring_at + (step & RING_MASK) * 2
+                    words[at] = start
+                    words[at + 1] = end
                     work.n = step = step + 1
-                    work.words[work.count_at] = step
+                    words[work.count_at] = step
                     if step >= work.next_fold:
-                        work.stored(slot)
+                        work.stored()
                 if over is not None:
                     over()
             except Exception:
@@ -122,9 +128,12 @@ class Sample:
         raise NotImplementedError
 
 
-def _start_sample(work, tracer, instance, original, args, kwargs):
-    """Start a sample of the next step if one is due and possible."""
+def start_sample(work, tracer, instance, original, args, kwargs):
+    """Start a sample of the next step if one is due and possible; look whether one is wanted from outside."""
     began_ns = ORIGINAL.monotonic_ns()
+    work.next_poll_ns = began_ns + POLL_NS
+    if work.n < work.next_sample and work.words[REQUEST] == work.request_seen:
+        return None
     sample = None
     try:
         recorder = current()
@@ -152,7 +161,7 @@ def _start_sample(work, tracer, instance, original, args, kwargs):
         raise
 
 
-def _finish_sample(work, sample, result, start_ns, end_ns):
+def finish_sample(work, sample, result, start_ns, end_ns):
     """Record the sampled step, then its capture, and account what it cost."""
     usual_ns = work.usual_ns()
     step = work.n
@@ -196,16 +205,18 @@ def _calibrate(recorder):
         return
     recorder.calibrated = True
     work = Work(recorder.steps.scratch(), 0, "function", "calibration", HEADER_WORDS)
-    work.next_sample = work.next_fold = NEVER
-    work.request_seen = 0
+    work.next_sample = work.next_fold = work.next_poll_ns = NEVER
     function = _do_nothing
-    behind_door = make(lambda _mine, _self, _args, _kwargs: work, None)(_do_nothing)
+    mine = THREAD.mine
+    mine.known[id(work)] = work
+    behind_door = make(None, None)(_do_nothing)
     began_ns = ORIGINAL.monotonic_ns()
     for _ in range(CALIBRATION_CALLS):
         function(None)
     bare_ns = ORIGINAL.monotonic_ns() - began_ns
     for _ in range(CALIBRATION_CALLS):
-        behind_door(None)
+        behind_door(work)
+    del mine.known[id(work)]
     recorder.measured_hook(CALIBRATION_CALLS, ORIGINAL.monotonic_ns() - began_ns - 2 * bare_ns)
 
 

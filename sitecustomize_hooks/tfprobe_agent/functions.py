@@ -15,6 +15,12 @@ _TRACED_NAME = re.compile(r"^__(?:inference|forward|backward)_(.*)_\d+$")
 KERAS_FUNCTIONS = {}
 
 
+class _Eager:
+    """TensorFlow's module of the eager context, found once: every step asks it."""
+
+    module = None
+
+
 def patch(module):
     """Patch the class `Function` or `ConcreteFunction` that this module defines."""
     for name in ("Function", "ConcreteFunction"):
@@ -27,7 +33,7 @@ def patch(module):
             continue  # the tracing machinery under def_function.Function, not a door
         # A parameter server's coordinator calls concrete functions below __call__, to be able to cancel them.
         method = "_call_impl" if name == "ConcreteFunction" and "_call_impl" in cls.__dict__ else "__call__"
-        patching.patch_door(cls, method, door.make(find, profiler.trace))
+        patching.patch_door(cls, method, door.make(find, profiler.trace, applies=executing_eagerly))
 
 
 def mark_keras(function, kind, model_name):
@@ -38,20 +44,20 @@ def mark_keras(function, kind, model_name):
 
 def executing_eagerly():
     """Tell whether a call runs now rather than adds to a graph; without creating TensorFlow's context."""
-    module = sys.modules[_CONTEXT]
+    module = _Eager.module
+    if module is None:
+        module = _Eager.module = sys.modules[_CONTEXT]
     context = module._context
-    if context is None:
-        return module.executing_eagerly()
-    return context._thread_local_data.is_eager
+    return module.executing_eagerly() if context is None else context._thread_local_data.is_eager
 
 
 def find(mine, instance, args, kwargs):
     """Return the Work of a call of this function."""
-    entry = mine.works.get(id(instance))
-    if entry is not None and entry[0]() is instance:
-        return entry[1] if executing_eagerly() else None
     if not executing_eagerly():
         return None
+    work = mine.known.get(id(instance))
+    if work is not None:
+        return work
     kind, name = "function", _name_of(instance)
     marked = KERAS_FUNCTIONS.get(id(instance))
     if marked is not None and marked[0]() is instance:

@@ -1,11 +1,10 @@
 """The eager door: in a loop without tf.function, each outermost `apply_gradients` ends a step."""
 
 from . import functions, patching, profiler
-from .door import _finish_sample, _start_sample
+from .door import finish_sample, start_sample
 from .guard import STATE, failed
 from .originals import ORIGINAL
 from .recorder import THREAD, find_named, remember
-from .steps import REQUEST
 
 _CLASSES = ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2", "Optimizer")
 
@@ -22,14 +21,14 @@ def patch(module):
 
 def _around(original):
     """Return `apply_gradients` with a mark behind it: the step is what lies between two marks."""
-    thread, state, clock = THREAD, STATE, ORIGINAL.monotonic_ns
+    thread, state, clock, executing_eagerly = THREAD, STATE, ORIGINAL.monotonic_ns, functions.executing_eagerly
 
     def apply(self, *args, **kwargs):
         work = None
         try:
             mine = thread.mine
-            if not mine.depth and not state.aside and functions.executing_eagerly():
-                work = _find(mine, self)
+            if not mine.depth and not state.aside and executing_eagerly():
+                work = mine.known.get(id(self)) or _new_work(self)
                 if work is not None:
                     mine.depth = 1
                     began_ns = clock()
@@ -44,7 +43,14 @@ def _around(original):
         finally:
             mine.depth = 0
         try:
-            _end_step(work, began_ns, clock())
+            end_ns = clock()
+            if mine.eager_work is None and work.collected is None:
+                work.record(work.marks or began_ns, end_ns)
+            else:
+                end_ns = _end_sample(mine, work, work.marks or began_ns, end_ns)
+            work.marks = end_ns
+            if work.n >= work.next_sample or end_ns >= work.next_poll_ns:
+                mine.awaiting_tape = work
         except Exception:
             failed("after apply_gradients")
         return result
@@ -52,32 +58,25 @@ def _around(original):
     return apply
 
 
-def _find(mine, instance):
-    entry = mine.works.get(id(instance))
-    if entry is not None and entry[0]() is instance:
-        return entry[1]
+def _new_work(instance):
     work = find_named("eager", type(instance).__name__)
     remember(id(instance), instance, work)
     return work
 
 
-def _end_step(work, began_ns, end_ns):
-    """Record the step from the last mark to now; the first one has only its own call to show."""
-    mine = THREAD.mine
+def _end_sample(mine, work, start_ns, end_ns):
+    """Record the step of `work` where a window is open, its own or another optimizer's; return when the next begins."""
     other, mine.eager_work = mine.eager_work, None
     if other is not None and other is not work and other.collected is not None:
         # That loop ended at a tape: another optimizer's step comes first.
         sample, other.collected = other.collected, None
         sample.abandon()
-    if work.collected is not None:
-        sample, work.collected = work.collected, None
-        _finish_sample(work, sample, None, work.marks or began_ns, end_ns)
-        end_ns = ORIGINAL.monotonic_ns()  # what the agent did between two steps belongs to neither
-    else:
-        work.record(work.marks or began_ns, end_ns)
-    work.marks = end_ns
-    due = work.n >= work.next_sample or work.words[REQUEST] != work.request_seen
-    mine.awaiting_tape = work if due else None
+    if work.collected is None:
+        work.record(start_ns, end_ns)
+        return end_ns
+    sample, work.collected = work.collected, None
+    finish_sample(work, sample, None, start_ns, end_ns)
+    return ORIGINAL.monotonic_ns()  # what the agent did between two steps belongs to neither
 
 
 def patch_tape(module):
@@ -107,7 +106,7 @@ def _around_tape(original):
 def _open_at_tape(mine):
     work, mine.awaiting_tape = mine.awaiting_tape, None
     if not STATE.aside and functions.executing_eagerly():
-        work.collected = _start_sample(work, _open_window, None, None, (), {})
+        work.collected = start_sample(work, _open_window, None, None, (), {})
         mine.eager_work = work
 
 

@@ -41,11 +41,13 @@ MAX_KEYS = 4096
 class OneThread:
     """What the doors need to know about a thread."""
 
-    __slots__ = ("awaiting_tape", "collecting", "depth", "eager_work", "phase", "role", "works")
+    __slots__ = ("awaiting_tape", "collecting", "depth", "eager_work", "kept", "known", "phase", "role", "works")
 
     def __init__(self):
         self.depth = 0  # > 0 inside a step
-        self.works = {}  # this thread's works, keyed by each door as it likes
+        self.works = {}  # this thread's works by kind and name
+        self.known = {}  # the same by the id of what they are steps of, or a key with ids in it: see `remember`
+        self.kept = {}
         self.role = None  # Keras graph mode: which of its functions runs
         self.phase = None  # the Keras method this thread is inside
         self.awaiting_tape = None  # the eager work whose next step is to be sampled
@@ -76,17 +78,23 @@ def find_named(kind, name):
 
 
 def remember(key, owner, work, keep=None):
-    """Let this thread find `work` under `key` while `owner` lives; `keep` holds what the key's ids point at.
+    """Let this thread find `work` in `known` under `key` while `owner` lives; `keep` holds what the key's ids point at.
 
-    An entry is (weak reference to owner, work, keep). A reader must check that the owner is still the same object.
+    Ids are safe as keys: an entry goes before anything else can get the id of its owner or of what is kept.
     """
-    works = THREAD.mine.works
-    if len(works) > MAX_KEYS:
-        # A copy, because any allocation may collect an owner, and that takes its entry out.
-        for old, entry in works.copy().items():
-            if type(entry) is tuple:
-                works.pop(old, None)
-    works[key] = (weakref.ref(owner, lambda _: works.pop(key, None)), work, keep)
+    known, kept = THREAD.mine.known, THREAD.mine.kept
+    if work is None:
+        return
+    if len(known) > MAX_KEYS:
+        known.clear()
+        kept.clear()
+
+    def forget(_):
+        known.pop(key, None)
+        kept.pop(key, None)
+
+    kept[key] = weakref.ref(owner, forget), keep
+    known[key] = work
 
 
 class Recorder:

@@ -20,7 +20,7 @@ def patch(module):
     base = module.BaseSession
     # Everything below calls the original methods, found before any of them is wrapped.
     doors = _Doors(module, base._make_callable_from_options)
-    patching.patch_door(base, "run", door.make(_find_run, doors.trace_run, _notice_job_trace))
+    patching.patch_door(base, "run", door.make(_find_run, doors.trace_run, _notice_job_trace, by_first=True))
     patching.patch_method(base, "make_callable", doors.make_callable)
     patching.patch_method(base, "_make_callable_from_options", doors.make_from_options)
     patching.patch_door(base._Callable, "__call__", door.make(doors.find_callable, doors.trace_callable))
@@ -108,7 +108,9 @@ class _Doors:
         name = _name_of(given.get("fetches"))
 
         def find(mine, _instance, _args, _kwargs):
-            return mine.works.get(("callable", name)) or find_named("callable", name)
+            work = find_named("callable", name)
+            remember(id(made), made, work)
+            return work
 
         def trace(work, _why, _instance, _original, args, kwargs):
             if self._decline(work, session, kwargs.get("options"), kwargs.get("run_metadata")):
@@ -142,11 +144,10 @@ class _Doors:
         """Return the Work of a C++ callable: a step of Keras where Keras says so."""
         role, phase = mine.role, mine.phase
         key = id(instance) if role is None else (id(instance), role, phase and phase.kind)
-        entry = mine.works.get(key)
-        if entry is not None and entry[0]() is instance:
-            return entry[1]
-        work = find_named(*self._describe_callable(instance, role, phase))
-        remember(key, instance, work)
+        work = mine.known.get(key)
+        if work is None:
+            work = find_named(*self._describe_callable(instance, role, phase))
+            remember(key, instance, work)
         return work
 
     def _describe_callable(self, instance, role, phase):
@@ -254,13 +255,13 @@ def _find_run(mine, instance, args, kwargs):
     fetches = args[0] if args else kwargs.get("fetches")
     if type(fetches) is dict and "caller" in fetches:
         fetches = fetches["caller"]  # a MonitoredSession: what its hooks fetch beside makes no other kind of step
-    key = (id(instance), _key(fetches) if type(fetches) in _CONTAINERS else id(fetches))
-    entry = mine.works.get(key)
-    if entry is not None and entry[0]() is instance:
-        return entry[1]
-    work = find_named("session_run", _name_of(fetches))
-    if work is not None and all(map(_is_stable, _leaves(fetches))):
-        remember(key, instance, work, keep=fetches)
+    key = _key(fetches)
+    work = mine.known.get(key)
+    if work is None:
+        work = find_named("session_run", _name_of(fetches))
+        leaves = _leaves(fetches)
+        if all(map(_is_stable, leaves)):
+            remember(key, instance, work, keep=leaves)
     return work
 
 

@@ -53,6 +53,8 @@ REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT = 32, 33, 34,
 COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES = 1, 2, 3, 6, 7, 8, 9
 
 NEVER = 1 << 62
+# A step looks at the control word if the last look was this long ago: reading a word of another page is dear.
+POLL_NS = 10 * 1000 * 1000
 
 
 class StepsFile:
@@ -174,12 +176,14 @@ class Work:
         "n",
         "name",
         "next_fold",
+        "next_poll_ns",
         "next_sample",
         "owner",
         "plain",
         "request_seen",
         "retraces",
         "ring",
+        "ring_at",
         "samples",
         "totals",
         "words",
@@ -194,9 +198,11 @@ class Work:
         self.name = name
         self.base = base
         self.count_at = base + COUNT
-        self.ring = file.words[base + RING_AT : base + RING_AT + 2 * RING_STEPS]
+        self.ring_at = base + RING_AT
+        self.ring = file.words[self.ring_at : self.ring_at + 2 * RING_STEPS]
         self.n = 0
         self.next_sample = 0
+        self.next_poll_ns = 0  # when to look at the control word next
         self.next_fold = 1 if self.plain else FOLD  # when to call `stored` next; after every step without mmap
         self.request_seen = file.words[REQUEST]
         self.samples = 0
@@ -224,13 +230,12 @@ class Work:
         self.n += 1
         self.words[self.count_at] = self.n
         if self.n >= self.next_fold:
-            self.stored(slot)
+            self.stored()
 
-    def stored(self, slot):
+    def stored(self):
         """Do what follows a stored step: write it out where there is no mmap, fold a full block."""
         if self.plain:
-            at = self.base + RING_AT + slot
-            self.file.flush(at, 2)
+            self.file.flush(self.ring_at + ((self.n - 1) & RING_MASK) * 2, 2)
             self.file.flush(self.base, 10)
         if self.after_first is not None:
             after_first, self.after_first = self.after_first, None

@@ -86,8 +86,9 @@ print(json.dumps(seen, sort_keys=True))
 
 
 def _interpreters() -> list[Path]:
-    places = Path.home().glob(".cache/tfprobe/envs/*/bin/python")
-    return sorted(path for path in places if path.exists())
+    # An environment whose installation failed has the interpreter and nothing to try it on.
+    complete = Path.home().glob(".cache/tfprobe/envs/*/.done")
+    return sorted(path.parent / "bin" / "python" for path in complete)
 
 
 def _look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dict[str, object]:

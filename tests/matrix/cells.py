@@ -21,7 +21,7 @@ CELLS = (
         "tf1.14-py3.6",
         "3.6",
         ("tensorflow==1.14.0", "protobuf<3.20", "h5py<3", "termcolor<2"),
-        first=("pip<22", "setuptools<60"),
+        first=("pip>=21,<22", "setuptools<60", "wheel<0.38"),
     ),
     Cell(
         "tf1.15-py3.7",

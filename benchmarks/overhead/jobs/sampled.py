@@ -1,41 +1,49 @@
-"""Trace each step, by tfprobe or by hand with TensorFlow's own means: sampled.py KIND [--by-hand].
+"""Trace steps by tfprobe and by hand: sampled.py KIND ROUNDS, under `tfprobe run --every 1`.
 
-By hand means no more than tracing the step and writing the trace to disk, which nobody can avoid.
+By hand means no more than tracing the step and writing the trace to disk, which nobody can avoid. A
+round is one step each: untraced and by hand with the hooks out, by tfprobe with the hooks in.
 """
 
-import argparse
 import os
+import sys
 import tempfile
 
 import numpy as np
 import tensorflow as tf
 
-from stopwatch import clock, measured
+from hooks import Hooks
+from stopwatch import by_turns, mean_us, measured, median
 
 tf1 = tf.compat.v1
 ROWS = np.random.RandomState(3).normal(size=(256, 256)).astype(np.float32)
-WARM_UP = 20
+WARM_UP_ROUNDS = 10
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("kind", choices=["session", "function"])
-    arguments.add_argument("--steps", type=int, default=200)
-    arguments.add_argument("--by-hand", action="store_true")
-    options = arguments.parse_args()
+    kind, rounds = sys.argv[1], int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        prepare = {"session": session, "function": function}[options.kind]
-        plain, traced = prepare(folder)
-        step = traced if options.by_hand else plain
-        for _ in range(WARM_UP):
-            step()
-        times = []
-        for _ in range(options.steps):
-            started = clock()
-            step()
-            times.append((clock() - started) * 1e6)
-    times.sort()
-    measured(step_us=times[len(times) // 2])
+        plain, traced = {"session": session, "function": function}[kind](folder)
+        hooks = Hooks()
+
+        def way(step, hooked):
+            def once():
+                hooks.use(hooked)
+                return mean_us(step, 1)
+
+            return once
+
+        ways = way(plain, False), way(traced, False), way(plain, True)
+        by_turns(WARM_UP_ROUNDS, *ways)
+        bare, by_hand, ours = by_turns(rounds, *ways)
+    trace = [second - first for first, second in zip(bare, by_hand)]
+    added = [second - first for first, second in zip(by_hand, ours)]
+    measured(
+        bare_us=median(bare),
+        by_hand_us=median(by_hand),
+        ours_us=median(ours),
+        trace_us=median(trace),
+        added_us=median(added),
+    )
 
 
 def network(x):

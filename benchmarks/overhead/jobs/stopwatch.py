@@ -1,4 +1,4 @@
-"""How a benchmark job tells what it measured: one `MEASURED {...}` line. Runs on Python 3.6."""
+"""How a benchmark job measures, and tells what: one `MEASURED {...}` line. Runs on Python 3.6."""
 
 import json
 import time
@@ -11,17 +11,28 @@ def measured(**values):
     print("MEASURED " + json.dumps(values, sort_keys=True), flush=True)
 
 
-def step_us(step, calls, block=100, groups=10):
-    """Return the time of one call of `step`: the least of the medians of groups of blocks."""
-    blocks = []
-    for _ in range(max(1, calls // block)):
-        started = clock()
-        for _ in range(block):
-            step()
-        blocks.append((clock() - started) / block * 1e6)
-    size = max(1, len(blocks) // groups)
-    medians = []
-    for start in range(0, len(blocks), size):
-        group = sorted(blocks[start : start + size])
-        medians.append(group[len(group) // 2])
-    return min(medians)
+def by_turns(rounds, *ways):
+    """Run all ways in each round, the order turned each time; return a list of times for each way.
+
+    A way is a function that runs some calls and returns the time of one, in us.
+    """
+    times = [[] for _ in ways]
+    for each in range(rounds):
+        for shift in range(len(ways)):
+            at = (each + shift) % len(ways)
+            times[at].append(ways[at]())
+    return times
+
+
+def mean_us(step, calls):
+    """Call `step` so often; return the time of one call in us."""
+    started = clock()
+    for _ in range(calls):
+        step()
+    return (clock() - started) / calls * 1e6
+
+
+def median(values):
+    """Return the middle value."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]

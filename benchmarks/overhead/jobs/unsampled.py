@@ -1,68 +1,108 @@
-"""Time one door with next to nothing behind it: unsampled.py DOOR CALLS."""
+"""Time one door with next to nothing behind it: unsampled.py DOOR ROUNDS, recorded.
+
+A round is a block of calls with the hooks in and one with the hooks out. Ops run in the calling
+thread: how long the kernel takes to wake another one varies by more than a door costs.
+"""
 
 import sys
 
 import numpy as np
 import tensorflow as tf
 
-from stopwatch import clock, measured, step_us
+from hooks import Hooks
+from stopwatch import by_turns, mean_us, measured, median
 
 tf1 = tf.compat.v1
 TF1 = tf.__version__.startswith("1.")
+BLOCK = 100
+IN_THIS_THREAD = tf1.ConfigProto(inter_op_parallelism_threads=-1, intra_op_parallelism_threads=1)
+WARM_UP_ROUNDS = 20
 
 
 def main():
-    door, calls = sys.argv[1], int(sys.argv[2])
-    measured(step_us=globals()[door](calls))
+    if not TF1:
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+    door, rounds = sys.argv[1], int(sys.argv[2])
+    globals()[door](rounds)
 
 
-def session_run(calls):
-    with tf.Graph().as_default(), tf1.Session() as session:
+def compare(step, rounds, calls=BLOCK, bare=None, warm_up=WARM_UP_ROUNDS, hooks=None, steps=1):
+    """Time `step`, of so many steps, with the hooks in and out; print both.
+
+    With the hooks out `bare` is called instead, if it is given.
+    """
+    hooks = hooks or Hooks()
+
+    def without():
+        hooks.use(False)
+        return mean_us(bare or step, calls) / steps
+
+    def within():
+        hooks.use(True)
+        return mean_us(step, calls) / steps
+
+    by_turns(warm_up, without, within)
+    plain, hooked = by_turns(rounds, without, within)
+    added = [second - first for first, second in zip(plain, hooked)]
+    measured(bare_us=median(plain), hooked_us=median(hooked), added_us=median(added))
+
+
+def session_run(rounds):
+    with tf.Graph().as_default(), tf1.Session(config=IN_THIS_THREAD) as session:
         fetch = tf.constant(1.0) + 1.0
-        return step_us(lambda: session.run(fetch), calls)
+        compare(lambda: session.run(fetch), rounds)
 
 
-def callable(calls):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        call = session.make_callable(tf.constant(1.0) + 1.0)
-        return step_us(call, calls)
+def callable(rounds):
+    with tf.Graph().as_default(), tf1.Session(config=IN_THIS_THREAD) as session:
+        fetch = tf.constant(1.0) + 1.0
+        hooks = Hooks()
+        hooks.use(False)
+        bare = session.make_callable(fetch)
+        hooks.use(True)
+        hooked = session.make_callable(fetch)
+        compare(hooked, rounds, bare=bare)
 
 
-def function(calls):
+def function(rounds):
     if TF1:
         tf1.enable_v2_behavior()
     value = tf.constant(1.0)
     step = tf.function(lambda x: x + 1.0)
-    step(value)
-    return step_us(lambda: step(value), calls)
+    compare(lambda: step(value), rounds)
 
 
-def eager(calls):
+def eager(rounds):
     if TF1:
         tf1.enable_v2_behavior()
     variable = tf.Variable(1.0)
     gradient = tf.constant(0.1)
     optimizer = tf1.train.GradientDescentOptimizer(0.1)
-    return step_us(lambda: optimizer.apply_gradients([(gradient, variable)]), calls)
+    compare(lambda: optimizer.apply_gradients([(gradient, variable)]), rounds)
 
 
-def train_on_batch(calls):
+def train_on_batch(rounds):
     model, x, y = _model()
-    model.train_on_batch(x, y)
-    return step_us(lambda: model.train_on_batch(x, y), calls // 10, block=20)
+    compare(lambda: model.train_on_batch(x, y), rounds, calls=20)
 
 
-def fit(calls):
-    """The time of a batch inside fit, the least of ten fits."""
+def fit(rounds):
+    """The time of a batch inside fit; a block is one fit, its own start spread over its batches."""
     model, x, y = _model()
-    steps = max(20, calls // 100)
+    steps = BLOCK
     x, y = np.repeat(x, steps, axis=0), np.repeat(y, steps, axis=0)
-    times = []
-    for _ in range(11):
-        started = clock()
+
+    def fit_once():
         model.fit(x, y, batch_size=4, verbose=0, shuffle=False)
-        times.append((clock() - started) / steps * 1e6)
-    return min(times[1:])
+
+    fit_once()
+    hooks = Hooks()
+    made = model.__dict__.get("train_function")
+    if getattr(made, "_tfprobe_door", False):
+        hooks.add(model, "train_function", made, made.__wrapped__)
+
+    compare(fit_once, max(20, rounds // 4), calls=1, warm_up=3, hooks=hooks, steps=steps)
 
 
 def _model():
