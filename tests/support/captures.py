@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.support.rundir import UNIX_NS
 from tfprobe.ingest.schema import message_class
 
-GOLDEN = Path("/work/shared/golden")
+# Recordings by others, kept beside the project and never in it.
+GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 

@@ -1,0 +1,89 @@
+"""Read tfprof's ProfileProto, which holds a graph and what its nodes did in some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.ingest.graph_profile import trace
+from tfprobe.ingest.messages import parse
+from tfprobe.model.graph import Graph, Node
+from tfprobe.model.records import Allocation, GraphProfile, MemoryUse, Record, Span
+
+
+def graph_profile(content: bytes) -> GraphProfile:
+    """Return the profile that a ProfileProto holds; nodes in the order of their ids.
+
+    Raises UnreadableInput when the bytes are no ProfileProto or hold no node.
+    """
+    profile = parse(content, "tfprobe.tfprof.ProfileProto")
+    if not profile.nodes:
+        raise UnreadableInput("a ProfileProto without nodes")
+    nodes = [profile.nodes[key] for key in sorted(profile.nodes)]
+    names = {key: profile.nodes[key].name for key in profile.nodes}
+    return GraphProfile(
+        graph=Graph(tuple(_node(node, names, profile.id_to_string) for node in nodes)),
+        steps=tuple(sorted(profile.steps)),
+        devices=tuple(node.canonical_device or None for node in nodes),
+        records=tuple(
+            {step: _record(node.execs[step]) for step in sorted(node.execs)} for node in nodes
+        ),
+        covered=sum(1 for node in nodes if node.execs),
+        lacks_stream=profile.miss_accelerator_stream,
+    )
+
+
+def _node(node: Any, names: Mapping[int, str], strings: Mapping[int, str]) -> Node:
+    data_format = node.attrs["data_format"].s if "data_format" in node.attrs else b""
+    return Node(
+        name=node.name,
+        op=node.op,
+        inputs={index: names[key] for index, key in node.inputs.items() if key in names},
+        shape=tuple(node.shape),
+        output_shapes={
+            index: tuple(shape.int64_values) for index, shape in node.output_shapes.items()
+        },
+        types=frozenset(node.op_types) | {node.op},
+        float_ops=node.float_ops,
+        data_format=data_format.decode("utf-8", "replace") or None,
+        trace=trace(node.trace, strings) if node.trace.traces else None,
+    )
+
+
+def _record(record: Any) -> Record:
+    return Record(
+        run_count=record.run_count,
+        start_us=record.all_start_micros,
+        end_us=record.latest_end_micros,
+        accelerator=_spans(record.accelerator_execs),
+        cpu=_spans(record.cpu_execs),
+        memory=tuple(_memory_use(each) for each in record.memory_execs),
+        allocations=tuple(
+            Allocation(each.alloc_micros, each.alloc_bytes) for each in record.allocations
+        ),
+    )
+
+
+def _spans(times_by_device: Mapping[str, Any]) -> dict[str, tuple[Span, ...]]:
+    return {
+        device: tuple(
+            Span(*each.int64_values[:2]) for each in times.times if len(each.int64_values) >= 2
+        )
+        for device, times in times_by_device.items()
+    }
+
+
+def _memory_use(memory: Any) -> MemoryUse:
+    on_accelerator = memory.accelerator_temp_bytes or memory.accelerator_persistent_bytes
+    return MemoryUse(
+        at_us=memory.memory_micros,
+        requested_bytes=memory.requested_bytes,
+        peak_bytes=memory.peak_bytes,
+        residual_bytes=memory.residual_bytes,
+        output_bytes=memory.output_bytes,
+        temporary_bytes=memory.accelerator_temp_bytes or memory.host_temp_bytes,
+        persistent_bytes=memory.accelerator_persistent_bytes or memory.host_persistent_bytes,
+        on_host=not on_accelerator,
+        in_use_bytes=memory.allocator_bytes_in_use,
+    )

@@ -1,0 +1,51 @@
+"""Hold the graph of a profile: nodes as they were defined, before anything ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A line of Python that made an op; `function_line` is where its function begins, or -1."""
+
+    file: str
+    line: int
+    function: str
+    function_line: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a graph.
+
+    `inputs` are names of producers by input index; one of them may be no node of the graph.
+    `shape` is that of the parameter a variable holds: (1,) for a scalar, () where it is unknown or
+    the node is none; -1 is an unknown dimension. `float_ops` are those of one run, 0 unknown.
+    `trace` is outermost frame first, None where the profile does not know it.
+    """
+
+    name: str
+    op: str
+    inputs: Mapping[int, str] = field(default_factory=dict)
+    shape: Shape = ()
+    output_shapes: Mapping[int, Shape] = field(default_factory=dict)
+    types: frozenset[str] = frozenset()
+    float_ops: int = 0
+    data_format: str | None = None
+    trace: tuple[Frame, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in the order they became known; a node's id is its place."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def has_traces(self) -> bool:
+        """Whether any node knows which code made it."""
+        return any(node.trace is not None for node in self.nodes)

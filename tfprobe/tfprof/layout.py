@@ -1,0 +1,185 @@
+"""Lay out views as tfprof's report bodies, byte for byte from the column header down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tfprobe.model.records import GraphProfile
+from tfprobe.tfprof.numbers import memory, micros, number, shape
+from tfprobe.views.branches import Shown
+from tfprobe.views.choice import Choice
+from tfprobe.views.costs import AT, Costs, Int64s
+from tfprobe.views.op import OpEntry, OpView, Signature, input_shapes, signatures
+from tfprobe.views.scope import types_of
+
+_TITLES: Mapping[str, tuple[str, ...]] = {
+    "params": ("# parameters",),
+    "float_ops": ("# float_ops",),
+    "bytes": ("requested bytes",),
+    "peak_bytes": ("peak bytes",),
+    "residual_bytes": ("residual bytes",),
+    "output_bytes": ("output bytes",),
+    "micros": ("total execution time", "accelerator execution time", "cpu execution time"),
+    "accelerator_micros": ("accelerator execution time",),
+    "cpu_micros": ("cpu execution time",),
+    "device": ("assigned devices",),
+    "op_types": ("op types",),
+    "occurrence": ("op count (run|defined)",),
+    "input_shapes": ("input shapes",),
+}
+_SCOPE_COLUMNS = tuple(_TITLES)
+# The op and code views put what nodes are after what they cost.
+_OP_COLUMNS = (
+    *(name for name in _TITLES if name.endswith(("bytes", "micros"))),
+    *("params", "float_ops", "device", "op_types", "occurrence", "input_shapes"),
+)
+_TIMES = ("micros", "accelerator_micros", "cpu_micros")
+_UNITS: Mapping[str, Callable[[int], str]] = {
+    "params": lambda value: f"{number(value)} params",
+    "float_ops": lambda value: f"{number(value)} float_ops",
+    "bytes": memory,
+    "peak_bytes": memory,
+    "residual_bytes": memory,
+    "output_bytes": memory,
+    "micros": micros,
+    "accelerator_micros": micros,
+    "cpu_micros": micros,
+}
+
+
+def scope_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
+    """Return the body of a scope or graph report."""
+    ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
+
+    def infos(each: Shown, column: str) -> Iterator[str]:
+        branch = each.branch
+        node = branch.members[0] if branch.members else None
+        if column == "params" and node is not None and profile.graph.nodes[node].shape:
+            yield shape(profile.graph.nodes[node].shape)
+        if column in _UNITS:
+            yield from _own_and_total(each, column)
+        elif column == "device":
+            device = profile.devices[node] if node is not None else None
+            yield from [device] if device else []
+        elif column == "op_types":
+            yield "|".join(sorted(branch.types))
+        elif column == "occurrence":
+            runs = _pair(each, "runs", number)
+            own = "1" if branch.is_accounted else "--"
+            yield f"{runs}|{own}/{number(int(each.total[AT['definitions']]))}"
+        elif column == "input_shapes":
+            shapes = input_shapes(profile, ids, node) if node is not None else ()
+            yield "|".join(f"{index}:{shape(each) or 'unknown'}" for index, each in shapes)
+
+    columns = _chosen(_SCOPE_COLUMNS, choice)
+    return _header(columns) + "".join(_tree_lines(shown, columns, infos))
+
+
+def code_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
+    """Return the body of a code report."""
+
+    def infos(each: Shown, column: str) -> Iterator[str]:
+        members = each.branch.members
+        if column in _UNITS:
+            yield from _own_and_total(each, column)
+        elif column == "device":
+            if members:
+                yield "|".join(sorted({profile.devices[at] or "" for at in members}))
+        elif column == "op_types":
+            yield "|".join(sorted(each.branch.types))
+        else:
+            yield f"{column} N/A in code view"
+
+    columns = _chosen(_OP_COLUMNS, choice)
+    return _header(columns, is_op=True) + "".join(_tree_lines(shown, columns, infos))
+
+
+def op_body(profile: GraphProfile, costs: Costs, view: OpView, choice: Choice) -> str:
+    """Return the body of an op report."""
+    columns = _chosen(_OP_COLUMNS, choice)
+    lines = []
+    for entry in view.entries:
+        infos = [each for column in columns for each in _op_infos(profile, view, entry, column)]
+        lines.append(f"{entry.name:<25}{', '.join(infos)}\n")
+        if "input_shapes" in columns and entry.members:
+            found = [_signature(each) for each in signatures(profile, costs, entry.members)]
+            found.sort(key=lambda each: (-each[0], each[1]))
+            lines.append("\n" + "".join(f"{text}\n" for _, _, text in found) + "\n")
+    return _header(columns, is_op=True) + "".join(lines)
+
+
+def _op_infos(profile: GraphProfile, view: OpView, entry: OpEntry, column: str) -> Iterator[str]:
+    members = entry.members
+    if column == "micros":
+        for name in _TIMES:
+            yield _share(view, entry, name)
+    elif column in _UNITS:
+        yield _share(view, entry, column)
+    elif column == "device":
+        yield "|".join(sorted({profile.devices[at] or "" for at in members}))
+    elif column == "op_types":
+        yield "|".join(sorted(frozenset().union(*(types_of(profile, at) for at in members))))
+    elif column == "occurrence":
+        runs = int(entry.own[AT["runs"]])
+        yield f"{f'{runs}|{len(members)}':>10}"
+
+
+def _share(view: OpView, entry: OpEntry, column: str) -> str:
+    own, rest, total = (int(row[AT[column]]) for row in (entry.own, entry.rest, view.total))
+    is_nothing = (own if column.endswith("bytes") else rest) == 0
+    shares = (0.0, 0.0) if is_nothing else (100 * rest / total, 100 * own / total)
+    return f"{f'{_UNITS[column](own)} ({shares[0]:.2f}%, {shares[1]:.2f}%)':>30}"
+
+
+def _signature(signature: Signature) -> tuple[int, str, str]:
+    shapes = ",\t".join(f"{index}:{shape(each) or 'unknown'}" for index, each in signature.shapes)
+    runs = f"(run*{signature.runs}|defined*{signature.members})"
+    text = f"input_type: {shapes}\t{runs}\texec_time: {micros(signature.micros)}"
+    return signature.runs, shapes, text
+
+
+def _tree_lines(
+    shown: Shown, columns: tuple[str, ...], infos: Callable[[Shown, str], Iterator[str]]
+) -> Iterator[str]:
+    waiting = [(shown, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        text = ", ".join(info for column in columns for info in infos(each, column))
+        yield f"{'  ' * depth}{each.branch.name} ({text})\n"
+        waiting.extend((child, depth + 1) for child in reversed(each.children))
+
+
+def _own_and_total(shown: Shown, column: str) -> Iterator[str]:
+    if column == "micros":
+        for name in _TIMES:
+            yield _pair(shown, name, micros)
+    elif column == "params":
+        yield f"{_pair(shown, column, number)} params"
+    elif column == "float_ops":
+        yield f"{_pair(shown, column, number)} flops"
+    else:
+        yield _pair(shown, column, _UNITS[column])
+
+
+def _pair(shown: Shown, column: str, write: Callable[[int], str]) -> str:
+    own, total = _value(shown.branch.own, column), _value(shown.total, column)
+    return f"{write(own) if shown.branch.is_accounted else '--'}/{write(total)}"
+
+
+def _value(row: Int64s, column: str) -> int:
+    return int(row[AT[column]])
+
+
+def _chosen(columns: tuple[str, ...], choice: Choice) -> tuple[str, ...]:
+    """Return the columns that were selected; the parts of a time that is shown whole are in it."""
+    chosen = tuple(column for column in columns if column in choice.select)
+    if "micros" in chosen:
+        chosen = tuple(column for column in chosen if column not in _TIMES[1:])
+    return chosen
+
+
+def _header(columns: tuple[str, ...], *, is_op: bool = False) -> str:
+    titles = [title for column in columns for title in _TITLES[column]]
+    if is_op:
+        titles = [title.replace("op count", "op occurrence") for title in titles]
+    return f"node name | {' | '.join(titles)}\n"

@@ -1,0 +1,144 @@
+"""The nodes of a graph by the lines of Python that made them, outermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfprobe.model.graph import Frame, Node
+from tfprobe.model.records import GraphProfile
+from tfprobe.views.branches import Branch, Rules, Shown, account, show
+from tfprobe.views.choice import Choice
+from tfprobe.views.costs import Costs, nothing
+from tfprobe.views.patterns import Patterns, compile_patterns
+from tfprobe.views.scope import RULES as SCOPE_RULES
+from tfprobe.views.scope import types_of
+
+ROOT = "_TFProfRoot"
+RULES = Rules(
+    below_missed="keep",
+    trims_itself=True,
+    least_of_total=SCOPE_RULES.least_of_total | {"params", "float_ops"},
+    least_ignored=frozenset({"occurrence"}),
+    can_account_displayed=False,
+    counts_members=True,
+)
+GRADIENT = " (gradient)"
+_GRADIENT_SCOPE, _GRADIENT_SUFFIX = "gradients/", "_grad/"
+# Longer names of functions are cut, as tfprof does.
+_LONGEST_FUNCTION = 19
+
+
+@dataclass(slots=True, eq=False)
+class Line(Branch):
+    """A place in the code view: a line of Python, reached from the lines above it.
+
+    `attached` are the nodes made at this very line; `members` those of them that are accounted.
+    """
+
+    frame: Frame | None = None
+    attached: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CodeView:
+    """The code that made the nodes. `lost_gradients` nodes have a forward op nobody knows."""
+
+    shown: Shown
+    lost_gradients: int
+
+
+def code(profile: GraphProfile, costs: Costs, choice: Choice) -> CodeView:
+    """Return the lines that `choice` shows; nodes without a trace are left out."""
+    root, lost = _tree(profile)
+    patterns = compile_patterns(choice.account_type_regexes)
+    for line in _lines(root):
+        line.members = _accounted(profile, line.attached, patterns)
+        line.own = nothing()
+        for at in line.members:
+            line.own += costs.rows[at]
+        line.members = tuple(dict.fromkeys(line.members))
+        line.types = frozenset().union(*(types_of(profile, at) for at in line.members))
+    root.children = account(
+        root.children, lambda branch: patterns.takes_all or bool(branch.members), RULES
+    )
+    return CodeView(show(root, choice, RULES), lost)
+
+
+def _tree(profile: GraphProfile) -> tuple[Line, int]:
+    nodes = profile.graph.nodes
+    ids = {node.name: at for at, node in enumerate(nodes)}
+    root = Line(name=ROOT, own=nothing())
+    below: dict[tuple[int, str], Line] = {}
+    gradients, lost = [], 0
+    for name in sorted(ids):
+        node = nodes[ids[name]]
+        if not node.trace:
+            continue
+        forward = _forward_name(name)
+        if forward is not None:
+            gradients.append((ids[name], forward))
+        else:
+            _attach(root, below, node, ids[name], suffix="")
+    # By forward op, as the engine keeps them.
+    for at, forward in sorted(gradients, key=lambda each: each[1]):
+        if forward in ids and nodes[ids[forward]].trace:
+            _attach(root, below, nodes[ids[forward]], at, suffix=GRADIENT)
+        else:
+            lost += 1
+    return root, lost
+
+
+def _attach(
+    root: Line, below: dict[tuple[int, str], Line], node: Node, at: int, *, suffix: str
+) -> None:
+    line = root
+    for frame in node.trace or ():
+        key = (id(line), _label(frame) + suffix)
+        if key not in below:
+            below[key] = Line(name=key[1], own=nothing(), frame=frame)
+            line.children.append(below[key])
+        line = below[key]
+    line.attached = (*line.attached, at)
+
+
+def _label(frame: Frame) -> str:
+    function = frame.function
+    if len(function) > _LONGEST_FUNCTION:
+        function = function[: _LONGEST_FUNCTION - 2] + "..."
+    return f"{frame.file.rpartition('/')[2]}:{frame.line}:{function}"
+
+
+def _forward_name(name: str) -> str | None:
+    """Return the name of the op whose gradient this one is part of; None if it is part of none."""
+    scope, suffix = name.find(_GRADIENT_SCOPE), name.find(_GRADIENT_SUFFIX)
+    if scope < 0 or suffix < 0:
+        return None
+    start = scope + len(_GRADIENT_SCOPE)
+    if start == suffix:
+        return None
+    # As the engine: a length below 0 wraps, and the text runs to the end.
+    return name[start:suffix] if suffix > start else name[start:]
+
+
+def _accounted(
+    profile: GraphProfile, attached: tuple[int, ...], patterns: Patterns
+) -> tuple[int, ...]:
+    """Return the nodes that count, one as often as patterns match it."""
+    if patterns.takes_all:
+        return attached
+    return tuple(
+        at
+        for each in patterns.compiled
+        for at in attached
+        if any(each.fullmatch(text) for text in types_of(profile, at))
+    )
+
+
+def _lines(root: Line) -> Iterator[Line]:
+    waiting: list[Branch] = [root]
+    while waiting:
+        line = waiting.pop()
+        waiting.extend(line.children)
+        if isinstance(line, Line):
+            yield line

@@ -1,0 +1,64 @@
+"""The nodes of a graph by their names, which are paths: what each scope costs."""
+
+from __future__ import annotations
+
+from tfprobe.model.records import GraphProfile
+from tfprobe.views.branches import Branch, Rules, Shown, account, show, type_matcher
+from tfprobe.views.choice import Choice
+from tfprobe.views.costs import AT, Costs, nothing
+
+ROOT = "_TFProfRoot"
+# The type of a scope that is no node itself.
+SCOPE_TYPE = "_kTFScopeParent"
+RULES = Rules(
+    below_missed="keep",
+    trims_itself=False,
+    least_of_total=frozenset(
+        {
+            "bytes",
+            "peak_bytes",
+            "residual_bytes",
+            "output_bytes",
+            "micros",
+            "accelerator_micros",
+            "cpu_micros",
+        }
+    ),
+)
+
+
+def scope(profile: GraphProfile, costs: Costs, choice: Choice) -> Shown:
+    """Return the scopes and nodes that `choice` shows, below one root."""
+    branches = {
+        node.name: Branch(
+            name=node.name,
+            own=costs.rows[at],
+            types=types_of(profile, at),
+            members=(at,),
+        )
+        for at, node in enumerate(profile.graph.nodes)
+    }
+    for name in list(branches):
+        _add_scopes(branches, name)
+    tops: list[Branch] = []
+    for name in sorted(branches):
+        above = name.rpartition("/")[0]
+        (branches[above].children if above else tops).append(branches[name])
+    root = Branch(name=ROOT, own=nothing(), types=frozenset({SCOPE_TYPE}))
+    root.children = account(tops, type_matcher(choice), RULES)
+    return show(root, choice, RULES)
+
+
+def types_of(profile: GraphProfile, at: int) -> frozenset[str]:
+    """Return the types of a node: its op, what the op log says, and the device it was placed on."""
+    device = profile.devices[at]
+    return profile.graph.nodes[at].types | ({device} if device else set())
+
+
+def _add_scopes(branches: dict[str, Branch], name: str) -> None:
+    while name := name.rpartition("/")[0]:
+        if name in branches:
+            continue
+        own = nothing()
+        own[AT["definitions"]] = 1
+        branches[name] = Branch(name=name, own=own, types=frozenset({SCOPE_TYPE}))
