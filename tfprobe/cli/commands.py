@@ -28,6 +28,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("report", "Say what a run did and where its time went."),
     Entry("run", "Record a TensorFlow job, unchanged."),
     Entry("steps", "Show the steps of a run."),
+    Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
 )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tfprobe.ingest.messages import parse
+from tfprobe.ingest.messages import parse, parse_either
 from tfprobe.model.graph import Frame, Graph, Node, Shape
 from tfprobe.model.records import Allocation, GraphProfile, MemoryUse, Record, Span
 
@@ -34,11 +34,11 @@ class GraphProfileBuilder:
         self._lacks_stream = False
 
     def add_graph(self, content: bytes) -> None:
-        """Add the nodes of a GraphDef; of two with one name the first stays.
+        """Add the nodes of a GraphDef, binary or text; of two with one name the first stays.
 
         Raises UnreadableInput when the bytes are no GraphDef.
         """
-        for node in parse(content, "tfprobe.graph.GraphDef").node:
+        for node in parse_either(content, "tfprobe.graph.GraphDef").node:
             if node.name not in self._nodes:
                 self._nodes[node.name] = _node(node)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from google.protobuf import text_format
+
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.schema import message_class
 
@@ -18,4 +20,23 @@ def parse(content: bytes, full_name: str) -> Any:
         message.ParseFromString(content)
     except Exception as exc:  # protobuf's DecodeError has no common base over its versions
         raise UnreadableInput(f"not a {full_name.rpartition('.')[2]} ({exc})") from exc
+    return message
+
+
+def parse_either(content: bytes, full_name: str) -> Any:
+    """Return the message of this type that `content` holds as text or in binary.
+
+    Raises UnreadableInput when it holds none.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return parse(content, full_name)
+    if "\0" in text:
+        return parse(content, full_name)
+    message = message_class(full_name)()
+    try:
+        text_format.Parse(text, message, allow_unknown_field=True)
+    except text_format.ParseError:
+        return parse(content, full_name)
     return message

@@ -1,0 +1,129 @@
+"""`tfprobe tfprof` answers from the files the old program read; bad ones get one paragraph."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.captures import CPU, Node, run_metadata
+from tfprobe.cli.main import main
+from tfprobe.ingest.schema import message_class
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """A graph of two ops in a scope, as text and binary, and a step of them."""
+    graph = message_class("tfprobe.graph.GraphDef")()
+    graph.node.add(name="layer/weights", op="VariableV2")
+    graph.node.add(name="layer/product", op="MatMul", input=["layer/weights"])
+    (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
+    (tmp_path / "graph.pbtxt").write_text(str(graph))
+    step = {CPU: [Node("layer/weights", duration_us=5), Node("layer/product", 10, 70)]}
+    (tmp_path / "step.pb").write_bytes(run_metadata(step))
+    return {path.name: str(path) for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("graph", ["graph.pb", "graph.pbtxt"])
+def test_a_graph_is_read_as_text_or_binary(files, capsys, graph) -> None:
+    """Both give the same report."""
+    status = main(
+        ["tfprof", f"--graph_path={files[graph]}", "--run_meta_path", files["step.pb"], "scope"]
+    )
+
+    assert status == 0
+    assert "  layer (0us/75us, 0us/0us, 0us/75us)\n" in capsys.readouterr().out
+
+
+def test_the_shell_reads_commands_from_a_pipe(files, capsys, monkeypatch) -> None:
+    """`set` holds from then on, options of a view for that view only, an error ends nothing."""
+    commands = "set -max_depth 2\nscope\nscope -max_depth 3\nnonsense\nop -order_by joy\nscope\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(commands))
+
+    status = main(
+        ["tfprof", f"--graph_path={files['graph.pb']}", f"--run_meta_path={files['step.pb']}"]
+    )
+
+    said = capsys.readouterr()
+    assert status == 0
+    assert said.out.count("_TFProfRoot") == 3
+    assert said.out.count("layer/product") == 1
+    assert "nonsense" in said.err
+    assert "joy" in said.err
+
+
+def test_a_timeline_is_a_file_that_chrome_opens(files, capsys, tmp_path) -> None:
+    """One file for each step of the graph view."""
+    path = tmp_path / "line"
+
+    status = main(
+        ["tfprof", f"--graph_path={files['graph.pb']}", f"--run_meta_path={files['step.pb']}",
+         "graph", f"-output=timeline:outfile={path}"]
+    )  # fmt: skip
+
+    assert status == 0
+    events = json.loads((tmp_path / "line_0").read_text())["traceEvents"]
+    boxes = {event["name"]: event["dur"] for event in events if event["ph"] == "X"}
+    assert boxes == {"layer/weights": 5, "layer/product": 70}
+    assert f"{path}_0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (["scope"], 2, "--profile_path"),
+        (["--profile_path=nowhere.pb", "scope"], 3, "nowhere.pb"),
+        (["--profile_path={foreign}", "scope"], 3, "ProfileProto"),
+        (["--profile_path={empty}", "scope"], 3, "without nodes"),
+        (["--graph_path={foreign}", "scope"], 3, "GraphDef"),
+        (["--graph_path={graph.pb}", "--run_meta_path={foreign}", "op"], 3, "RunMetadata"),
+        (["--graph_path={graph.pb}", "-step", "7", "scope"], 1, "no step 7"),
+        (["--graph_path={graph.pb}", "code"], 1, "which code"),
+        (["--graph_path={graph.pb}", "shape"], 2, "shape"),
+        (["--graph_path={graph.pb}", "scope", "op"], 2, "One view"),
+        (["--graph_path={graph.pb}", "--op_log_path"], 2, "--op_log_path"),
+        (["--graph_path={graph.pb}", "-output=file:outfile=/no/such/dir/x", "scope"], 3, "written"),
+    ],
+)
+def test_bad_input_gets_one_paragraph(files, capsys, tmp_path, words, status, says) -> None:
+    """What was tried, on what; never a traceback."""
+    (tmp_path / "foreign").write_bytes(b"\xff\xfe not a protobuf \x00")
+    (tmp_path / "empty").write_bytes(b"")
+    places = {**files, "foreign": str(tmp_path / "foreign"), "empty": str(tmp_path / "empty")}
+    for name, place in places.items():
+        words = [word.replace(f"{{{name}}}", place) for word in words]
+
+    ended = main(["tfprof", *words])
+
+    said = capsys.readouterr()
+    assert (ended, says in said.err) == (status, True), said.err
+    assert "bug of tfprobe" not in said.err
+    assert said.out == ""
+
+
+def test_a_regex_that_is_none_matches_nothing_and_is_told(files, capsys) -> None:
+    """RE2 says what is wrong with it."""
+    status = main(["tfprof", f"--graph_path={files['graph.pb']}", "-show_name_regexes=(", "scope"])
+
+    said = capsys.readouterr()
+    assert status == 0
+    assert "layer" not in said.out
+    assert "missing )" in said.err
+
+
+def test_a_chain_of_ten_thousand_ops_is_no_deeper_than_it_may_be(tmp_path, capsys) -> None:
+    """The graph view walks it without a stack of its own language."""
+    graph = message_class("tfprobe.graph.GraphDef")()
+    for at in range(10_000):
+        graph.node.add(name=f"op{at}", op="Identity", input=[f"op{at - 1}"] if at else [])
+    (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
+
+    status = main(
+        ["tfprof", f"--graph_path={tmp_path / 'graph.pb'}", "-max_depth", "20000",
+         "-select", "occurrence", "graph"]
+    )  # fmt: skip
+
+    assert status == 0
+    assert "op0 (0/0|1/1)" in capsys.readouterr().out

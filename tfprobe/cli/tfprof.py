@@ -1,0 +1,130 @@
+"""`tfprobe tfprof`: the flags, the shell and the reports of TensorFlow's old profiler program."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tfprobe.errors import UnreadableInput, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.model.records import GraphProfile
+    from tfprobe.tfprof.options import Options
+
+T = TypeVar("T")
+FILES = ("profile_path", "graph_path", "run_meta_path", "op_log_path")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the command line says: which files, which options, which view."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    option_words: list[str] = field(default_factory=list)
+    view: str | None = None
+
+
+@click.command(
+    "tfprof",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(words: tuple[str, ...]) -> int:
+    """Answer as TensorFlow's old `profiler` program did, from the files it read."""
+    if not words or words[0] in ("help", "-h", "--help"):
+        sys.stdout.write(_help())
+        return 0
+    from tfprobe.tfprof.options import Options, parse
+    from tfprobe.tfprof.report import answer
+    from tfprobe.tfprof.shell import Shell, serve
+
+    asked = _asked(words)
+    options: Options = parse(asked.option_words, Options())
+    profile = _profile(asked.files)
+    if asked.view is None:
+        serve(Shell(profile, options), sys.stdout.write, sys.stderr.write)
+        return 0
+    found = answer(profile, asked.view, options)
+    for remark in found.remarks:
+        sys.stderr.write(f"tfprobe: {remark}\n")
+    sys.stdout.write(found.text)
+    return 0
+
+
+def _asked(words: Sequence[str]) -> _Asked:
+    from tfprobe.tfprof.options import read_option
+
+    asked, at = _Asked(), 0
+    while at < len(words):
+        name, has_value, value = words[at].lstrip("-").partition("=")
+        if not words[at].startswith("-"):
+            if asked.view is not None:
+                raise UsageError(f"One view at a time: {asked.view} or {words[at]}.")
+            asked.view = words[at]
+            at += 1
+        elif name in FILES:
+            if not has_value and at + 1 == len(words):
+                raise UsageError(f"Option --{name} has no value.")
+            asked.files[name] = value if has_value else words[at + 1]
+            at += 1 if has_value else 2
+        else:
+            end = read_option(words, at)[2]
+            asked.option_words += words[at:end]
+            at = end
+    return asked
+
+
+def _profile(files: dict[str, str]) -> GraphProfile:
+    from tfprobe.ingest.graph_profile import GraphProfileBuilder
+    from tfprobe.ingest.profile_proto import graph_profile
+
+    if "profile_path" in files:
+        if len(files) > 1:
+            raise UsageError("Give --profile_path alone: it holds the graph and all steps.")
+        return _reading(files["profile_path"], graph_profile)
+    if "graph_path" not in files:
+        raise UsageError(
+            "No profile was given.",
+            hint="Say --profile_path=FILE, or --graph_path=FILE [--run_meta_path=FILE,...] "
+            "[--op_log_path=FILE].",
+        )
+    builder = GraphProfileBuilder()
+    _reading(files["graph_path"], builder.add_graph)
+    if "op_log_path" in files:
+        _reading(files["op_log_path"], builder.add_op_log)
+    for step, path in enumerate(filter(None, files.get("run_meta_path", "").split(","))):
+        _reading(path, functools.partial(builder.add_step, step))
+    return builder.profile()
+
+
+def _reading(path: str, use: Callable[[bytes], T]) -> T:
+    """Return what `use` makes of a file; an error says which file it is about."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as exc:
+        raise UnreadableInput(f"{path} cannot be read: {exc.strerror}.") from exc
+    try:
+        return use(content)
+    except UnreadableInput as exc:
+        raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
+
+
+def _help() -> str:
+    from tfprobe.tfprof.options import NAMES
+
+    options = "".join(f"  --{name}\n" for name in NAMES)
+    return (
+        "Usage: tfprobe tfprof --profile_path=FILE [OPTIONS] [VIEW]\n"
+        "       tfprobe tfprof --graph_path=FILE [--run_meta_path=FILE,...] "
+        "[--op_log_path=FILE] [OPTIONS] [VIEW]\n\n"
+        "  VIEW is scope, graph, code or op; without one the tfprof> shell starts, which also\n"
+        "  reads commands from a pipe, one a line.\n\n"
+        f"Options, as --name=value or -name value:\n{options}"
+    )

@@ -1,0 +1,1 @@
+"""Files for other tools. Knows what they read; computes nothing that a view does not."""

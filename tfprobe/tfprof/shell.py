@@ -1,0 +1,100 @@
+"""The `tfprof>` shell: one command a line, typed or piped in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tfprobe.errors import TfprobeError, UsageError
+from tfprobe.model.records import GraphProfile
+from tfprobe.tfprof.explanations import VIEWS
+from tfprobe.tfprof.options import NAMES, Options, lines, parse
+from tfprobe.tfprof.report import answer
+
+PROMPT = "tfprof> "
+COMMANDS = (*sorted(VIEWS), "help", "set")
+HELP = """\
+scope | graph | code | op   show a view; options hold for this command only
+set -option value ...       change what all later commands start from
+help                        show this
+(an empty line)             show the options; leave with Ctrl-D
+
+Options: -option value, as in `op -order_by micros -select micros,occurrence -max_depth 10`.
+"""
+
+# Such as a stream's `write`, whose answer nobody needs.
+Show = Callable[[str], object]
+
+
+class Shell:
+    """Remembers what `set` has changed."""
+
+    def __init__(self, profile: GraphProfile, options: Options) -> None:
+        """Start with these options for every command."""
+        self._profile = profile
+        self._options = options
+
+    def run(self, line: str, show: Show, warn: Show) -> None:
+        """Run one line; an error is told and nothing changes."""
+        words = line.split()
+        try:
+            self._run(words, show, warn)
+        except TfprobeError as exc:
+            warn(f"{exc}\n")
+
+    def _run(self, words: list[str], show: Show, warn: Show) -> None:
+        if not words:
+            show(lines(self._options))
+        elif words[0] == "help":
+            show(HELP)
+        elif words[0] == "set":
+            self._options = parse(words[1:], self._options)
+        elif words[0] in VIEWS:
+            found = answer(self._profile, words[0], parse(words[1:], self._options))
+            for remark in found.remarks:
+                warn(f"{remark}\n")
+            show(found.text)
+        else:
+            raise UsageError(
+                f"There is no command {words[0]!r}.", hint=f"Commands: {', '.join(COMMANDS)}."
+            )
+
+
+def serve(shell: Shell, show: Show, warn: Show) -> None:
+    """Run lines until there are no more."""
+    for line in _typed() if sys.stdin.isatty() else sys.stdin:
+        shell.run(line, show, warn)
+
+
+def _typed() -> Iterable[str]:
+    """Give the lines a person types, with history and completion."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.history import FileHistory
+
+    words = [*COMMANDS, *(f"-{name}" for name in NAMES)]
+    session: PromptSession[str] = PromptSession(
+        history=FileHistory(str(_history_file())),
+        completer=WordCompleter(words, WORD=True),
+        complete_while_typing=False,
+    )
+    return _until_eof(session)
+
+
+def _until_eof(session: object) -> Iterator[str]:
+    while True:
+        try:
+            yield session.prompt(PROMPT)  # type: ignore[attr-defined]
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            continue
+
+
+def _history_file() -> Path:
+    folder = Path.home() / ".local" / "state" / "tfprobe"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder / "tfprof_history"
