@@ -61,6 +61,8 @@ class WrittenProcess:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
     captures: Mapping[str, bytes] = field(default_factory=dict)
+    graphs: Mapping[str, bytes] = field(default_factory=dict)
+    code: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def write_run(
@@ -128,8 +130,10 @@ def write_process(root: Path, process: WrittenProcess) -> Path:
     (folder / "steps.bin").write_bytes(steps_bin(process.works, process.header))
     lines = (json.dumps({"unix_ns": UNIX_NS, "mono_ns": MONO_NS, **e}) for e in process.events)
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    for name, content in process.captures.items():
-        (folder / "captures" / name).write_bytes(content)
+    for part in ("captures", "graphs", "code"):
+        (folder / part).mkdir(exist_ok=True)
+        for name, content in getattr(process, part).items():
+            (folder / part / name).write_bytes(content)
     return folder
 
 

@@ -22,11 +22,15 @@ class Entry(NamedTuple):
 
 
 COMMANDS: tuple[Entry, ...] = (
+    Entry("code", "Show which lines of Python made the ops a step spends its time in."),
     Entry("completion", "Print the completion script of a shell."),
     Entry("doctor", "Tell whether a run would record here; if not, why, and what to do."),
+    Entry("graph", "Show which parts of the graph a step spends its time in."),
     Entry("ls", "List runs, newest first."),
+    Entry("op", "Show which types of op a step spends its time in."),
     Entry("report", "Say what a run did and where its time went."),
     Entry("run", "Record a TensorFlow job, unchanged."),
+    Entry("scope", "Show which name scopes, such as layers, a step spends its time in."),
     Entry("steps", "Show the steps of a run."),
     Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,12 +120,12 @@ def _reading(path: str, use: Callable[[bytes], T]) -> T:
 def _help() -> str:
     from tfprobe.tfprof.options import NAMES
 
-    options = "".join(f"  --{name}\n" for name in NAMES)
+    options = textwrap.fill(", ".join(NAMES), initial_indent="  ", subsequent_indent="  ")
     return (
         "Usage: tfprobe tfprof --profile_path=FILE [OPTIONS] [VIEW]\n"
         "       tfprobe tfprof --graph_path=FILE [--run_meta_path=FILE,...] "
         "[--op_log_path=FILE] [OPTIONS] [VIEW]\n\n"
         "  VIEW is scope, graph, code or op; without one the tfprof> shell starts, which also\n"
         "  reads commands from a pipe, one a line.\n\n"
-        f"Options, as --name=value or -name value:\n{options}"
+        f"Options, as --name=value or -name value:\n{options}\n"
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tfprobe.export.trace_events import TraceEvents
 from tfprobe.model.records import GraphProfile, Record
 from tfprobe.views.branches import Shown
-from tfprobe.views.costs import AT
+from tfprobe.views.costs import value
 
 # A sample of memory that follows closer on the last one is not drawn.
 _MEMORY_PAUSE_US = 100
@@ -202,4 +202,4 @@ def _preorder(shown: Shown) -> Iterator[Shown]:
 
 
 def _micros(shown: Shown) -> int:
-    return int(shown.total[AT["micros"]])
+    return value(shown.total, "micros")

@@ -148,6 +148,16 @@ class _OpenRecord:
         )
 
 
+def graph_nodes(content: bytes) -> list[Node]:
+    """Return the nodes of a GraphDef, then those of its functions by their names inside them.
+
+    Raises UnreadableInput when the bytes are no GraphDef.
+    """
+    graph = parse(content, "tfprobe.graph.GraphDef")
+    inner = (node for function in graph.library.function for node in function.node_def)
+    return [_node(node) for node in (*graph.node, *inner)]
+
+
 def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
     """Return the frames of a CodeDef, whose strings are in a table beside it."""
     return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 Shape = tuple[int, ...]
 
@@ -49,3 +50,15 @@ class Graph:
     def has_traces(self) -> bool:
         """Whether any node knows which code made it."""
         return any(node.trace is not None for node in self.nodes)
+
+
+class Placed(Protocol):
+    """A graph and the device each node was placed on, by node id; None where that is unknown."""
+
+    @property
+    def graph(self) -> Graph:
+        """Return the graph."""
+
+    @property
+    def devices(self) -> tuple[str | None, ...]:
+        """Return the devices."""

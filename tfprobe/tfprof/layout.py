@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tfprobe.model.records import GraphProfile
+from tfprobe.model.graph import Placed
 from tfprobe.tfprof.numbers import memory, micros, number, shape
 from tfprobe.views.branches import Shown
 from tfprobe.views.choice import Choice
-from tfprobe.views.costs import AT, Costs, Int64s
+from tfprobe.views.costs import AT, NS_PER_US, Costs, value
 from tfprobe.views.op import OpEntry, OpView, Signature, input_shapes, signatures
 from tfprobe.views.scope import types_of
 
@@ -47,7 +47,7 @@ _UNITS: Mapping[str, Callable[[int], str]] = {
 }
 
 
-def scope_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
+def scope_body(profile: Placed, shown: Shown, choice: Choice) -> str:
     """Return the body of a scope or graph report."""
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
 
@@ -64,7 +64,7 @@ def scope_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
         elif column == "op_types":
             yield "|".join(sorted(branch.types))
         elif column == "occurrence":
-            runs = _pair(each, "runs", number)
+            runs = _pair(each, "occurrence", number)
             own = "1" if branch.is_accounted else "--"
             yield f"{runs}|{own}/{number(int(each.total[AT['definitions']]))}"
         elif column == "input_shapes":
@@ -75,7 +75,7 @@ def scope_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
     return _header(columns) + "".join(_tree_lines(shown, columns, infos))
 
 
-def code_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
+def code_body(profile: Placed, shown: Shown, choice: Choice) -> str:
     """Return the body of a code report."""
 
     def infos(each: Shown, column: str) -> Iterator[str]:
@@ -94,7 +94,7 @@ def code_body(profile: GraphProfile, shown: Shown, choice: Choice) -> str:
     return _header(columns, is_op=True) + "".join(_tree_lines(shown, columns, infos))
 
 
-def op_body(profile: GraphProfile, costs: Costs, view: OpView, choice: Choice) -> str:
+def op_body(profile: Placed, costs: Costs, view: OpView, choice: Choice) -> str:
     """Return the body of an op report."""
     columns = _chosen(_OP_COLUMNS, choice)
     lines = []
@@ -108,7 +108,7 @@ def op_body(profile: GraphProfile, costs: Costs, view: OpView, choice: Choice) -
     return _header(columns, is_op=True) + "".join(lines)
 
 
-def _op_infos(profile: GraphProfile, view: OpView, entry: OpEntry, column: str) -> Iterator[str]:
+def _op_infos(profile: Placed, view: OpView, entry: OpEntry, column: str) -> Iterator[str]:
     members = entry.members
     if column == "micros":
         for name in _TIMES:
@@ -125,7 +125,7 @@ def _op_infos(profile: GraphProfile, view: OpView, entry: OpEntry, column: str) 
 
 
 def _share(view: OpView, entry: OpEntry, column: str) -> str:
-    own, rest, total = (int(row[AT[column]]) for row in (entry.own, entry.rest, view.total))
+    own, rest, total = (value(row, column) for row in (entry.own, entry.rest, view.total))
     is_nothing = (own if column.endswith("bytes") else rest) == 0
     shares = (0.0, 0.0) if is_nothing else (100 * rest / total, 100 * own / total)
     return f"{f'{_UNITS[column](own)} ({shares[0]:.2f}%, {shares[1]:.2f}%)':>30}"
@@ -134,7 +134,7 @@ def _share(view: OpView, entry: OpEntry, column: str) -> str:
 def _signature(signature: Signature) -> tuple[int, str, str]:
     shapes = ",\t".join(f"{index}:{shape(each) or 'unknown'}" for index, each in signature.shapes)
     runs = f"(run*{signature.runs}|defined*{signature.members})"
-    text = f"input_type: {shapes}\t{runs}\texec_time: {micros(signature.micros)}"
+    text = f"input_type: {shapes}\t{runs}\texec_time: {micros(signature.time_ns // NS_PER_US)}"
     return signature.runs, shapes, text
 
 
@@ -162,12 +162,8 @@ def _own_and_total(shown: Shown, column: str) -> Iterator[str]:
 
 
 def _pair(shown: Shown, column: str, write: Callable[[int], str]) -> str:
-    own, total = _value(shown.branch.own, column), _value(shown.total, column)
+    own, total = value(shown.branch.own, column), value(shown.total, column)
     return f"{write(own) if shown.branch.is_accounted else '--'}/{write(total)}"
-
-
-def _value(row: Int64s, column: str) -> int:
-    return int(row[AT[column]])
 
 
 def _chosen(columns: tuple[str, ...], choice: Choice) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class Output:
 class Options:
     """Everything that can be said about one report."""
 
-    choice: Choice = field(default_factory=Choice)
+    choice: Choice = field(default_factory=lambda: Choice(as_engine=True))
     output: Output = field(default_factory=Output)
 
 

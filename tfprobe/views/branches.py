@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tfprobe.views.choice import Choice
-from tfprobe.views.costs import AT, Int64s, nothing
+from tfprobe.views.choice import METRICS, Choice
+from tfprobe.views.costs import AT, Int64s, column, nothing, value
 from tfprobe.views.patterns import compile_patterns
 
 ROOT_DEPTH = 1
@@ -73,8 +73,10 @@ def show(root: Branch, choice: Choice, rules: Rules) -> Shown:
     shown = _shown(root, tops, choice, rules)
     if choice.account_displayed_op_only and rules.can_account_displayed:
         for each in reversed(shown):
-            each.total = each.branch.own + _sum(each.children)
-        shown[0].total[AT["definitions"]] += 1
+            each.total = _sum(each.children)
+            if each.branch.is_accounted or choice.as_engine:
+                each.total += each.branch.own
+        shown[0].total[AT["definitions"]] += 1 if choice.as_engine else 0
     order = _order(choice.order_by, rules)
     if order is not None:
         for each in shown:
@@ -83,7 +85,7 @@ def show(root: Branch, choice: Choice, rules: Rules) -> Shown:
 
 
 def account(
-    tops: Iterable[Branch], matches: Callable[[Branch], bool], rules: Rules
+    tops: Iterable[Branch], matches: Callable[[Branch], bool], rules: Rules, *, as_engine: bool
 ) -> list[Branch]:
     """Total up the tree and return what is left of its top: what matches, and what leads there."""
     tops = list(tops)
@@ -95,7 +97,9 @@ def account(
             left[id(branch)] = children
             continue
         branch.children = children
-        branch.total = branch.own + _sum(children)
+        branch.total = _sum(children)
+        if branch.is_accounted or as_engine:
+            branch.total += branch.own
         left[id(branch)] = [branch]
     return [each for top in tops for each in left[id(top)]]
 
@@ -138,8 +142,8 @@ def _is_dear_enough(branch: Branch, choice: Choice, rules: Rules) -> bool:
     for metric, least in choice.least.items():
         if metric in rules.least_ignored:
             continue
-        row = branch.total if metric in rules.least_of_total else branch.own
-        if row[AT["runs" if metric == "occurrence" else metric]] < least:
+        of_total = metric in rules.least_of_total or not choice.as_engine
+        if value(branch.total if of_total else branch.own, metric) < least:
             return False
     return True
 
@@ -161,8 +165,9 @@ def _order(order_by: str, rules: Rules) -> Callable[[Shown], str | int] | None:
         return None
     if order_by == "occurrence" and rules.counts_members:
         return lambda shown: -len(shown.branch.members)
-    if order_by in AT and order_by not in ("runs", "definitions"):
-        return lambda shown: -int(shown.total[AT[order_by]])
+    if order_by in METRICS and order_by != "occurrence":
+        at = column(order_by)
+        return lambda shown: -int(shown.total[at])
     return lambda shown: shown.branch.name
 
 

@@ -28,6 +28,11 @@ class Choice:
 
     `least` holds the smallest value of a metric that is shown, 0 where it is not named. `step` -1
     stands for the average over the steps in which a node ran. Regexes are RE2's, of whole names.
+
+    `as_engine` asks for what tfprof's engine does where that is not what its words say: a scope
+    that is not accounted adds its own costs, a node counts once for each pattern that matches it,
+    `least` of params, float_ops and occurrence is compared with the node alone, and in the op view
+    with all that follows in the list, of which one more entry is shown than `max_depth` says.
     """
 
     max_depth: int = 10
@@ -41,3 +46,4 @@ class Choice:
     hide_name_regexes: tuple[str, ...] = ()
     account_displayed_op_only: bool = False
     select: tuple[str, ...] = ("micros",)
+    as_engine: bool = False

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tfprobe.model.graph import Frame, Node
-from tfprobe.model.records import GraphProfile
+from tfprobe.model.graph import Frame, Node, Placed
 from tfprobe.views.branches import Branch, Rules, Shown, account, show
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import Costs, nothing
@@ -48,24 +47,28 @@ class CodeView:
     lost_gradients: int
 
 
-def code(profile: GraphProfile, costs: Costs, choice: Choice) -> CodeView:
+def code(profile: Placed, costs: Costs, choice: Choice) -> CodeView:
     """Return the lines that `choice` shows; nodes without a trace are left out."""
     root, lost = _tree(profile)
     patterns = compile_patterns(choice.account_type_regexes)
     for line in _lines(root):
         line.members = _accounted(profile, line.attached, patterns)
+        once = tuple(dict.fromkeys(line.members))
         line.own = nothing()
-        for at in line.members:
+        for at in line.members if choice.as_engine else once:
             line.own += costs.rows[at]
-        line.members = tuple(dict.fromkeys(line.members))
+        line.members = once
         line.types = frozenset().union(*(types_of(profile, at) for at in line.members))
     root.children = account(
-        root.children, lambda branch: patterns.takes_all or bool(branch.members), RULES
+        root.children,
+        lambda branch: patterns.takes_all or bool(branch.members),
+        RULES,
+        as_engine=choice.as_engine,
     )
     return CodeView(show(root, choice, RULES), lost)
 
 
-def _tree(profile: GraphProfile) -> tuple[Line, int]:
+def _tree(profile: Placed) -> tuple[Line, int]:
     nodes = profile.graph.nodes
     ids = {node.name: at for at, node in enumerate(nodes)}
     root = Line(name=ROOT, own=nothing())
@@ -121,9 +124,7 @@ def _forward_name(name: str) -> str | None:
     return name[start:suffix] if suffix > start else name[start:]
 
 
-def _accounted(
-    profile: GraphProfile, attached: tuple[int, ...], patterns: Patterns
-) -> tuple[int, ...]:
+def _accounted(profile: Placed, attached: tuple[int, ...], patterns: Patterns) -> tuple[int, ...]:
     """Return the nodes that count, one as often as patterns match it."""
     if patterns.takes_all:
         return attached

@@ -9,8 +9,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.model.executions import Place
 from tfprobe.model.graph import Node
 from tfprobe.model.records import GraphProfile, Record, Span
+from tfprobe.model.sampled import SampledWork
 
 Int64s = npt.NDArray[np.int64]
 
@@ -20,25 +22,34 @@ COLUMNS: tuple[str, ...] = (
     "peak_bytes",
     "residual_bytes",
     "output_bytes",
-    "micros",
-    "accelerator_micros",
-    "cpu_micros",
+    "time_ns",
+    "accelerator_ns",
+    "cpu_ns",
     "params",
     "float_ops",
     "runs",
     "definitions",
 )
 AT: Mapping[str, int] = {name: at for at, name in enumerate(COLUMNS)}
+# The metrics of tfprof's options that are no columns of ours by the same name.
+_COLUMN_OF: Mapping[str, str] = {
+    "micros": "time_ns",
+    "accelerator_micros": "accelerator_ns",
+    "cpu_micros": "cpu_ns",
+    "occurrence": "runs",
+}
+NS_PER_US = 1000
 _AVERAGE = -1
 
 _OF_RECORD: Mapping[str, Callable[[Record], int]] = {
+    # Times in µs here: averages are cut to those.
     "bytes": lambda record: sum(each.requested_bytes for each in record.memory),
     "peak_bytes": lambda record: sum(each.peak_bytes for each in record.memory),
     "residual_bytes": lambda record: sum(each.residual_bytes for each in record.memory),
     "output_bytes": lambda record: sum(each.output_bytes for each in record.memory),
-    "accelerator_micros": lambda record: _sum_us(record.accelerator.values()),
-    "cpu_micros": lambda record: _sum_us(record.cpu.values()),
-    "micros": lambda record: _sum_us(record.accelerator.values()) + _sum_us(record.cpu.values()),
+    "accelerator_ns": lambda record: _sum_us(record.accelerator.values()),
+    "cpu_ns": lambda record: _sum_us(record.cpu.values()),
+    "time_ns": lambda record: _sum_us(record.accelerator.values()) + _sum_us(record.cpu.values()),
     "runs": lambda record: record.run_count,
 }
 
@@ -53,18 +64,65 @@ class Costs:
 def costs(profile: GraphProfile, step: int) -> Costs:
     """Return what each node cost in `step`; of -1, on average over the steps in which it ran.
 
-    Averages are cut to whole numbers, each by itself, as tfprof's are.
+    Averages are cut to whole numbers, those of times to whole µs, each by itself, as tfprof's are.
     """
     rows = np.zeros((len(profile.graph.nodes), len(COLUMNS)), dtype=np.int64)
     for at, (node, records) in enumerate(zip(profile.graph.nodes, profile.records, strict=True)):
         row = rows[at]
         for name, of_record in _OF_RECORD.items():
-            row[AT[name]] = _in_step(records, step, of_record)
+            unit = NS_PER_US if name.endswith("_ns") else 1
+            row[AT[name]] = _in_step(records, step, of_record) * unit
         row[AT["params"]] = parameters(node)
         runs = int(row[AT["runs"]])
         row[AT["float_ops"]] = node.float_ops * runs if records else node.float_ops
         row[AT["definitions"]] = 1
     return Costs(rows)
+
+
+def sampled_costs(sampled: SampledWork, step: int) -> Costs:
+    """Return what each node cost in a sampled step; of -1, on average over those in which it ran.
+
+    `runs` are rows of the host, or of kernels where there are none; peak and residual memory are
+    not in these rows and stay 0.
+    """
+    rows = sampled.executions
+    count = len(sampled.graph.nodes)
+    found = np.zeros((count, len(COLUMNS)), dtype=np.int64)
+    captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
+    in_step = np.isin(rows.capture, captures)
+    on_host = in_step & (rows.place == Place.HOST)
+    on_accelerator = in_step & (rows.place == Place.ACCELERATOR)
+
+    def total(chosen: npt.NDArray[np.bool_], amount: Int64s | None = None) -> Int64s:
+        # Exact: a sum of ns stays below 2**53, a hundred days.
+        weights = None if amount is None else amount[chosen].astype(np.float64)
+        return np.bincount(sampled.node[chosen], weights, minlength=count).astype(np.int64)
+
+    found[:, AT["cpu_ns"]] = total(on_host, rows.duration_ns)
+    found[:, AT["accelerator_ns"]] = total(on_accelerator, rows.duration_ns)
+    found[:, AT["bytes"]] = total(on_host, rows.bytes)
+    found[:, AT["output_bytes"]] = total(on_host, rows.output_bytes)
+    launches, kernels = total(on_host), total(on_accelerator)
+    found[:, AT["runs"]] = np.where(launches > 0, launches, kernels)
+    if step == _AVERAGE:
+        pairs = np.unique(np.stack([sampled.node[in_step], rows.capture[in_step]]), axis=1)
+        steps = np.bincount(pairs[0], minlength=count)
+        found //= np.maximum(steps, 1)[:, np.newaxis]
+    found[:, AT["time_ns"]] = found[:, AT["cpu_ns"]] + found[:, AT["accelerator_ns"]]
+    found[:, AT["params"]] = [parameters(node) for node in sampled.graph.nodes]
+    found[:, AT["definitions"]] = 1
+    return Costs(found)
+
+
+def column(metric: str) -> int:
+    """Return where in a row of costs a metric of tfprof's options stands."""
+    return AT[_COLUMN_OF.get(metric, metric)]
+
+
+def value(row: Int64s, metric: str) -> int:
+    """Return a metric of tfprof's options from a row of costs, in the unit of its name."""
+    at = column(metric)
+    return int(row[at]) // (NS_PER_US if COLUMNS[at].endswith("_ns") else 1)
 
 
 def nothing() -> Int64s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.model.records import GraphProfile
+from tfprobe.model.graph import Placed
 from tfprobe.views.branches import Branch, Rules, Shown, account, show, type_matcher
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import Costs, nothing
@@ -14,14 +14,16 @@ ROOT_TYPE = "_TFGraphParent"
 RULES = Rules(below_missed="lift", trims_itself=False, least_of_total=SCOPE_RULES.least_of_total)
 
 
-def graph(profile: GraphProfile, costs: Costs, choice: Choice) -> Shown:
+def graph(profile: Placed, costs: Costs, choice: Choice) -> Shown:
     """Return the nodes that `choice` shows, each below the first consumer that leads to it."""
     root = Branch(name=ROOT, own=nothing(), types=frozenset({ROOT_TYPE}))
-    root.children = account(_tree(profile, costs), type_matcher(choice), RULES)
+    root.children = account(
+        _tree(profile, costs), type_matcher(choice), RULES, as_engine=choice.as_engine
+    )
     return show(root, choice, RULES)
 
 
-def _tree(profile: GraphProfile, costs: Costs) -> list[Branch]:
+def _tree(profile: Placed, costs: Costs) -> list[Branch]:
     """Make a tree of the graph, depth first, without the cycles that nothing leads to."""
     nodes = profile.graph.nodes
     ids = {node.name: at for at, node in enumerate(nodes)}

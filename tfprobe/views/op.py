@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tfprobe.model.records import GraphProfile
-from tfprobe.views.choice import Choice
-from tfprobe.views.costs import AT, Costs, Int64s, nothing
+from tfprobe.model.graph import Placed
+from tfprobe.views.choice import METRICS, Choice
+from tfprobe.views.costs import AT, Costs, Int64s, column, nothing, value
 from tfprobe.views.patterns import Patterns, compile_patterns
 from tfprobe.views.scope import types_of
 
@@ -22,7 +22,7 @@ class Signature:
     shapes: tuple[tuple[int, tuple[int, ...]], ...]
     runs: int
     members: int
-    micros: int
+    time_ns: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +43,11 @@ class OpView:
     total: Int64s
 
 
-def op(profile: GraphProfile, costs: Costs, choice: Choice) -> OpView:
+def op(profile: Placed, costs: Costs, choice: Choice) -> OpView:
     """Return the ops that `choice` shows, in its order."""
     entries = [each for each in _entries(profile, costs, choice) if each.members]
     entries.sort(key=lambda entry: entry.name)
-    if choice.order_by in ("occurrence", *AT):
+    if choice.order_by in METRICS:
         entries.sort(key=lambda entry: -_rank(entry, choice.order_by))
     entries, total = _with_rests(entries)
     starts = compile_patterns(choice.start_name_regexes)
@@ -58,7 +58,7 @@ def op(profile: GraphProfile, costs: Costs, choice: Choice) -> OpView:
     return OpView(tuple(shown), total)
 
 
-def signatures(profile: GraphProfile, costs: Costs, members: tuple[int, ...]) -> list[Signature]:
+def signatures(profile: Placed, costs: Costs, members: tuple[int, ...]) -> list[Signature]:
     """Return the input shapes of these nodes, those that ran most first."""
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
     by_shapes: dict[tuple[tuple[int, tuple[int, ...]], ...], list[int]] = {}
@@ -69,14 +69,14 @@ def signatures(profile: GraphProfile, costs: Costs, members: tuple[int, ...]) ->
             shapes=shapes,
             runs=int(sum(costs.rows[at][AT["runs"]] for at in group)),
             members=len(group),
-            micros=int(sum(costs.rows[at][AT["micros"]] for at in group)),
+            time_ns=int(sum(costs.rows[at][AT["time_ns"]] for at in group)),
         )
         for shapes, group in by_shapes.items()
     ]
 
 
 def input_shapes(
-    profile: GraphProfile, ids: dict[str, int], at: int
+    profile: Placed, ids: dict[str, int], at: int
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Return the shape of each input of a node, () where it is unknown.
 
@@ -90,7 +90,7 @@ def input_shapes(
     return tuple(shapes)
 
 
-def _entries(profile: GraphProfile, costs: Costs, choice: Choice) -> list[OpEntry]:
+def _entries(profile: Placed, costs: Costs, choice: Choice) -> list[OpEntry]:
     patterns = compile_patterns(choice.account_type_regexes)
     by_op: dict[str, list[int]] = {}
     for at, node in enumerate(profile.graph.nodes):
@@ -98,14 +98,15 @@ def _entries(profile: GraphProfile, costs: Costs, choice: Choice) -> list[OpEntr
     entries = []
     for name, nodes in by_op.items():
         accounted = _accounted(profile, nodes, patterns)
+        once = tuple(dict.fromkeys(accounted))
         own = nothing()
-        for at in accounted:
+        for at in accounted if choice.as_engine else once:
             own += costs.rows[at]
-        entries.append(OpEntry(name, tuple(dict.fromkeys(accounted)), own, nothing()))
+        entries.append(OpEntry(name, once, own, nothing()))
     return entries
 
 
-def _accounted(profile: GraphProfile, nodes: list[int], patterns: Patterns) -> list[int]:
+def _accounted(profile: Placed, nodes: list[int], patterns: Patterns) -> list[int]:
     """Return the nodes that count, one as often as patterns match it."""
     if patterns.takes_all:
         return nodes
@@ -118,7 +119,7 @@ def _accounted(profile: GraphProfile, nodes: list[int], patterns: Patterns) -> l
 
 
 def _rank(entry: OpEntry, order_by: str) -> int:
-    return len(entry.members) if order_by == "occurrence" else int(entry.own[AT[order_by]])
+    return len(entry.members) if order_by == "occurrence" else int(entry.own[column(order_by)])
 
 
 def _with_rests(entries: list[OpEntry]) -> tuple[list[OpEntry], Int64s]:
@@ -135,8 +136,10 @@ def _shown(entries: list[OpEntry], choice: Choice) -> list[OpEntry]:
     hides = compile_patterns(choice.hide_name_regexes)
     trims = compile_patterns(choice.trim_name_regexes)
     shown = []
+    # The engine's depth counts from 0, so it shows one more than it is asked for.
+    most = choice.max_depth + (1 if choice.as_engine else 0)
     for depth, entry in enumerate(entries):
-        if depth > choice.max_depth or trims.any_matches(entry.name):
+        if depth >= most or trims.any_matches(entry.name):
             break
         if (
             _is_dear_enough(entry, choice)
@@ -148,7 +151,8 @@ def _shown(entries: list[OpEntry], choice: Choice) -> list[OpEntry]:
 
 
 def _is_dear_enough(entry: OpEntry, choice: Choice) -> bool:
+    row = entry.rest if choice.as_engine else entry.own
     return all(
-        (len(entry.members) if metric == "occurrence" else entry.rest[AT[metric]]) >= least
+        (len(entry.members) if metric == "occurrence" else value(row, metric)) >= least
         for metric, least in choice.least.items()
     )

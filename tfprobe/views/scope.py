@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.model.records import GraphProfile
+from tfprobe.model.graph import Placed
 from tfprobe.views.branches import Branch, Rules, Shown, account, show, type_matcher
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import AT, Costs, nothing
@@ -27,7 +27,7 @@ RULES = Rules(
 )
 
 
-def scope(profile: GraphProfile, costs: Costs, choice: Choice) -> Shown:
+def scope(profile: Placed, costs: Costs, choice: Choice) -> Shown:
     """Return the scopes and nodes that `choice` shows, below one root."""
     branches = {
         node.name: Branch(
@@ -39,26 +39,27 @@ def scope(profile: GraphProfile, costs: Costs, choice: Choice) -> Shown:
         for at, node in enumerate(profile.graph.nodes)
     }
     for name in list(branches):
-        _add_scopes(branches, name)
+        _add_scopes(branches, name, counted=choice.as_engine)
     tops: list[Branch] = []
     for name in sorted(branches):
         above = name.rpartition("/")[0]
         (branches[above].children if above else tops).append(branches[name])
     root = Branch(name=ROOT, own=nothing(), types=frozenset({SCOPE_TYPE}))
-    root.children = account(tops, type_matcher(choice), RULES)
+    root.children = account(tops, type_matcher(choice), RULES, as_engine=choice.as_engine)
     return show(root, choice, RULES)
 
 
-def types_of(profile: GraphProfile, at: int) -> frozenset[str]:
+def types_of(profile: Placed, at: int) -> frozenset[str]:
     """Return the types of a node: its op, what the op log says, and the device it was placed on."""
     device = profile.devices[at]
     return profile.graph.nodes[at].types | ({device} if device else set())
 
 
-def _add_scopes(branches: dict[str, Branch], name: str) -> None:
+def _add_scopes(branches: dict[str, Branch], name: str, *, counted: bool) -> None:
+    """Add the scopes above a name; the engine counts each as a definition."""
     while name := name.rpartition("/")[0]:
         if name in branches:
             continue
         own = nothing()
-        own[AT["definitions"]] = 1
+        own[AT["definitions"]] = counted
         branches[name] = Branch(name=name, own=own, types=frozenset({SCOPE_TYPE}))

@@ -66,4 +66,5 @@ def choice(options: Mapping[str, Any]) -> Choice:
         hide_name_regexes=tuple(options.get("hide_name_regexes", ())),
         account_displayed_op_only=options.get("account_displayed_op_only", False),
         select=tuple(options.get("select", ())),
+        as_engine=True,
     )

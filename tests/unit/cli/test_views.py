@@ -1,0 +1,193 @@
+"""`tfprobe op`, `scope`, `graph` and `code` answer from a recorded run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.captures import CPU, GPU, Node, run_metadata
+from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
+from tfprobe.cli.main import main
+from tfprobe.ingest.schema import message_class
+
+GRAPH = "00f1ce"
+CODE = {
+    "schema": "tfprobe.code/1",
+    "files": ["/home/ada/train.py", "/home/ada/net.py"],
+    "functions": ["main", "layer"],
+    "frames": [[0, 10, 0], [1, 5, 1]],
+    "stacks": [[0], [0, 1]],
+    "ops": {"dense/weights": 1, "dense/product": 1, "loss": 0},
+    "truncated": False,
+}
+DENSE_US, LOSS_US, KERNEL_US = 40, 10, 200
+
+
+def graph_def() -> bytes:
+    graph = message_class("tfprobe.graph.GraphDef")()
+    weights = graph.node.add(name="dense/weights", op="VariableV2")
+    for size in (3, 4):
+        weights.attr["shape"].shape.dim.add(size=size)
+    graph.node.add(name="dense/product", op="MatMul", input=["dense/weights"])
+    graph.node.add(name="loss", op="Sum", input=["dense/product"])
+    return bytes(graph.SerializeToString())
+
+
+def step(slower_us: int = 0) -> bytes:
+    """A step in which two nodes run on the host and one has a kernel."""
+    host = [
+        Node("dense/product", 0, DENSE_US + slower_us, requested_bytes=1000),
+        Node("loss", 50, LOSS_US),
+    ]
+    return run_metadata({CPU: host, f"{GPU}/stream:all": [Node("dense/product", 0, KERNEL_US)]})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with one work, two sampled steps of it, its graph and its code map."""
+    names = [f"{at:06}-session_run-0.run_metadata.pb" for at in (2, 7)]
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(30), sampled=[2, 7])],
+        captures={names[0]: step(), names[1]: step(slower_us=20)},
+        events=[
+            {"event": "sample", "work": 0, "step": at, "capture": name, "graph": GRAPH}
+            for at, name in zip((2, 7), names, strict=True)
+        ],
+        graphs={f"{GRAPH}.graph.pb": graph_def()},
+        code={f"{GRAPH}.json": json.dumps(CODE).encode()},
+    )
+    return write_run(tmp_path / "runs" / "r1", [process])
+
+
+def document(capsys, *words: str) -> Any:  # Any: a JSON document
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_ops_are_averaged_over_the_sampled_steps(run, capsys) -> None:
+    """Kernel time and host time of a step, by type; the longest first."""
+    found = document(capsys, "op", str(run))
+
+    assert [(entry["name"], entry["own"]["time_ns"]) for entry in found["ops"]] == [
+        ("MatMul", (DENSE_US + 10 + KERNEL_US) * 1000),
+        ("Sum", LOSS_US * 1000),
+        ("VariableV2", 0),
+    ]
+    assert found["sampled_steps"] == [2, 7]
+    assert found["ops"][0]["own"]["accelerator_ns"] == KERNEL_US * 1000
+    assert found["ops"][0]["own"]["bytes"] == 1000
+    assert found["ops"][0]["own"]["peak_bytes"] is None
+
+
+def test_one_step_can_be_asked_for(run, capsys) -> None:
+    """`-step 7` is that step alone."""
+    found = document(capsys, "op", str(run), "-step", "7")
+
+    assert found["ops"][0]["own"]["cpu_ns"] == (DENSE_US + 20) * 1000
+
+
+def test_scopes_have_what_is_inside_them(run, capsys) -> None:
+    """A layer's total is that of its ops, and its parameters those of its variables."""
+    found = document(capsys, "scope", str(run), "-max_depth", "3")
+
+    places = {place["name"]: place for place in found["places"]}
+    assert places["dense"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
+    assert places["dense"]["own"]["time_ns"] == 0
+    assert places["dense"]["total"]["params"] == 12
+    assert found["places"][places["dense/product"]["parent"]]["name"] == "dense"
+
+
+def test_the_graph_goes_from_consumers_to_producers(run, capsys) -> None:
+    """The loss has the product below it, and that the weights."""
+    places = document(capsys, "graph", str(run))["places"]
+
+    above = {place["name"]: places[place["parent"]]["name"] for place in places[1:]}
+    assert above == {"loss": "_TFProfRoot", "dense/product": "loss",
+                     "dense/weights": "dense/product"}  # fmt: skip
+
+
+def test_code_is_shown_by_line(run, capsys) -> None:
+    """A line has the ops it made and those of the lines it calls."""
+    places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
+
+    assert places["train.py:10:main"]["own"]["time_ns"] == LOSS_US * 1000
+    assert places["net.py:5:layer"]["own"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
+    assert (
+        places["train.py:10:main"]["total"]["time_ns"]
+        == places["_TFProfRoot"]["total"]["time_ns"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("view", ["op", "scope", "graph", "code"])
+def test_text_is_for_people(run, capsys, view) -> None:
+    """Units, shares, and nothing wider than the page."""
+    select = "micros,bytes,peak_bytes,params,occurrence,device,op_types"
+    status = main([view, str(run), "-select", select])
+
+    text = capsys.readouterr().out
+    assert status == 0
+    assert ("250 µs" if view == "op" else "260 µs") in text
+    assert "of 2 sampled steps of 30" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (["op", "{run}", "-step", "3"], 1, "2, 7"),
+        (["op", "{run}", "--work", "fit"], 1, "session_run"),
+        (["op", "{run}", "-order_by", "depth"], 2, "depth"),
+        (["op", "{run}", "{run}"], 2, "one run"),
+        (["op", "{run}", "--rank", "first"], 2, "first"),
+        (["op", "{run}", "-o"], 2, "-o"),
+        (["op", "{run}", "-output", "timeline:outfile=x"], 2, "timeline"),
+        (["scope", "nowhere"], 3, "nowhere"),
+        (["code", "{empty}"], 1, "no ops"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(run, tmp_path, capsys, words, status, says) -> None:
+    """One paragraph, and the status of its kind."""
+    empty = write_run(tmp_path / "runs" / "r0")
+    words = [word.replace("{run}", str(run)).replace("{empty}", str(empty)) for word in words]
+
+    ended = main(words)
+
+    said = capsys.readouterr()
+    assert (ended, says in said.err) == (status, True), said.err
+    assert "bug of tfprobe" not in said.err
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{}", b'{"ops": {"a": 9}}', b"[1]"])
+def test_a_broken_code_map_is_a_missing_one(run, capsys, content) -> None:
+    """The other views go on; the code view says what it lacks."""
+    for path in run.glob("*/*/code/*.json"):
+        path.write_bytes(content)
+
+    assert main(["scope", str(run)]) == 0
+    assert main(["code", str(run)]) == 1
+    assert "code map" in capsys.readouterr().err
+
+
+def test_without_a_graph_names_still_make_scopes(run, capsys) -> None:
+    """A lost graph costs edges and parameters, not times."""
+    for path in run.glob("*/*/graphs/*"):
+        path.write_bytes(b"\xff")
+
+    places = document(capsys, "scope", str(run))["places"]
+
+    assert places[0]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US + LOSS_US) * 1000
+    assert main(["graph", str(run)]) == 1
+
+
+def test_an_account_pattern_counts_each_op_once(run, capsys) -> None:
+    """Unlike in tfprof, two patterns that match do not double it, and a scope that is left out
+    adds nothing of its own.
+    """
+    patterns = "MatMul,Mat.*"
+
+    found = document(capsys, "op", str(run), "-account_type_regexes", patterns)
+
+    assert [entry["own"]["runs"] for entry in found["ops"]] == [1]

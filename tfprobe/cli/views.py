@@ -1,0 +1,245 @@
+"""What the commands op, scope, graph and code share: they differ in the view alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfprobe.cli import reading
+from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.store.layout import LATEST
+
+if TYPE_CHECKING:
+    from tfprobe.model.profile import Profile, Work
+    from tfprobe.model.sampled import SampledWork
+    from tfprobe.tfprof.options import Options
+    from tfprobe.views.branches import Shown
+    from tfprobe.views.choice import Choice
+    from tfprobe.views.op import OpView
+
+TITLES = {
+    "op": "Ops by type",
+    "scope": "Ops by scope",
+    "graph": "Ops by the graph's edges, consumers above producers",
+    "code": "Ops by the code that made them",
+}
+# What an answer on a terminal starts from; tfprof's own is `-order_by name -max_depth 10`.
+_DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
+
+
+def view_command(view: str, summary: str, *details: str) -> click.Command:
+    """Return the command of one view; `details` are lines of its help."""
+
+    @click.command(
+        view,
+        help=summary,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def command(words: tuple[str, ...]) -> int:
+        if any(word in ("-h", "--help") for word in words):
+            sys.stdout.write(_help(view, summary, details))
+            return 0
+        return _answer(view, _asked(words))
+
+    return command
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the command line says."""
+
+    run: str = LATEST
+    output: str | None = None
+    work: str = ""
+    rank: int | None = None
+    as_json: bool = False
+    option_words: list[str] = field(default_factory=list)
+
+
+def _asked(words: Sequence[str]) -> _Asked:
+    from tfprobe.tfprof.options import read_option
+
+    asked, at, runs = _Asked(), 0, 0
+    while at < len(words):
+        word = words[at]
+        flag, has_value, value = word.partition("=")
+        if word == "--json":
+            asked.as_json = True
+            at += 1
+        elif flag in ("-o", "--work", "--rank"):
+            if not has_value and at + 1 == len(words):
+                raise UsageError(f"Option {flag} has no value.")
+            _take(asked, flag, value if has_value else words[at + 1])
+            at += 1 if has_value else 2
+        elif word.startswith("-"):
+            end = read_option(words, at)[2]
+            asked.option_words += words[at:end]
+            at = end
+        else:
+            runs += 1
+            asked.run = word
+            at += 1
+    if runs > 1:
+        raise UsageError("Only one run can be shown at a time.")
+    return asked
+
+
+def _take(asked: _Asked, flag: str, value: str) -> None:
+    if flag == "-o":
+        asked.output = value
+    elif flag == "--work":
+        asked.work = value
+    elif value.isdigit():
+        asked.rank = int(value)
+    else:
+        raise UsageError(f"Option --rank takes a whole number, not {value!r}.")
+
+
+def _answer(view: str, asked: _Asked) -> int:
+    from dataclasses import replace
+
+    from tfprobe.ingest.run import load
+    from tfprobe.ingest.sampled import sampled
+    from tfprobe.store.liveness import this_machine
+    from tfprobe.tfprof.options import Options, parse
+    from tfprobe.views.choice import Choice
+    from tfprobe.views.costs import sampled_costs
+
+    options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=Choice()))
+    if options.output.kind != "stdout":
+        raise UsageError(
+            f"-output {options.output.kind} is not built for recorded runs yet.",
+            hint="Redirect the text, use --json, or `tfprobe tfprof` with a ProfileProto.",
+        )
+    folder = reading.chosen_run(asked.run, asked.output)
+    profile = load(folder, this_machine(), rank=asked.rank)
+    work = _chosen_work(profile, asked.work)
+    found = sampled(folder, profile, work)
+    choice = replace(options.choice, as_engine=False)
+    _check(view, found, choice)
+    shown = _shown(view, found, sampled_costs(found, choice.step), choice)
+    if asked.as_json:
+        reading.show_json(_document(view, folder.id, found, shown))
+    else:
+        reading.show(_text(view, found, shown, choice))
+    return 0
+
+
+def _chosen_work(profile: Profile, wanted: str) -> Work:
+    """Return the work with this in its kind and name; of several, the one with most time."""
+    from tfprobe.ingest.sampled import is_unsampled
+    from tfprobe.views import silence
+
+    works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
+    if profile.works and not works:
+        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
+        raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
+    sampled = [each for each in works if not is_unsampled(each, profile)]
+    if not sampled:
+        why = " ".join(silence.explain(profile)) or "No step of it was sampled."
+        raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)
+    return max(sampled, key=lambda each: each.times.sum_ns)
+
+
+def _check(view: str, found: SampledWork, choice: Choice) -> None:
+    steps = sorted(capture.step for capture in found.captures)
+    if choice.step >= 0 and choice.step not in steps:
+        shown = ", ".join(map(str, steps[:20]))
+        raise NoAnswer(f"Step {choice.step} was not sampled.", hint=f"These were: {shown}.")
+    if view == "code" and not found.graph.has_traces:
+        raise NoAnswer(
+            "The recording does not say which code made these ops.",
+            hint="Its code map was not written: record with --every or --steps, or for longer.",
+        )
+    if view == "graph" and not found.has_graph:
+        raise NoAnswer(
+            "The recording has no graph of these steps.", hint="Use the scope or op view."
+        )
+
+
+def _shown(view: str, found: SampledWork, costs: Any, choice: Choice) -> Shown | OpView:
+    from tfprobe.views.code import code
+    from tfprobe.views.graph import graph
+    from tfprobe.views.op import op
+    from tfprobe.views.scope import scope
+
+    if view == "op":
+        return op(found, costs, choice)
+    if view == "code":
+        return code(found, costs, choice).shown
+    return (scope if view == "scope" else graph)(found, costs, choice)
+
+
+def _text(view: str, found: SampledWork, shown: Any, choice: Choice) -> str:
+    from tfprobe.terminal import costs as layout
+
+    lay_out = layout.ops if view == "op" else layout.tree
+    width, colour = reading.page_width(), reading.page_colour()
+    return lay_out(found, TITLES[view], shown, choice, width=width, colour=colour)
+
+
+def _document(view: str, run: str, found: SampledWork, shown: Any) -> dict[str, Any]:
+    """Return the document of a view. Any: a JSON document."""
+    work = found.work
+    head = {
+        "schema": f"tfprobe.{view}/1",
+        "run": run,
+        "work": {"kind": work.kind, "name": work.name, "count": work.count},
+        "sampled_steps": sorted(capture.step for capture in found.captures),
+        "has_memory": found.has_memory,
+    }
+    if view == "op":
+        entries = [
+            {"name": each.name, "nodes": len(each.members), "own": _row(found, each.own)}
+            for each in shown.entries
+        ]
+        return {**head, "ops": entries}
+    return {**head, "places": list(_places(found, shown))}
+
+
+def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:
+    """Give each place, parents first, with the number of its parent: flat, for it may be deep."""
+    waiting: list[tuple[Shown, int | None]] = [(shown, None)]
+    number = 0
+    while waiting:
+        each, parent = waiting.pop()
+        yield {
+            "name": each.branch.name,
+            "parent": parent,
+            "own": _row(found, each.branch.own),
+            "total": _row(found, each.total),
+        }
+        waiting.extend((child, number) for child in reversed(each.children))
+        number += 1
+
+
+def _row(found: SampledWork, row: Any) -> dict[str, int | None]:
+    from tfprobe.views.costs import AT
+
+    unknown = {"peak_bytes", "residual_bytes", "float_ops"}
+    if not found.has_memory:
+        unknown |= {"bytes", "output_bytes"}
+    return {name: None if name in unknown else int(row[at]) for name, at in AT.items()}
+
+
+def _help(view: str, summary: str, details: Sequence[str]) -> str:
+    text = "\n  ".join(details)
+    return (
+        f"Usage: tfprobe {view} [RUN] [OPTIONS]\n\n"
+        f"  {summary}\n\n  {text}\n\n"
+        "  RUN is a directory, a run id, or `latest`, the default.\n\n"
+        "Options:\n"
+        "  -o DIR       Directory of all runs, as for `run`.\n"
+        "  --work TEXT  The work with TEXT in its kind and name; else the one with most time.\n"
+        "  --rank R     Only the processes of this rank.\n"
+        "  --json       Print one document.\n"
+        "  -h, --help   Show this message and exit.\n\n"
+        "and those of `tfprobe tfprof`, such as -max_depth N, -order_by NAME, -select NAME,NAME,\n"
+        "-show_name_regexes R, -min_micros N, -step N; see `tfprobe tfprof --help`.\n"
+    )

@@ -1,0 +1,152 @@
+"""Join the sampled steps of a work with its graphs and code maps, by the names of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.ingest.code_map import traces
+from tfprobe.ingest.graph_profile import graph_nodes
+from tfprobe.model.executions import Executions, Int32s, Place
+from tfprobe.model.graph import Frame, Graph, Node
+from tfprobe.model.profile import Profile, Work
+from tfprobe.model.sampled import SampledWork
+from tfprobe.store.events import read_events
+from tfprobe.store.layout import ProcessFolder, RunFolder
+
+# A node of these runs a function, whose nodes then carry its name as a scope.
+_CALLS = (
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "If",
+    "StatelessIf",
+    "While",
+    "StatelessWhile",
+)
+
+
+def sampled(folder: RunFolder, profile: Profile, work: Work) -> SampledWork:
+    """Return the sampled steps of `work`, which is one of `profile`, read from `folder`.
+
+    Graphs and code maps that are absent or unreadable leave nodes known by their executions alone.
+    """
+    captures = tuple(
+        capture
+        for capture in profile.captures
+        if capture.process == work.process and capture.work == work.index
+    )
+    rows = profile.executions
+    chosen = np.isin(rows.capture, [capture.index for capture in captures])
+    # A copy to a device is no op; input threads prepare other steps.
+    chosen &= np.isin(rows.place, [Place.HOST, Place.ACCELERATOR]) & ~rows.background
+    rows = rows.only(chosen)
+    nodes = _recorded_nodes(_process_folder(folder, profile, work), work)
+    has_graph = bool(nodes)
+    ids = {name: at for at, name in enumerate(nodes)}
+    node = _place_rows(rows, nodes, ids)
+    return SampledWork(
+        work=work,
+        graph=Graph(tuple(nodes.values())),
+        devices=_devices(rows, node, len(nodes)),
+        captures=captures,
+        executions=rows,
+        node=node,
+        has_graph=has_graph,
+        has_memory=bool(rows.bytes.any() or rows.output_bytes.any()),
+    )
+
+
+def _process_folder(folder: RunFolder, profile: Profile, work: Work) -> ProcessFolder | None:
+    process = profile.processes[work.process]
+    found = (each for each in folder.processes() if each.name == process.folder)
+    return next((each for each in found if each.host == process.host), None)
+
+
+def _recorded_nodes(folder: ProcessFolder | None, work: Work) -> dict[str, Node]:
+    nodes: dict[str, Node] = {}
+    if folder is None:
+        return nodes
+    for fingerprint in _fingerprints(folder, work):
+        try:
+            found = graph_nodes(folder.graph(fingerprint).read_bytes())
+        except (OSError, UnreadableInput):
+            continue
+        stacks = _stacks(folder, fingerprint)
+        for node in found:
+            nodes.setdefault(node.name, replace(node, trace=stacks.get(node.name)))
+    return nodes
+
+
+def _fingerprints(folder: ProcessFolder, work: Work) -> Iterable[str]:
+    samples = (event for event in read_events(folder.events).events if event.kind == "sample")
+    named = (event.text("graph") for event in samples if event.integer("work") == work.index)
+    return dict.fromkeys(each for each in named if each is not None)
+
+
+def _stacks(folder: ProcessFolder, fingerprint: str) -> Mapping[str, tuple[Frame, ...]]:
+    try:
+        by_op = traces(folder.code_map(fingerprint).read_bytes())
+    except (OSError, UnreadableInput):
+        return {}
+    # An op of a function is listed below the function's name and runs under its own.
+    inner = {name.rpartition("/")[2]: stack for name, stack in by_op.items()}
+    functions = {name.partition("/")[0] for name in by_op if name.startswith("__")}
+    unscoped = {
+        name.partition("/")[2]: stack
+        for name, stack in by_op.items()
+        if name.partition("/")[0] in functions
+    }
+    return {**inner, **unscoped, **by_op}
+
+
+def _place_rows(rows: Executions, nodes: dict[str, Node], ids: dict[str, int]) -> Int32s:
+    """Return the node of each row; one that no graph has is added, named by what ran."""
+    op_types = dict(zip(rows.name.tolist(), rows.op_type.tolist(), strict=True))
+    numbers = np.zeros(len(rows.strings.values), dtype=np.int32)
+    for position, op_type in op_types.items():
+        name = _known_name(rows.strings[position], nodes)
+        if name not in nodes:
+            op = rows.strings[op_type]
+            nodes[name] = Node(name=name, op=op, types=frozenset({op}))
+            ids[name] = len(ids)
+        numbers[position] = ids[name]
+    found: Int32s = numbers[rows.name]
+    return found
+
+
+def _known_name(name: str, nodes: Mapping[str, Node]) -> str:
+    """Return a name without the function calls in front of it, where only so the graph knows it."""
+    rest, before = name, ""
+    while rest not in nodes:
+        first, _, after = rest.partition("/")
+        before = f"{before}/{first}" if before else first
+        call = nodes.get(before)
+        if not after or (first not in _CALLS and (call is None or call.op not in _CALLS)):
+            return name
+        rest, before = after, ""
+    return rest
+
+
+def _devices(rows: Executions, node: Int32s, count: int) -> tuple[str | None, ...]:
+    """Return the device of each node: where it ran; where it was launched from, if nowhere else."""
+    devices: list[str | None] = [None] * count
+    for place in (Place.ACCELERATOR, Place.HOST):
+        at_place = rows.place == place
+        pairs = np.unique(np.stack([node[at_place], rows.device[at_place]]), axis=1)
+        for at, device in pairs.T.tolist():
+            if devices[at] is None:
+                devices[at] = rows.strings[device]
+    return tuple(devices)
+
+
+def is_unsampled(work: Work, profile: Profile) -> bool:
+    """Tell whether no step of a work was sampled."""
+    return not any(
+        capture.process == work.process
+        and not isinstance(capture.work, Missing)
+        and capture.work == work.index
+        for capture in profile.captures
+    )

@@ -1,0 +1,154 @@
+"""Lay out what nodes cost: a tree of scopes, edges or code, or a list of op types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from tfprobe.model.sampled import SampledWork
+from tfprobe.terminal import numbers, page
+from tfprobe.terminal.page import Column
+from tfprobe.views.branches import Shown
+from tfprobe.views.choice import Choice
+from tfprobe.views.costs import AT, Int64s
+from tfprobe.views.op import OpView
+
+Cell = Callable[["_Line"], str]
+# What the rows of a sampled step do not tell.
+UNKNOWN = ("peak_bytes", "residual_bytes", "float_ops", "tensor_value", "input_shapes")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """A line of the table, of whichever view."""
+
+    name: str
+    own: Int64s
+    total: Int64s
+    members: tuple[int, ...]
+    share_of: Int64s
+
+
+def tree(
+    sampled: SampledWork, title: str, shown: Shown, choice: Choice, *, width: int, colour: bool
+) -> str:
+    """Return a tree as text: each place indented below the one above it."""
+    top = shown.total
+    lines = [
+        _Line("  " * depth + name, each.branch.own, each.total, each.branch.members, top)
+        for each, depth, name in _preorder(shown)
+    ]
+    lines[0] = _Line("(all)", shown.branch.own, top, (), top)
+    return page.render(
+        _parts(sampled, title, lines, choice, width, is_tree=True), width=width, colour=colour
+    )
+
+
+def ops(
+    sampled: SampledWork, title: str, view: OpView, choice: Choice, *, width: int, colour: bool
+) -> str:
+    """Return op types as text, in their order."""
+    lines = [
+        _Line(entry.name, entry.own, entry.own, entry.members, view.total)
+        for entry in view.entries
+    ]  # fmt: skip
+    return page.render(
+        _parts(sampled, title, lines, choice, width, is_tree=False), width=width, colour=colour
+    )
+
+
+def _parts(
+    sampled: SampledWork,
+    title: str,
+    lines: Sequence[_Line],
+    choice: Choice,
+    width: int,
+    *,
+    is_tree: bool,
+) -> Iterator[RenderableType]:
+    yield page.heading(title)
+    yield page.paragraph(_summary(sampled, choice))
+    yield page.blank()
+    chosen = list(_columns(sampled, choice, is_tree=is_tree))
+    columns = [Column("", is_number=False, may_be_cut=True), *(column for column, _ in chosen)]
+    rows = [[line.name, *(cell(line) for _, cell in chosen)] for line in lines]
+    yield page.table(columns, rows, width=width)
+
+
+def _summary(sampled: SampledWork, choice: Choice) -> str:
+    work = sampled.work
+    steps = [capture.step for capture in sampled.captures]
+    of = f"step {choice.step}" if choice.step >= 0 else f"the average of {len(steps)} sampled steps"
+    return f"{work.kind} {work.name}: {of} of {numbers.count(work.count)}"
+
+
+def _columns(
+    sampled: SampledWork, choice: Choice, *, is_tree: bool
+) -> Iterator[tuple[Column, Cell]]:
+    has_accelerator = any("GPU" in (device or "") for device in sampled.devices)
+    for name in ("micros", "accelerator_micros", "cpu_micros"):
+        if name in choice.select:
+            yield from _time_columns(name, has_accelerator=has_accelerator, is_tree=is_tree)
+    for name, heading in (("bytes", "requested"), ("output_bytes", "outputs")):
+        if name in choice.select:
+            yield Column(heading), _amount(name, numbers.size, known=sampled.has_memory)
+    if "params" in choice.select:
+        yield Column("params"), _amount("params", numbers.count)
+    if "occurrence" in choice.select:
+        yield Column("runs"), _amount("runs", numbers.count)
+        yield Column("ops"), _amount("definitions", numbers.count)
+    if "device" in choice.select:
+        column = Column("device", is_number=False, may_be_cut=True)
+        yield column, lambda line: _devices(sampled, line)
+    if "op_types" in choice.select:
+        column = Column("types", is_number=False, may_be_cut=True)
+        yield column, lambda line: _types(sampled, line)
+    for name in UNKNOWN:
+        if name in choice.select:
+            yield Column(name), lambda _line: numbers.NOTHING
+
+
+def _time_columns(
+    name: str, *, has_accelerator: bool, is_tree: bool
+) -> Iterator[tuple[Column, Cell]]:
+    column = {"micros": "time_ns", "accelerator_micros": "accelerator_ns", "cpu_micros": "cpu_ns"}
+    heading = {"micros": "time", "accelerator_micros": "accelerator", "cpu_micros": "cpu"}
+    at = AT[column[name]]
+    yield Column(heading[name]), _amount(column[name], numbers.duration)
+    yield Column("share"), lambda line: _share(int(line.total[at]), int(line.share_of[at]))
+    if is_tree:
+        yield Column("self"), lambda line: numbers.duration(int(line.own[at]))
+    if name == "micros" and has_accelerator:
+        yield Column("accelerator", may_go=True), _amount("accelerator_ns", numbers.duration)
+        yield Column("cpu", may_go=True), _amount("cpu_ns", numbers.duration)
+
+
+def _amount(column: str, write: Callable[[int], str], *, known: bool = True) -> Cell:
+    if not known:
+        return lambda _line: numbers.NOTHING
+    return lambda line: write(int(line.total[AT[column]]))
+
+
+def _share(part: int, whole: int) -> str:
+    return numbers.percent(part / whole) if whole else numbers.NOTHING
+
+
+def _devices(sampled: SampledWork, line: _Line) -> str:
+    found = {sampled.devices[at] for at in line.members}
+    return " ".join(sorted(each.rpartition("device:")[2] for each in found if each))
+
+
+def _types(sampled: SampledWork, line: _Line) -> str:
+    return " ".join(sorted({sampled.graph.nodes[at].op for at in line.members}))
+
+
+def _preorder(shown: Shown) -> Iterator[tuple[Shown, int, str]]:
+    """Give each place, its depth, and its name without that of the scope it is shown in."""
+    waiting = [(shown, 0, "")]
+    while waiting:
+        each, depth, scope = waiting.pop()
+        name = each.branch.name
+        yield each, depth, name.removeprefix(scope) or name
+        waiting.extend((child, depth + 1, f"{name}/") for child in reversed(each.children))
