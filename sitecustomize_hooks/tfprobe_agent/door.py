@@ -57,7 +57,12 @@ def make(find, tracer, notice=None, by_first=False, applies=None):
             except Exception:
                 thread.mine.depth = 0
                 work = None
+                _give_up(sample)
                 failed("before a step")
+            except BaseException:  # Ctrl-C: the job's
+                thread.mine.depth = 0
+                _give_up(sample)
+                raise
             if work is None:
                 return original(self, *args, **kwargs)
             try:
@@ -187,6 +192,15 @@ def finish_sample(work, sample, result, start_ns, end_ns):
         )  # fmt: skip
     except Exception:
         failed("finishing a sample", sampling_only=True)
+
+
+def _give_up(sample):
+    """End the trace of a step that will not be called."""
+    if sample is not None:
+        try:
+            sample.abandon()
+        except Exception:
+            failed("giving up a sample", sampling_only=True)
 
 
 def _raised(work, sample, over, start_ns):

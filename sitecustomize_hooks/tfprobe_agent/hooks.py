@@ -32,7 +32,7 @@ _BY_ENDING = (
     (".optimizer", optimizers.patch),
 )
 
-_armed = False
+_unarmed = threading.Lock()  # taken once, by the thread that arms: two may import TensorFlow at once
 
 
 @never_raise
@@ -54,11 +54,9 @@ def module_ready(name, module, boot):
 
 def _arm(boot):
     """Do once, at the first target module, what the process needs: the way home, fork and exit."""
-    global _armed
-    if _armed:
-        return
-    _armed = True
     recorder.CURRENT.boot = boot
+    if not _unarmed.acquire(False):
+        return
     atexit.register(recorder.at_exit)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)

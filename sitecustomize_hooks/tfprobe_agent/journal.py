@@ -12,6 +12,9 @@ from .originals import ORIGINAL, OpenFile, read_file, write_all
 
 AGENT_VERSION = 1
 
+# TensorFlow writes a window into a directory of this name and the thread's number, in the folder of captures.
+WINDOW = ".tmp-window-"
+
 
 class Journal:
     """An open process folder."""
@@ -46,6 +49,13 @@ class Journal:
     def path(self, *parts):
         """Return the path of something in the folder."""
         return os.path.join(self.directory, *parts)
+
+    def remove_windows(self):
+        """Remove the directories that TensorFlow wrote its windows into."""
+        captures = self.path("captures")
+        for name in ORIGINAL.listdir(captures):
+            if name.startswith(WINDOW):
+                remove_tree(os.path.join(captures, name))
 
     def event(self, event, **fields):
         """Append one event; one write, so lines of several threads do not mix. An event that finds no room is lost."""
@@ -97,6 +107,17 @@ class Journal:
             "rank": ranks.rank(),
         }
         self.write_file(dumps(document, indent=1).encode("utf-8"), "process.json")
+
+
+def remove_tree(directory):
+    """Remove a directory and all in it. os.walk and shutil are the job's to mock."""
+    for name in ORIGINAL.listdir(directory):
+        path = os.path.join(directory, name)
+        if ORIGINAL.isdir(path):
+            remove_tree(path)
+        else:
+            ORIGINAL.unlink(path)
+    ORIGINAL.rmdir(directory)
 
 
 def tensorflow_version():

@@ -8,7 +8,7 @@ import threading
 from . import door, graphs, patching, tracing
 from .config import profiling_disabled
 from .guard import failed
-from .journal import tensorflow_version
+from .journal import WINDOW, tensorflow_version
 from .originals import ORIGINAL
 from .recorder import THREAD, current
 
@@ -96,7 +96,7 @@ class Window(door.Sample):
         try:
             if module._profiler is not None:
                 return "the job is profiling"
-            self.directory = current().journal.path("captures", ".tmp-window-%d" % threading.get_ident())
+            self.directory = current().journal.path("captures", WINDOW + str(threading.get_ident()))
             session = module._pywrap_profiler.ProfilerSession()
             try:
                 session.start(self.directory, dict(_OPTIONS))
@@ -158,17 +158,32 @@ class Window(door.Sample):
     def _export(self, session, name):
         """Let TensorFlow write its files and keep the XSpace; returns its size in bytes."""
         session.export_to_tb()
-        captures = current().journal.path("captures")
+        capture = current().journal.path("captures", name)
         size = 0
-        for path in _files_below(self.directory):
+        for path in self._written():
             if path.endswith(".xplane.pb"):
                 size = ORIGINAL.stat(path).st_size
-                ORIGINAL.chmod(path, 0o600)
-                ORIGINAL.rename(path, os.path.join(captures, name))
-        _remove_tree(self.directory)
+                ORIGINAL.rename(path, capture)
+            else:
+                ORIGINAL.unlink(path)
         if not size:
             raise OSError("TensorFlow's profiler wrote no XSpace below %s" % self.directory)
         return size
+
+    def _written(self):
+        """Give the files of this window, then remove their directory.
+
+        Those above it stay until the process ends: making them anew would cost as much as a small trace.
+        """
+        for name in ORIGINAL.listdir(self.directory):
+            if name != "plugins":
+                yield os.path.join(self.directory, name)
+        windows = os.path.join(self.directory, "plugins", "profile")
+        for window in ORIGINAL.listdir(windows):
+            window = os.path.join(windows, window)
+            for name in ORIGINAL.listdir(window):
+                yield os.path.join(window, name)
+            ORIGINAL.rmdir(window)
 
 
 def _crashes_here():
@@ -220,22 +235,3 @@ def _start(wrapped, instance, args, kwargs):
 def _start_server(wrapped, instance, args, kwargs):
     tracing.TRACING.job_server = True
     return wrapped(*args, **kwargs)
-
-
-def _files_below(directory):
-    """Return all files below a directory. os.walk and shutil are the job's to mock."""
-    found = []
-    for name in ORIGINAL.listdir(directory):
-        path = os.path.join(directory, name)
-        found.extend(_files_below(path) if ORIGINAL.isdir(path) else [path])
-    return found
-
-
-def _remove_tree(directory):
-    for name in ORIGINAL.listdir(directory):
-        path = os.path.join(directory, name)
-        if ORIGINAL.isdir(path):
-            _remove_tree(path)
-        else:
-            ORIGINAL.unlink(path)
-    ORIGINAL.rmdir(directory)

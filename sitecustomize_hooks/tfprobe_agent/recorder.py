@@ -200,6 +200,9 @@ class Recorder:
         if window is not None:
             window.surrender()  # after the last step of an eager loop: no mark comes to end it
         never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
+        if tracing.TRACING.lock.acquire(False):
+            never_raise_sampling(self.journal.remove_windows)()
+            tracing.TRACING.lock.release()
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
         self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
         self.steps.put(STATE_WORD, FINISHED)

@@ -1,0 +1,61 @@
+"""A door that is left on the way in leaves nothing open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.agent import load
+
+door = load("door")
+guard = load("guard")
+steps = load("steps")
+
+
+class Sample:
+    """A trace that has been started."""
+
+    args = ()
+    kwargs: dict[str, Any] = {}  # noqa: RUF012 - as in the agent
+
+    def __init__(self) -> None:
+        self.abandoned = 0
+
+    def abandon(self) -> None:
+        self.abandoned += 1
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No error of another test, and none written anywhere."""
+    monkeypatch.setattr(guard.STATE, "aside", False)
+    monkeypatch.setattr(guard.STATE, "sampling", True)
+    monkeypatch.setattr(guard.STATE, "on_failure", None)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_started_trace_is_given_up_when_the_call_is_not_reached(monkeypatch, error) -> None:
+    """Ctrl-C between the two is the job's; an error of ours is not, and the step runs untraced."""
+    sample = Sample()
+    times = iter([1, 2])
+
+    def clock() -> int:
+        time_ns = next(times)
+        if time_ns == 2:
+            raise error
+        return time_ns
+
+    monkeypatch.setattr(door, "start_sample", lambda *_: sample)
+    monkeypatch.setattr(door.ORIGINAL, "monotonic_ns", clock)
+    work = steps.Work(steps._Scratch(), 0, "function", "step", steps.HEADER_WORDS)
+    step = door.make(lambda *_: work, None)(lambda _self: "done")
+
+    if error is KeyboardInterrupt:
+        with pytest.raises(KeyboardInterrupt):
+            step(object())
+    else:
+        assert step(object()) == "done"
+
+    assert sample.abandoned == 1
+    assert door.THREAD.mine.depth == 0
