@@ -57,11 +57,11 @@ def make(find, tracer, notice=None, by_first=False, applies=None):
             except Exception:
                 thread.mine.depth = 0
                 work = None
-                _give_up(sample)
+                _give_up(sample, over)
                 failed("before a step")
             except BaseException:  # Ctrl-C: the job's
                 thread.mine.depth = 0
-                _give_up(sample)
+                _give_up(sample, over)
                 raise
             if work is None:
                 return original(self, *args, **kwargs)
@@ -194,13 +194,15 @@ def finish_sample(work, sample, result, start_ns, end_ns):
         failed("finishing a sample", sampling_only=True)
 
 
-def _give_up(sample):
-    """End the trace of a step that will not be called."""
-    if sample is not None:
-        try:
+def _give_up(sample, over):
+    """End what was begun for a step that will not be called."""
+    try:
+        if over is not None:
+            over()
+        if sample is not None:
             sample.abandon()
-        except Exception:
-            failed("giving up a sample", sampling_only=True)
+    except Exception:
+        failed("giving up a sample", sampling_only=True)
 
 
 def _raised(work, sample, over, start_ns):

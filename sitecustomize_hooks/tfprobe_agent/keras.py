@@ -1,7 +1,6 @@
 """The Keras doors: train, test and predict functions inside fit, evaluate and predict, and the *_on_batch methods."""
 
 import functools
-import types
 import weakref
 
 from . import door, functions, optimized, patching, profiler
@@ -147,19 +146,30 @@ def _with_door(model, kind, function):
     model_reference = weakref.ref(model)
     name = _model_name(model)
 
-    def find(mine, _instance, _args, _kwargs):
+    def find(mine, instance, _args, _kwargs):
         work = find_named(kind, name)
         if work is not None and work.owner is not model_reference:
             optimized.collect_first_step(work)
             work.owner = model_reference
             _note_steps_per_execution(work, model_reference())
-        remember(id(function), function, work)
+        remember(id(instance), instance, work)
         return work
 
-    step = functools.wraps(function)(door.make(find, profiler.trace)(door.without_self(function)))
-    setattr(step, _OURS, True)
-    # A bound method calls faster than a function that passes its arguments on.
-    return types.MethodType(step, function)
+    token = _Token()
+    step = door.make(find, profiler.trace)(door.without_self(function))
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return step(token, *args, **kwargs)
+
+    setattr(call, _OURS, True)
+    return call
+
+
+class _Token:
+    """What stands for one function of one model: the job may use one function for two."""
+
+    __slots__ = ("__weakref__",)
 
 
 def _note_steps_per_execution(work, model):

@@ -4,7 +4,7 @@ from . import functions, patching, profiler
 from .door import finish_sample, start_sample
 from .guard import STATE, failed
 from .originals import ORIGINAL
-from .recorder import THREAD, find_named, remember
+from .recorder import THREAD, current, find_named, remember
 
 _CLASSES = ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2", "Optimizer")
 
@@ -36,6 +36,9 @@ def _around(original):
             thread.mine.depth = 0
             work = None
             failed("before apply_gradients")
+        except BaseException:  # Ctrl-C: the job's
+            thread.mine.depth = 0
+            raise
         if work is None:
             return original(self, *args, **kwargs)
         try:
@@ -49,7 +52,7 @@ def _around(original):
             else:
                 end_ns = _end_sample(mine, work, work.marks or began_ns, end_ns)
             work.marks = end_ns
-            if work.n >= work.next_sample or end_ns >= work.next_poll_ns:
+            if work.n >= work.next_sample or (end_ns >= work.next_poll_ns and mine.awaiting_tape is None):
                 mine.awaiting_tape = work
         except Exception:
             failed("after apply_gradients")
@@ -71,6 +74,7 @@ def _end_sample(mine, work, start_ns, end_ns):
         # That loop ended at a tape: another optimizer's step comes first.
         sample, other.collected = other.collected, None
         sample.abandon()
+        current().declined(other, "another optimizer's step came first")
     if work.collected is None:
         work.record(start_ns, end_ns)
         return end_ns

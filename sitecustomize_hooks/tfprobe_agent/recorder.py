@@ -77,10 +77,11 @@ def find_named(kind, name):
     return work
 
 
-def remember(key, owner, work, keep=None):
-    """Let this thread find `work` in `known` under `key` while `owner` lives; `keep` holds what the key's ids point at.
+def remember(key, owner, work, things=()):
+    """Let this thread find `work` in `known` under `key`, whose ids are those of `owner` or of `things`.
 
-    Ids are safe as keys: an entry goes before anything else can get the id of its owner or of what is kept.
+    An id names a thing while it lives, so the entry goes with the first of them. Nothing of the job's is kept alive but
+    strings: a tensor leads to its graph and from there, through a py_function, to whatever the job put there.
     """
     known, kept = THREAD.mine.known, THREAD.mine.kept
     if work is None:
@@ -93,7 +94,11 @@ def remember(key, owner, work, keep=None):
         known.pop(key, None)
         kept.pop(key, None)
 
-    kept[key] = weakref.ref(owner, forget), keep
+    try:
+        watched = [thing if isinstance(thing, str) else weakref.ref(thing, forget) for thing in things]
+        kept[key] = weakref.ref(owner, forget), watched
+    except TypeError:
+        return  # something that cannot be watched: its work is looked up by name at each step
     known[key] = work
 
 

@@ -9,7 +9,7 @@ from .guard import failed
 from .originals import ORIGINAL
 from .recorder import THREAD, current, find_named, remember
 
-_CONTAINERS = frozenset((list, tuple, dict))
+_CONTAINERS = (list, tuple, dict)
 # Fetch names are shown up to this many characters; longer ones end in a digest that keeps works apart.
 _NAME_LENGTH = 160
 _ROLES = (("train_function", "fit"), ("test_function", "evaluate"), ("predict_function", "predict"))
@@ -37,6 +37,9 @@ def _with_role(wrapped, instance, args, kwargs):
     outer = THREAD.mine.role
     try:
         THREAD.mine.role = _role_of(instance)
+        if THREAD.mine.role is not None:
+            # Called outside of fit before, its callable may be known for no role: this call has one.
+            THREAD.mine.known.pop(id(getattr(instance, "_callable_fn", None)), None)
     except Exception:
         failed("entering a Keras function")
     try:
@@ -261,18 +264,16 @@ def _find_run(mine, instance, args, kwargs):
         work = find_named("session_run", _name_of(fetches))
         leaves = _leaves(fetches)
         if all(map(_is_stable, leaves)):
-            remember(key, instance, work, keep=leaves)
+            remember(key, instance, work, leaves)
     return work
 
 
 def _key(fetches):
     """Return what tells these fetches from others without asking TensorFlow: the identities of the leaves."""
-    kind = type(fetches)
-    if kind is list or kind is tuple:
-        return tuple([_key(item) if type(item) in _CONTAINERS else id(item) for item in fetches])
-    if kind is dict:
-        return tuple([_key(item) if type(item) in _CONTAINERS else id(item) for item in fetches.values()])
-    return id(fetches)
+    if not isinstance(fetches, _CONTAINERS):
+        return id(fetches)
+    items = fetches.values() if isinstance(fetches, dict) else fetches
+    return tuple([_key(item) if isinstance(item, _CONTAINERS) else id(item) for item in items])
 
 
 def _leaves(fetches):

@@ -204,7 +204,7 @@ class Work:
         self.next_sample = 0
         self.next_poll_ns = 0  # when to look at the control word next
         self.next_fold = 1 if self.plain else FOLD  # when to call `stored` next; after every step without mmap
-        self.request_seen = file.words[REQUEST]
+        self.request_seen = -1  # so that the first step looks: an order may have come before it
         self.samples = 0
         self.last_sampled = -1
         self.cost_ns = 0  # of the latest sample

@@ -46,7 +46,9 @@ class BaseSession:
         self.graph = _Graph()
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
-        # a fetch is a name, or a function to be called inside the step
+        # a fetch is a name, several names, or a function to be called inside the step
+        if isinstance(fetches, (list, tuple)):
+            fetches = " ".join(fetches)
         return fetches() if callable(fetches) else "ran " + fetches
 
     def make_callable(self, fetches, feed_list=None, accept_options=False):
