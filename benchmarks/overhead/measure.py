@@ -26,12 +26,16 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Medians over pairs of processes, first the plain one, then the other, by turns."""
+    """Medians over pairs of processes, first the plain one, then the other, by turns.
+
+    `least_ratio` compares the least of each: what disturbs a process makes it slower, never faster.
+    """
 
     plain: float
     other: float
     difference: float
     ratio: float
+    least_ratio: float
     count: int
 
 
@@ -45,6 +49,7 @@ def pairs(
         other=statistics.median(second for _, second in taken),
         difference=statistics.median(second - first for first, second in taken),
         ratio=statistics.median(second / first for first, second in taken),
+        least_ratio=min(second for _, second in taken) / min(first for first, _ in taken),
         count=count,
     )
 

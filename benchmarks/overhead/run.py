@@ -126,7 +126,8 @@ def whole(
         wall_s,
     )
     kept = _kept(found.ratio <= target_ratio)
-    return Row(what, cell, f"{found.plain:.2f} s", f"{found.other:.2f} s", f"x {found.ratio:.3f}",
+    cost = f"x {found.ratio:.3f}, least x {found.least_ratio:.3f}"
+    return Row(what, cell, f"{found.plain:.2f} s", f"{found.other:.2f} s", cost,
                f"x {target_ratio:.2f}", kept)  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.errors import UnreadableInput
 from tfprobe.model.executions import Place
 from tfprobe.model.graph import Node
 from tfprobe.model.records import GraphProfile, Record, Span
@@ -65,16 +66,17 @@ def costs(profile: GraphProfile, step: int) -> Costs:
     """Return what each node cost in `step`; of -1, on average over the steps in which it ran.
 
     Averages are cut to whole numbers, those of times to whole µs, each by itself, as tfprof's are.
+    Raises UnreadableInput where they are too large to be added up.
     """
     rows = np.zeros((len(profile.graph.nodes), len(COLUMNS)), dtype=np.int64)
     for at, (node, records) in enumerate(zip(profile.graph.nodes, profile.records, strict=True)):
         row = rows[at]
         for name, of_record in _OF_RECORD.items():
             unit = NS_PER_US if name.endswith("_ns") else 1
-            row[AT[name]] = _in_step(records, step, of_record) * unit
-        row[AT["params"]] = parameters(node)
-        runs = int(row[AT["runs"]])
-        row[AT["float_ops"]] = node.float_ops * runs if records else node.float_ops
+            row[AT[name]] = _bounded(_in_step(records, step, of_record) * unit, len(rows))
+        row[AT["params"]] = _bounded(parameters(node), len(rows))
+        runs = int(row[AT["runs"]]) if records else 1
+        row[AT["float_ops"]] = _bounded(node.float_ops * runs, len(rows))
         row[AT["definitions"]] = 1
     return Costs(rows)
 
@@ -109,7 +111,7 @@ def sampled_costs(sampled: SampledWork, step: int) -> Costs:
         steps = np.bincount(pairs[0], minlength=count)
         found //= np.maximum(steps, 1)[:, np.newaxis]
     found[:, AT["time_ns"]] = found[:, AT["cpu_ns"]] + found[:, AT["accelerator_ns"]]
-    found[:, AT["params"]] = [parameters(node) for node in sampled.graph.nodes]
+    found[:, AT["params"]] = [_bounded(parameters(node), count) for node in sampled.graph.nodes]
     found[:, AT["definitions"]] = 1
     return Costs(found)
 
@@ -135,6 +137,15 @@ def parameters(node: Node) -> int:
     if not node.shape or min(node.shape) < 0:
         return 0
     return prod(node.shape)
+
+
+def _bounded(amount: int, count: int) -> int:
+    """Return an amount that `count` of can be added up in 64 bits."""
+    if abs(amount) * count > np.iinfo(np.int64).max:
+        raise UnreadableInput(
+            f"A node has {amount:,} of something that no machine has: the profile is damaged."
+        )
+    return amount
 
 
 def _in_step(records: Mapping[int, Record], step: int, of_record: Callable[[Record], int]) -> int:

@@ -1,0 +1,151 @@
+"""Files that were damaged are refused or read: nothing else happens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.captures import CPU, GPU, Node, run_metadata
+from tfprobe.errors import UnreadableInput
+from tfprobe.export.timeline import graph_timeline, tree_timeline
+from tfprobe.ingest.graph_profile import GraphProfileBuilder
+from tfprobe.ingest.profile_proto import graph_profile
+from tfprobe.ingest.schema import message_class
+from tfprobe.model.records import GraphProfile
+from tfprobe.tfprof import layout
+from tfprobe.views.choice import ATTRIBUTES, Choice
+from tfprobe.views.code import code
+from tfprobe.views.costs import costs
+from tfprobe.views.graph import graph
+from tfprobe.views.op import op
+from tfprobe.views.scope import scope
+
+# Of each kind of file; seeded, so that a failure comes again.
+MUTANTS = 2500
+
+
+def graph_bytes() -> bytes:
+    message = message_class("tfprobe.graph.GraphDef")()
+    for at in range(12):
+        node = message.node.add(name=f"a/b{at % 3}/n{at}", op="MatMul", input=[f"a/b0/n{at - 3}"])
+        node.attr["shape"].shape.dim.add(size=at)
+        node.attr["_output_shapes"].list.shape.add().dim.add(size=3)
+        node.attr["data_format"].s = b"NHWC"
+    return bytes(message.SerializeToString())
+
+
+def step_bytes() -> bytes:
+    nodes = [Node(f"a/b{at % 3}/n{at}", at, 5 + at, requested_bytes=at) for at in range(12)]
+    return run_metadata({CPU: nodes, f"{GPU}/stream:all": nodes[:4]})
+
+
+def op_log_bytes() -> bytes:
+    message = message_class("tfprobe.tfprof.OpLogProto")()
+    for at in range(12):
+        entry = message.log_entries.add(name=f"a/b{at % 3}/n{at}", float_ops=at, types=["mine"])
+        entry.code_def.traces.add(file_id=1, lineno=at, function_id=2)
+    message.id_to_string[1] = "/home/ada/train.py"
+    message.id_to_string[2] = "main"
+    return bytes(message.SerializeToString())
+
+
+def profile_bytes() -> bytes:
+    message = message_class("tfprobe.tfprof.ProfileProto")()
+    message.steps.append(0)
+    for at in range(12):
+        node = message.nodes[at]
+        node.name, node.op, node.id = f"a/b{at % 3}/n{at}", "MatMul", at
+        node.inputs[0] = at - 3
+        node.canonical_device = "/job:localhost/replica:0/task:0/device:gpu:0"
+        node.shape.append(at)
+        record = node.execs[0]
+        record.run_count, record.all_start_micros, record.latest_end_micros = 1, 100, 110
+        record.cpu_execs[node.canonical_device].times.add().int64_values.extend([100, 10])
+        record.memory_execs.add(memory_micros=5, requested_bytes=at, allocator_bytes_in_use=9)
+        record.allocations.add(alloc_micros=3, alloc_bytes=4)
+        node.trace.traces.add(file_id=1, lineno=at, function_id=2)
+    message.id_to_string[1] = "/home/ada/train.py"
+    return bytes(message.SerializeToString())
+
+
+def mutant(content: bytes, chance: random.Random) -> bytes:
+    """Return the bytes with a few of them changed, cut out, doubled or the rest cut off."""
+    mutated = bytearray(content)
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(mutated) or 1)
+        # Changed bytes are mostly read, and so go deeper than bytes that are gone.
+        kind = chance.choices(["change", "cut", "double", "end"], [20, 1, 1, 1])[0]
+        if kind == "change" and mutated:
+            mutated[at] = chance.randrange(256)
+        elif kind == "cut":
+            del mutated[at : at + chance.randint(1, 9)]
+        elif kind == "double":
+            mutated[at:at] = mutated[at : at + chance.randint(1, 40)]
+        else:
+            del mutated[at:]
+    return bytes(mutated)
+
+
+def from_files(graph_content: bytes, step_content: bytes, log_content: bytes) -> GraphProfile:
+    builder = GraphProfileBuilder()
+    builder.add_graph(graph_content)
+    builder.add_op_log(log_content)
+    builder.add_step(0, step_content)
+    return builder.profile()
+
+
+READERS: dict[str, tuple[Callable[[], bytes], Callable[[bytes], GraphProfile]]] = {
+    "graph": (graph_bytes, lambda content: from_files(content, step_bytes(), op_log_bytes())),
+    "step": (step_bytes, lambda content: from_files(graph_bytes(), content, op_log_bytes())),
+    "op_log": (op_log_bytes, lambda content: from_files(graph_bytes(), step_bytes(), content)),
+    "profile": (profile_bytes, graph_profile),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", READERS)
+def test_a_damaged_file_is_refused_or_read(kind: str) -> None:
+    """Every view and timeline of what could be read is made; no other error is raised."""
+    write, read = READERS[kind]
+    chance = random.Random(20261121)
+    content = write()
+    show_all(read(content))
+
+    read_well = 0
+    for _ in range(MUTANTS):
+        try:
+            profile = read(mutant(content, chance))
+        except UnreadableInput:
+            continue
+        show_all(profile)
+        read_well += 1
+
+    assert read_well > MUTANTS // 10
+
+
+@pytest.mark.parametrize("duration_us", [2**40, 2**53, 2**62])
+def test_times_beyond_all_bounds_are_refused(duration_us: int) -> None:
+    """A number that cannot be added up is never shown wrapped round."""
+    nodes = [Node("a/b0/n0", 0, duration_us), Node("a/b1/n1", 0, duration_us)]
+    profile = from_files(graph_bytes(), run_metadata({CPU: nodes}), b"")
+
+    if duration_us < 2**50:
+        show_all(profile)
+    else:
+        with pytest.raises(UnreadableInput, match="damaged"):
+            show_all(profile)
+
+
+def show_all(profile: GraphProfile) -> None:
+    chosen = Choice(select=ATTRIBUTES, order_by="micros", max_depth=100, as_engine=True)
+    of_step = costs(profile, -1)
+    layout.scope_body(profile, scope(profile, of_step, chosen), chosen)
+    shown = graph(profile, of_step, chosen)
+    layout.scope_body(profile, shown, chosen)
+    layout.op_body(profile, of_step, op(profile, of_step, chosen), chosen)
+    layout.code_body(profile, code(profile, of_step, chosen).shown, chosen)
+    tree_timeline(scope(profile, of_step, chosen))
+    for step in profile.steps:
+        graph_timeline(profile, shown, step)
