@@ -133,14 +133,14 @@ def _answer(view: str, asked: _Asked) -> int:
 
 def _chosen_work(profile: Profile, wanted: str) -> Work:
     """Return the work with this in its kind and name; of several, the one with most time."""
-    from tfprobe.ingest.sampled import is_unsampled
+    from tfprobe.ingest.sampled import captures_of
     from tfprobe.views import silence
 
     works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
     if profile.works and not works:
         names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
         raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
-    sampled = [each for each in works if not is_unsampled(each, profile)]
+    sampled = [each for each in works if captures_of(each, profile)]
     if not sampled:
         why = " ".join(silence.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)

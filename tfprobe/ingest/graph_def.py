@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.schema import message_class
+from tfprobe.ingest.messages import parse
 
 
 def op_types(content: bytes) -> dict[str, str]:
@@ -11,11 +10,7 @@ def op_types(content: bytes) -> dict[str, str]:
 
     Raises UnreadableInput when the bytes are no GraphDef.
     """
-    graph = message_class("tfprobe.graph.GraphDef")()
-    try:
-        graph.ParseFromString(content)
-    except Exception as exc:  # protobuf's DecodeError has no common base over its versions
-        raise UnreadableInput(f"not a GraphDef ({exc})") from exc
+    graph = parse(content, "tfprobe.graph.GraphDef")
     types: dict[str, str] = {}
     for function in graph.library.function:
         types.update((node.name, node.op) for node in function.node_def)

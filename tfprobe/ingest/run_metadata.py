@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.schema import message_class
+from tfprobe.ingest.messages import parse
 from tfprobe.model.executions import Place, Row
 
 # The devices whose rows are the host's own time; the same pattern as tfprof's.
@@ -32,11 +32,7 @@ def rows(content: bytes, *, graph_types: Mapping[str, str] | None = None) -> lis
 
     Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
     """
-    message = message_class("tfprobe.step_stats.RunMetadata")()
-    try:
-        message.ParseFromString(content)
-    except Exception as exc:  # protobuf's DecodeError has no common base over its versions
-        raise UnreadableInput(f"not a RunMetadata ({exc})") from exc
+    message = parse(content, "tfprobe.step_stats.RunMetadata")
     if not message.step_stats.dev_stats:
         raise UnreadableInput("a RunMetadata without step statistics")
     return list(_rows(message.step_stats.dev_stats, graph_types or {}))

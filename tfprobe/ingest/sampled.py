@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.code_map import traces
 from tfprobe.ingest.graph_profile import graph_nodes
 from tfprobe.model.executions import Executions, Int32s, Place
 from tfprobe.model.graph import Frame, Graph, Node
-from tfprobe.model.profile import Profile, Work
+from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.store.events import read_events
 from tfprobe.store.layout import ProcessFolder, RunFolder
@@ -33,11 +33,7 @@ def sampled(folder: RunFolder, profile: Profile, work: Work) -> SampledWork:
 
     Graphs and code maps that are absent or unreadable leave nodes known by their executions alone.
     """
-    captures = tuple(
-        capture
-        for capture in profile.captures
-        if capture.process == work.process and capture.work == work.index
-    )
+    captures = captures_of(work, profile)
     rows = profile.executions
     chosen = np.isin(rows.capture, [capture.index for capture in captures])
     # A copy to a device is no op; input threads prepare other steps.
@@ -92,14 +88,10 @@ def _stacks(folder: ProcessFolder, fingerprint: str) -> Mapping[str, tuple[Frame
     except (OSError, UnreadableInput):
         return {}
     # An op of a function is listed below the function's name and runs under its own.
-    inner = {name.rpartition("/")[2]: stack for name, stack in by_op.items()}
-    functions = {name.partition("/")[0] for name in by_op if name.startswith("__")}
-    unscoped = {
-        name.partition("/")[2]: stack
-        for name, stack in by_op.items()
-        if name.partition("/")[0] in functions
+    inside = {
+        name.partition("/")[2]: stack for name, stack in by_op.items() if name.startswith("__")
     }
-    return {**inner, **unscoped, **by_op}
+    return {**inside, **by_op}
 
 
 def _place_rows(rows: Executions, nodes: dict[str, Node], ids: dict[str, int]) -> Int32s:
@@ -142,11 +134,10 @@ def _devices(rows: Executions, node: Int32s, count: int) -> tuple[str | None, ..
     return tuple(devices)
 
 
-def is_unsampled(work: Work, profile: Profile) -> bool:
-    """Tell whether no step of a work was sampled."""
-    return not any(
-        capture.process == work.process
-        and not isinstance(capture.work, Missing)
-        and capture.work == work.index
+def captures_of(work: Work, profile: Profile) -> tuple[Capture, ...]:
+    """Return the sampled steps of a work."""
+    return tuple(
+        capture
         for capture in profile.captures
+        if capture.process == work.process and capture.work == work.index
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.schema import message_class
+from tfprobe.ingest.messages import parse
 from tfprobe.model.executions import Place, Row
 
 _PS_PER_NS = 1000
@@ -61,11 +61,7 @@ def read(content: bytes) -> Trace:
 
     Raises UnreadableInput when the bytes are no XSpace or hold no plane.
     """
-    space = message_class("tfprobe.xplane.XSpace")()
-    try:
-        space.ParseFromString(content)
-    except Exception as exc:  # protobuf's DecodeError has no common base over its versions
-        raise UnreadableInput(f"not an XSpace ({exc})") from exc
+    space = parse(content, "tfprobe.xplane.XSpace")
     if not space.planes:
         raise UnreadableInput("an XSpace without planes")
     profile_start_ns = _profile_start_ns(space)

@@ -191,3 +191,14 @@ def test_an_account_pattern_counts_each_op_once(run, capsys) -> None:
     found = document(capsys, "op", str(run), "-account_type_regexes", patterns)
 
     assert [entry["own"]["runs"] for entry in found["ops"]] == [1]
+
+
+def test_an_op_without_a_line_does_not_get_that_of_a_namesake(run, capsys) -> None:
+    """`loss` is not made where some `other/loss` was."""
+    code = {**CODE, "ops": {"other/loss": 1, "dense/product": 0}}
+    for path in run.glob("*/*/code/*.json"):
+        path.write_text(json.dumps(code))
+
+    places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
+
+    assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
