@@ -14,7 +14,7 @@ from tfprobe.cli.main import main
 from tfprobe.ingest.schema import message_class
 
 GRAPH = "00f1ce"
-CODE = {
+CODE: dict[str, Any] = {
     "schema": "tfprobe.code/1",
     "files": ["/home/ada/train.py", "/home/ada/net.py"],
     "functions": ["main", "layer"],
@@ -202,3 +202,20 @@ def test_an_op_without_a_line_does_not_get_that_of_a_namesake(run, capsys) -> No
     places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
 
     assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
+
+
+def test_our_own_lines_are_not_shown(run, capsys) -> None:
+    """The agent calls the job's step; the job's code did not."""
+    code = {
+        **CODE,
+        "files": [*CODE["files"], "/home/ada/runs/r1/boot/tfprobe_agent/door.py"],
+        "functions": [*CODE["functions"], "door"],
+        "frames": [*CODE["frames"], [2, 65, 2]],
+        "stacks": [[0, 2], [0, 2, 1]],
+    }
+    for path in run.glob("*/*/code/*.json"):
+        path.write_text(json.dumps(code))
+
+    names = [place["name"] for place in document(capsys, "code", str(run))["places"]]
+
+    assert names == ["_TFProfRoot", "train.py:10:main", "net.py:5:layer"]
