@@ -10,17 +10,16 @@ import numpy as np
 
 from tests.support.rundir import UNIX_NS, bucket
 from tfprobe.errors import Missing
-from tfprobe.ingest.columns import Columns
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import (
     STRING_COLUMNS,
     Executions,
-    Interner,
     Place,
     Row,
-    TableBuilder,
 )
 from tfprobe.model.profile import Capture, Hooks, Process, Profile, RecentSteps, Run, Work
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns, TableBuilder
 
 HOOKS = Hooks(
     calls_measured=100,
@@ -51,7 +50,7 @@ def op(
 
 def executions(rows: Iterable[Row], interner: Interner) -> Executions:
     """Return the columns of some rows of one capture."""
-    columns = Columns()
+    columns = Columns(Executions)
     for row in rows:
         facts = row._asdict()
         texts = {name: interner.position(facts[name]) for name in STRING_COLUMNS}
@@ -61,7 +60,7 @@ def executions(rows: Iterable[Row], interner: Interner) -> Executions:
 
 def table(steps: Iterable[Iterable[Row]]) -> Executions:
     """Return the rows of several captures, numbered from 0."""
-    builder = TableBuilder()
+    builder = TableBuilder(Executions, Interner())
     for capture, rows in enumerate(steps):
         builder.add(capture, executions(rows, builder.interner))
     return builder.table()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import graph_def, run_metadata, xspace
-from tfprobe.model.executions import Executions, Interner
+from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Capture, Problem
+from tfprobe.model.strings import Interner
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile

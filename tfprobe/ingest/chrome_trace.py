@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.columns import Columns, int64s
+from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.run_metadata import place_of
 from tfprobe.ingest.xspace import is_derived, op_of
-from tfprobe.model.executions import Executions, Interner, Place
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns
 
 _NS_PER_US = 1000
 _CLIENT = re.compile(r"(?P<device>.+) Compute\Z")
@@ -137,7 +139,7 @@ def _told(
 
 
 def _table(boxes: list[_Box]) -> Executions:
-    interner, columns = Interner(), Columns()
+    interner, columns = Interner(), Columns(Executions)
     columns.add(
         len(boxes),
         device=[interner.position(box.device) for box in boxes],

@@ -11,16 +11,18 @@ import numpy as np
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import chrome_trace, profile_proto, run_metadata, xspace
-from tfprobe.ingest.columns import Columns, int64s
+from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.graph_profile import graph_nodes
 from tfprobe.ingest.messages import parse, parse_either
 from tfprobe.ingest.sampled import join, with_what_ran
 from tfprobe.model.durations import Durations
-from tfprobe.model.executions import Executions, Int64s, Interner, Place, TableBuilder
+from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Node
 from tfprobe.model.profile import Capture, RecentSteps, Work
 from tfprobe.model.records import GraphProfile, Record
 from tfprobe.model.sampled import SampledWork
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns, Int64s, TableBuilder
 
 FILE_KIND = "file"
 _NS_PER_US = 1000
@@ -132,7 +134,7 @@ def _steps(name: str, profile: GraphProfile) -> SampledWork:
     """Return the steps of a tfprof profile; what is known of one is known to the µs."""
     if not profile.steps:
         raise UnreadableInput("a ProfileProto without a step, which says nothing about time")
-    builder, captures = TableBuilder(), []
+    builder, captures = TableBuilder(Executions, Interner()), []
     for number, step in enumerate(profile.steps):
         rows = _record_rows(profile, step, builder.interner)
         captures.append(_capture(name, number, step, rows))
@@ -143,14 +145,16 @@ def _steps(name: str, profile: GraphProfile) -> SampledWork:
 
 
 def _record_rows(profile: GraphProfile, step: int, interner: Interner) -> Executions:
-    columns = Columns()
+    columns = Columns(Executions)
     for node, records in zip(profile.graph.nodes, profile.records, strict=True):
         if step in records:
             _add_record(columns, interner, node, records[step])
     return columns.rows(interner)
 
 
-def _add_record(columns: Columns, interner: Interner, node: Node, record: Record) -> None:
+def _add_record(
+    columns: Columns[Executions], interner: Interner, node: Node, record: Record
+) -> None:
     position = interner.position
     for place, spans_by_device in (
         (Place.HOST, record.cpu),

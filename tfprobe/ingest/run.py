@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
 from tfprobe.model.durations import Durations
-from tfprobe.model.executions import TableBuilder
+from tfprobe.model.executions import Executions
 from tfprobe.model.profile import (
     Capture,
     Hooks,
@@ -20,6 +20,8 @@ from tfprobe.model.profile import (
     Run,
     Work,
 )
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import TableBuilder
 from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
 from tfprobe.store.events import EventLog, read_events, read_interpreters
 from tfprobe.store.layout import ProcessFolder, RunFolder
@@ -75,7 +77,9 @@ class _Gathered:
     processes: list[Process] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
     captures: list[Capture] = field(default_factory=list)
-    rows: TableBuilder = field(default_factory=TableBuilder)
+    rows: TableBuilder[Executions] = field(
+        default_factory=lambda: TableBuilder(Executions, Interner())
+    )
 
 
 def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bool) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.columns import Columns, int32s, int64s
+from tfprobe.ingest.columns import int32s, int64s
 from tfprobe.ingest.messages import parse
-from tfprobe.model.executions import Executions, Int32s, Int64s, Interner, Place
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns, Int32s, Int64s
 
 # The devices whose rows are the host's own time; the same pattern as tfprof's.
 _CANONICAL = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu|device:sycl):\d+\Z")
@@ -82,7 +84,7 @@ class Reader:
         nodes = [list(device.node_stats) for device in devices]
         names = [self._learn(*each) for each in zip(devices, nodes, strict=True)]
         home = np.full(len(self._interner), -1, dtype=np.int32)
-        columns = Columns()
+        columns = Columns(Executions)
         for device, at_device, positions in zip(devices, nodes, names, strict=True):
             place = place_of(device.device.lower())
             if place is not None:
@@ -126,7 +128,7 @@ class Reader:
 
     def _add(
         self,
-        columns: Columns,
+        columns: Columns[Executions],
         device: Any,
         nodes: Sequence[Any],
         place: Place,

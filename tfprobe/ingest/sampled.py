@@ -12,10 +12,11 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.ingest import shapes
 from tfprobe.ingest.code_map import traces
 from tfprobe.ingest.graph_profile import graph_nodes
-from tfprobe.model.executions import Executions, Int32s, Place
+from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Frame, Graph, Node, Shape
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
+from tfprobe.model.tables import Int32s
 from tfprobe.store.events import read_events
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
 

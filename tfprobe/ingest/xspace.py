@@ -19,9 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.columns import Columns, int64s
+from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.messages import parse
-from tfprobe.model.executions import Executions, Flags, Int64s, Interner, Place
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns, Flags, Int64s
 
 _PS_PER_NS = 1000
 # The year 2001: below it a number of ns is no time of day.
@@ -97,7 +99,7 @@ class Reader:
             for line in lines:
                 line.timestamp_ns += profile_start_ns
             first_ns += profile_start_ns
-        columns = Columns()
+        columns = Columns(Executions)
         for plane in space.planes:
             if _GPU_PLANE.match(plane.name):
                 self._add_kernels(columns, plane)
@@ -105,7 +107,7 @@ class Reader:
                 self._add_ops(columns, plane)
         return Trace(columns.rows(self._interner), is_unix=first_ns >= _SMALLEST_UNIX_NS)
 
-    def _add_ops(self, columns: Columns, plane: Any) -> None:
+    def _add_ops(self, columns: Columns[Executions], plane: Any) -> None:
         """Add the ops of the host, by start; then those that ended on another thread."""
         told = {at: self._event(each.name) for at, each in plane.event_metadata.items()}
         events = {at: each for at, each in told.items() if each is not None}
@@ -179,7 +181,7 @@ class Reader:
             duration_ns[is_op],
         )
 
-    def _add_kernels(self, columns: Columns, plane: Any) -> None:
+    def _add_kernels(self, columns: Columns[Executions], plane: Any) -> None:
         position = self._interner.position
         for line in plane.lines:
             if is_derived(line.display_name or line.name):

@@ -1,19 +1,15 @@
-"""Hold node executions as columns: one row per execution of a node, strings interned."""
+"""Hold node executions as columns: one row per execution of a node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Int8s = npt.NDArray[np.int8]
-Flags = npt.NDArray[np.bool_]
+from tfprobe.model.tables import Flags, Int8s, Int32s, Int64s, Table
 
 
 class Place(IntEnum):
@@ -29,27 +25,35 @@ class Place(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Strings:
-    """Interned strings: a column holds positions in `values`."""
-
-    values: tuple[str, ...]
-
-    def __getitem__(self, position: int) -> str:
-        return self.values[position]
-
-
-@dataclass(frozen=True, slots=True)
-class Executions:
+class Executions(Table):
     """Node executions, one per row; all columns have the same length.
 
     Times are unix ns; `duration_ns` is the time inside the op (host) or of the kernel
     (accelerator). `bytes` is what the op asked of its allocators, `output_bytes` what its outputs
     hold; both are 0 where the recording has no memory records, as in an XSpace.
     `background` rows belong to threads that prepare later steps, such as tf.data workers.
+    `detail` is the name of the kernel that ran for an op of an accelerator, or what a copy's record
+    says of it ("kind_src:pageable kind_dst:device size:1024"); "" where nothing is known.
+    `correlation` is the number that a kernel or copy shares with the driver call that launched it
+    (see Spans), 0 where none is known.
     """
 
-    strings: Strings
-    capture: Int32s
+    DTYPES: ClassVar[Mapping[str, type[np.generic]]] = {
+        "capture": np.int32,
+        "device": np.int32,
+        "lane": np.int32,
+        "name": np.int32,
+        "op_type": np.int32,
+        "place": np.int8,
+        "background": np.bool_,
+        "start_ns": np.int64,
+        "duration_ns": np.int64,
+        "bytes": np.int64,
+        "output_bytes": np.int64,
+        "detail": np.int32,
+        "correlation": np.int64,
+    }
+
     device: Int32s
     lane: Int32s
     name: Int32s
@@ -60,16 +64,8 @@ class Executions:
     duration_ns: Int64s
     bytes: Int64s
     output_bytes: Int64s
-
-    def __len__(self) -> int:
-        return len(self.capture)
-
-    def only(self, chosen: npt.NDArray[np.bool_]) -> Executions:
-        """Return the rows where `chosen` is true; these very columns where it is everywhere."""
-        if chosen.all():
-            return self
-        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
-        return Executions(strings=self.strings, **columns)
+    detail: Int32s
+    correlation: Int64s
 
     def __iter__(self) -> Iterator[Row]:
         """Give the rows one by one, for those that look at a few."""
@@ -85,6 +81,8 @@ class Executions:
                 bytes=int(self.bytes[at]),
                 output_bytes=int(self.output_bytes[at]),
                 background=bool(self.background[at]),
+                detail=self.strings[self.detail[at]],
+                correlation=int(self.correlation[at]),
             )
 
 
@@ -101,72 +99,8 @@ class Row(NamedTuple):
     bytes: int = 0
     output_bytes: int = 0
     background: bool = False
+    detail: str = ""
+    correlation: int = 0
 
 
-COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(Executions) if f.name != "strings")
-STRING_COLUMNS: tuple[str, ...] = ("device", "lane", "name", "op_type")
-DTYPES: Mapping[str, type[np.generic]] = {
-    "capture": np.int32,
-    "device": np.int32,
-    "lane": np.int32,
-    "name": np.int32,
-    "op_type": np.int32,
-    "place": np.int8,
-    "background": np.bool_,
-    "start_ns": np.int64,
-    "duration_ns": np.int64,
-    "bytes": np.int64,
-    "output_bytes": np.int64,
-}
-
-
-class Interner:
-    """Gives each string a position, the same one whenever it comes again."""
-
-    def __init__(self) -> None:
-        """Start with no strings."""
-        self._positions: dict[str, int] = {}
-        self._texts: list[str] = []
-
-    def __len__(self) -> int:
-        """Return how many strings have a position."""
-        return len(self._texts)
-
-    def position(self, text: str) -> int:
-        """Return the position of a string."""
-        known = self._positions.get(text)
-        if known is None:
-            known = self._positions[text] = len(self._texts)
-            self._texts.append(text)
-        return known
-
-    def text(self, position: int) -> str:
-        """Return the string at a position."""
-        return self._texts[position]
-
-    def strings(self) -> Strings:
-        """Return all strings so far, each at its position."""
-        return Strings(tuple(self._texts))
-
-
-class TableBuilder:
-    """Gather the rows of captures into one table. Their strings are positions in `interner`."""
-
-    def __init__(self) -> None:
-        """Start with no rows."""
-        self.interner = Interner()
-        self._parts: dict[str, list[npt.NDArray[Any]]] = {
-            name: [np.empty(0, dtype=dtype)] for name, dtype in DTYPES.items()
-        }
-
-    def add(self, capture: int, rows: Executions) -> None:
-        """Append the rows of the capture with this index."""
-        self._parts["capture"].append(np.full(len(rows), capture, dtype=np.int32))
-        for name in COLUMNS[1:]:
-            self._parts[name].append(getattr(rows, name))
-
-    def table(self) -> Executions:
-        """Return the columns of all rows that were added, which this gives away: call it once."""
-        # Column by column: what is joined is let go, so that a large table is not in memory twice.
-        columns = {name: np.concatenate(self._parts.pop(name)) for name in COLUMNS}
-        return Executions(strings=self.interner.strings(), **columns)
+STRING_COLUMNS: tuple[str, ...] = ("device", "lane", "name", "op_type", "detail")

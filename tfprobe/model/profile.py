@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity, Gap, Pulse
+from tfprobe.model.allocations import Allocations
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
+from tfprobe.model.spans import Spans
+from tfprobe.model.tables import T, empty
 
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+UNTOLD = Missing("the recording does not tell")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,10 @@ class RecentSteps:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One kind of step in one process. `count` is completed steps: executed minus raised."""
+    """One kind of step in one process. `count` is completed steps: executed minus raised.
+
+    `first_seen_ns` is the unix time of its first step, 0 where the recording does not tell.
+    """
 
     process: int
     index: int
@@ -44,6 +55,7 @@ class Work:
     times: Durations
     gaps: Durations
     recent: RecentSteps
+    first_seen_ns: int = 0
 
     @property
     def count(self) -> int:
@@ -64,7 +76,12 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One recorded process. `index` is its place in the profile, and in `Work.process`."""
+    """One recorded process. `index` is its place in the profile, and in `Work.process`.
+
+    `unix_minus_monotonic_ns` turns the monotonic times of RecentSteps into unix times.
+    `settings` are what the job had chosen when its first step was sampled, as the agent found it:
+    see docs/design.md, event `settings`. Any: numbers, texts and lists, whatever is there.
+    """
 
     index: int
     folder: str
@@ -80,11 +97,17 @@ class Process:
     devices: tuple[str, ...] | Missing
     hooks: Hooks | Missing
     captures: int
+    unix_minus_monotonic_ns: int | Missing = UNTOLD
+    settings: Mapping[str, Any] | Missing = UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One recorded step. Times are unix ns; `start_ns` and `duration_ns` are the step's own."""
+    """One recorded step. Times are unix ns; `start_ns` and `duration_ns` are the step's own.
+
+    `fed_bytes` are those of the arrays that a Session step was fed, `result_bytes` those of the
+    tensors that the step returned to Python.
+    """
 
     index: int
     process: int
@@ -95,6 +118,8 @@ class Capture:
     start_ns: int
     duration_ns: int
     plain_ns: int | Missing
+    fed_bytes: int | Missing = UNTOLD
+    result_bytes: int | Missing = UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +162,27 @@ class Profile:
     captures: tuple[Capture, ...]
     executions: Executions
     problems: tuple[Problem, ...]
+    spans: Spans = field(default_factory=lambda: empty(Spans))
+    allocations: Allocations = field(default_factory=lambda: empty(Allocations))
+    activities: tuple[Activity, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    pulses: tuple[Pulse, ...] = ()
 
     def only(self, captures: tuple[Capture, ...]) -> Profile:
         """Return the profile with these of its captures alone."""
-        chosen = np.isin(self.executions.capture, [capture.index for capture in captures])
-        numbers = {capture.index: number for number, capture in enumerate(captures)}
-        kept = self.executions.only(chosen)
-        renumbered = np.array([numbers[each] for each in kept.capture.tolist()], dtype=np.int32)
+        old = [capture.index for capture in captures]
         return replace(
             self,
             captures=tuple(replace(each, index=at) for at, each in enumerate(captures)),
-            executions=replace(kept, capture=renumbered),
+            executions=_renumbered(self.executions, old),
+            spans=_renumbered(self.spans, old),
+            allocations=_renumbered(self.allocations, old),
         )
+
+
+def _renumbered(rows: T, old: Sequence[int]) -> T:
+    """Return the rows of the captures of these old numbers, which become 0, 1, 2 ..."""
+    numbers = {each: number for number, each in enumerate(old)}
+    kept = rows.only(np.isin(rows.capture, old))
+    renumbered = np.array([numbers[each] for each in kept.capture.tolist()], dtype=np.int32)
+    return replace(kept, capture=renumbered)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tfprobe.model.executions import Executions, Int32s
+from tfprobe.model.executions import Executions
 from tfprobe.model.graph import Graph, Node, Shape
 from tfprobe.model.profile import Capture, Work
+from tfprobe.model.tables import Int32s
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.model.executions import Int32s, Place
+from tfprobe.model.executions import Place
 from tfprobe.model.records import GraphProfile, Record, Span
+from tfprobe.model.tables import Int32s
 from tfprobe.views.parameters import held, parameters
 
 if TYPE_CHECKING:

@@ -1,0 +1,116 @@
+"""Hold what a process did besides steps: named activities, the time between steps, its machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfprobe.errors import Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One interval of the application layer, in unix ns.
+
+    `kind` is one of import, build, compile, trace, data, train, evaluate, predict, save, callbacks,
+    summary, or "user" for one that the program named itself (`tfprobe.activity`). `name` is what
+    was called, `thread` where. Of something that happens often only some intervals are kept:
+    `count` and `total_ns` are those of all of this kind and name up to and with this one.
+    """
+
+    process: int
+    kind: str
+    name: str
+    thread: str
+    start_ns: int
+    end_ns: int
+    count: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function that ran between two steps, by where it was called from.
+
+    `parent` is a position in `Gap.calls`, None for what was called by, or is, code around the step.
+    `file` is "" and `line` 0 for a function written in C, whose `function` is "module.name".
+    `line` is the first of the function, `called_line` the one in its parent that called it.
+    `self_ns` is its own time, without what it called.
+    """
+
+    parent: int | None
+    function: str
+    file: str
+    line: int
+    called_line: int
+    is_generator: bool
+    count: int
+    self_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The time of a thread from the end of a recorded step to the start of the next, in unix ns.
+
+    The self times of `calls` sum to `duration_ns`. Where `cut`, watching ended before the next
+    step began: after too many calls, or because no step came.
+    `cost_ns` is what watching added to it, by the agent's own measure; it is in `duration_ns`.
+    """
+
+    process: int
+    work: int
+    step: int
+    start_ns: int
+    duration_ns: int
+    cost_ns: int
+    cut: bool
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a process and its machine used up to one moment, in unix ns; counters since its start.
+
+    `steps` counts those of all works. Switches are context switches, `read_bytes` and
+    `written_bytes` of storage. `cpus` are those it may run on; `cpu_limit` is the number of CPUs
+    that its cgroup allows, `throttled_ns` how long that held it back. `process` is None for a
+    sample of the machine's accelerators alone, which `devices` holds.
+    """
+
+    process: int | None
+    at_ns: int
+    steps: int
+    user_ns: int | Missing
+    system_ns: int | Missing
+    resident_bytes: int | Missing
+    peak_resident_bytes: int | Missing
+    threads: int | Missing
+    voluntary_switches: int | Missing
+    involuntary_switches: int | Missing
+    read_bytes: int | Missing
+    written_bytes: int | Missing
+    cpus: int | Missing
+    cpu_limit: float | Missing
+    throttled_ns: int | Missing
+    memory_limit_bytes: int | Missing
+    machine_memory_bytes: int | Missing
+    load_1min: float | Missing
+    devices: tuple[DevicePulse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePulse:
+    """What NVML says of one accelerator at one moment. Ratios are 0..1; PCIe in bytes a second."""
+
+    index: int
+    name: str
+    utilization_ratio: float | Missing
+    memory_used_bytes: int | Missing
+    memory_total_bytes: int | Missing
+    power_watts: float | Missing
+    power_limit_watts: float | Missing
+    sm_clock_hz: int | Missing
+    max_sm_clock_hz: int | Missing
+    temperature_celsius: int | Missing
+    pcie_sent_bytes_per_s: int | Missing
+    pcie_received_bytes_per_s: int | Missing
+    throttle_reasons: tuple[str, ...] = ()
