@@ -33,7 +33,8 @@ class Executions(Table):
     hold; both are 0 where the recording has no memory records, as in an XSpace.
     `background` rows belong to threads that prepare later steps, such as tf.data workers.
     `detail` is the name of the kernel that ran for an op of an accelerator, or what a copy's record
-    says of it ("kind_src:pageable kind_dst:device size:1024"); "" where nothing is known.
+    says of it ("kind_src:pageable kind_dst:device size:1024"); of an op that an iterator of tf.data
+    runs, such as those of a Map's function, the path of that iterator; "" where nothing is known.
     `correlation` is the number that a kernel or copy shares with the driver call that launched it
     (see Spans), 0 where none is known.
     """

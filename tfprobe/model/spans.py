@@ -23,7 +23,8 @@ class SpanKind(IntEnum):
     LAUNCH = 1
     COPY_CALL = 2
     SYNC = 3
-    # A GetNext of an iterator of tf.data. The name is its path, "Iterator::Root::Prefetch::Map".
+    # A GetNext of an iterator of tf.data. The name is its path, "Iterator::Root::Prefetch::Map";
+    # the detail is what TensorFlow says of it, "name:MapDataset:5 parallelism:2 ...".
     ITERATOR = 4
     # A function being traced or compiled: by Python, by grappler, by XLA.
     COMPILE = 5
@@ -32,6 +33,9 @@ class SpanKind(IntEnum):
     FUNCTION_CALL = 6
     # Python code that an op runs: py_function, numpy_function, from_generator.
     PYTHON = 7
+    # A function that an iterator of tf.data runs, such as a Map's, from its call to its end. The
+    # name is the iterator's path, `identity` the run's own number, `parent` the iterator's.
+    DATASET_FUNCTION = 8
 
 
 @dataclass(frozen=True, slots=True)
