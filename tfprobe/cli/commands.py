@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: tuple[Entry, ...] = (
+    Entry("breakdown", "Show what a step spends before, on and after the accelerator."),
     Entry("code", "Show which lines of Python made the ops a step spends its time in."),
     Entry("completion", "Print the completion script of a shell."),
     Entry("doctor", "Tell whether a run would record here; if not, why, and what to do."),

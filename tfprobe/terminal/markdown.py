@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from tfprobe.errors import Missing
-from tfprobe.terminal import numbers
-from tfprobe.views.breakdown import Breakdown
+from tfprobe.terminal import breakdown, numbers
+from tfprobe.terminal.breakdown import PART_LABELS
+from tfprobe.views.breakdown.parts import GROUPS
+from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.ops import OpTable
 from tfprobe.views.report import ProcessReport, Report, WorkReport
 
@@ -59,17 +61,13 @@ def _work(item: WorkReport) -> list[str]:
 
 
 def _breakdown(item: Breakdown) -> Iterator[str]:
-    yield from ("", "## Step time", "")
-    parts = (
-        ("before: input", item.input),
-        ("before: host to device", item.host_to_device),
-        ("on: device compute", item.device_compute),
-        ("on: device to device", item.device_to_device),
-        ("on: host compute", item.host_compute),
-        ("after: device to host", item.device_to_host),
-        ("other", item.other),
-    )
-    rows = [(name, numbers.percent(ratio)) for name, ratio in parts]
+    yield from ("", "## Where a step goes", "", breakdown.answer(item.shares), "")
+    rows = [
+        (f"{group}: {PART_LABELS[part]}", numbers.percent(item.shares[part]))
+        for group, parts in GROUPS.items()
+        for part in parts
+        if item.shares[part]
+    ]
     yield from _table(("part", "share"), rows, texts=1)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
-from tfprobe.terminal import numbers, page
+from tfprobe.terminal import breakdown, numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.breakdown import Breakdown
+from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.ops import OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.report import ProcessReport, Report, WorkReport
@@ -26,14 +26,6 @@ _STATES = {
     "killed": "killed, or left without exit hooks",
     "unknown": "state unknown: recorded on another machine, or no process to ask",
 }
-_BREAKDOWN_LABELS: tuple[tuple[str, str, str], ...] = (
-    ("before", "input", "input"),
-    ("before", "host_to_device", "host to device"),
-    ("on", "device_compute", "device compute"),
-    ("on", "device_to_device", "device to device"),
-    ("on", "host_compute", "host compute"),
-    ("after", "device_to_host", "device to host"),
-)
 
 
 def lay_out(report: Report, *, width: int, colour: bool) -> str:
@@ -143,24 +135,15 @@ def _cost(item: Overhead | Missing, captures: int) -> str:
 
 
 def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType]:
-    yield page.heading("Step time")
     if isinstance(item, Missing):
+        yield page.heading("Step time")
         yield page.paragraph(f"no breakdown: {item.reason}")
         return
-    groups: dict[str, list[str]] = {"before": [], "on": [], "after": []}
-    for group, field, label in _BREAKDOWN_LABELS:
-        ratio = getattr(item, field)
-        if ratio:
-            groups[group].append(f"{label} {numbers.percent(ratio)}")
-    totals = (("before", item.before), ("on", item.on), ("after", item.after))
-    rows = [(name, numbers.percent(ratio), ", ".join(groups[name])) for name, ratio in totals]
-    rows.append(("other", numbers.percent(item.other), "Python, executor, feeds and fetches"))
-    columns = (
-        Column("", is_number=False),
-        Column("share"),
-        Column("of which", is_number=False, may_be_cut=True),
-    )
-    yield page.table(columns, rows, width=width)
+    yield page.heading("Where a step goes")
+    yield page.paragraph(breakdown.answer(item.shares))
+    yield breakdown.shares_table(item.shares, width=width)
+    if item.works:
+        yield from breakdown.causes(item.works[0], width=width)
 
 
 def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:

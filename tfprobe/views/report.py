@@ -7,8 +7,10 @@ from typing import Any
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Problem, Process, Profile, Run, Work
-from tfprobe.views import breakdown, ops, overhead, silence, steps
-from tfprobe.views.breakdown import Breakdown
+from tfprobe.views import ops, overhead, silence, steps
+from tfprobe.views.breakdown import whole
+from tfprobe.views.breakdown.documents import shares_document
+from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.ops import OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.steps import StepTimes
@@ -52,7 +54,7 @@ def gather(profile: Profile) -> Report:
     return Report(
         run=profile.run,
         processes=tuple(_process(process, profile) for process in profile.processes),
-        breakdown=breakdown.divide(profile),
+        breakdown=whole.divide(profile),
         ops=ops.by_type(profile),
         silences=silence.explain(profile),
         problems=profile.problems,
@@ -65,7 +67,7 @@ def document(report: Report) -> Document:
         "schema": SCHEMA,
         "run": run_document(report.run),
         "processes": [_process_document(process) for process in report.processes],
-        "breakdown": _breakdown_document(report.breakdown),
+        "breakdown": shares_document(report.breakdown),
         "ops": _ops_document(report.ops),
         "findings": [],
         "silences": list(report.silences),
@@ -147,22 +149,6 @@ def _overhead_document(item: Overhead | Missing) -> Document:
         "hook_us": _us(item.hook_ns),
         "wall_us": _us(item.wall_ns),
         "unmeasured_calls": item.unmeasured_calls,
-    }
-
-
-def _breakdown_document(item: Breakdown | Missing) -> Document:
-    if isinstance(item, Missing):
-        return {"missing": item.reason}
-    return {
-        "unit": "fraction",
-        "before": {"input": item.input, "host_to_device": item.host_to_device},
-        "on": {
-            "device_compute": item.device_compute,
-            "device_to_device": item.device_to_device,
-            "host_compute": item.host_compute,
-        },
-        "after": {"device_to_host": item.device_to_host},
-        "other": item.other,
     }
 
 

@@ -22,7 +22,15 @@ def test_the_document_has_the_promised_keys():
     (one,) = shown["work"]
     assert (one["kind"], one["count"], one["mean_us"]) == ("fit", 10, 1000.0)
     assert one.keys() >= {"name", "sampled", "total_us", "p50_us", "p95_us", "max_us"}
-    assert found["breakdown"].keys() == {"unit", "before", "on", "after", "other"}
+    assert found["breakdown"].keys() == {
+        "unit",
+        "before",
+        "on",
+        "after",
+        "other",
+        "other_of_which",
+        "bound_by",
+    }
     assert found["ops"][0].keys() >= {"type", "occurrences", "accelerator_us", "cpu_us", "bytes"}
     assert found["findings"] == []
 

@@ -1,0 +1,143 @@
+"""Between steps, time belongs to the call it was spent in, by what that call is known to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import Step, op, profile, work
+from tests.support.rundir import UNIX_NS
+from tfprobe.model.activities import Call, Gap
+from tfprobe.model.executions import Place
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.breakdown.whole import StepParts, divide, of_steps
+
+TF = "/env/lib/python3.11/site-packages/tensorflow/python"
+KERAS = "/env/lib/python3.11/site-packages/keras/src"
+
+
+def call(function: str, self_us: int, parent: int | None = 0, **more) -> Call:
+    facts = {"file": "/home/ada/train.py", "line": 5, "called_line": 9, "is_generator": False}
+    return Call(parent, function, count=1, self_ns=self_us * 1000, **{**facts, **more})
+
+
+LOOP = call("main", 10, None)
+
+
+def gap(*calls: Call, cost_us: int = 0) -> Gap:
+    total_ns = sum(each.self_ns for each in calls)
+    return Gap(0, 0, 0, UNIX_NS + 100_000, total_ns, cost_us * 1000, False, calls)
+
+
+def step(*calls: Call, cost_us: int = 0, rows=(), kind: str = "fit") -> StepParts:
+    found = profile(
+        [Step(rows or [op("MatMul", 0, 100)])],
+        works=[work(kind=kind)],
+        gaps=(gap(*calls, cost_us=cost_us),),
+    )
+    (each,) = of_steps(found)
+    assert sum(each.parts.values()) == each.cycle_ns
+    return each
+
+
+@pytest.mark.parametrize(
+    ("known", "part"),
+    [
+        (call("batches", 50, is_generator=True), Part.HOST_PREPROCESS),
+        (call("__getitem__", 50), Part.HOST_PREPROCESS),
+        (call("next_batch", 50), Part.HOST_PREPROCESS),
+        (call("open", 50, file="/env/site-packages/PIL/Image.py"), Part.HOST_PREPROCESS),
+        (call("__next__", 50, file=f"{TF}/data/ops/iterator_ops.py"), Part.INPUT_WAIT),
+        (call("get", 50, file="/usr/lib/python3.11/queue.py"), Part.INPUT_WAIT),
+        (call("constant", 50, file=f"{TF}/framework/constant_op.py"), Part.FEED),
+        (call("on_train_batch_end", 50), Part.CALLBACKS),
+        (call("after_run", 50), Part.CALLBACKS),
+        (call("save", 50, file=f"{TF}/checkpoint/checkpoint.py"), Part.CHECKPOINTS),
+        (call("save_weights", 50, file=f"{KERAS}/models/model.py"), Part.CHECKPOINTS),
+        (call("scalar", 50, file=f"{TF}/ops/summary_ops_v2.py"), Part.SUMMARIES),
+        (call("func_graph_from_py_func", 50, file=f"{TF}/framework/func_graph.py"), Part.COMPILE),
+        (call("numpy", 50, file=f"{TF}/framework/ops.py"), Part.FETCH),
+        (call("time.sleep", 50, file="", line=0), Part.IDLE),
+    ],
+)
+def test_a_call_is_known_by_name_and_file(known: Call, part: Part):
+    """Input made by Python, callbacks, saving and fetching are told apart."""
+    found = step(LOOP, known)
+
+    assert found.parts[part] >= 50_000
+    assert found.between_ns == 60_000
+
+
+def test_unknown_calls_belong_to_the_known_call_around_them():
+    """A sleep in a callback is the callback's."""
+    found = step(LOOP, call("on_train_batch_end", 1), call("time.sleep", 500, parent=1, file=""))
+
+    assert found.parts[Part.CALLBACKS] == 501_000
+
+
+def test_the_innermost_known_call_counts():
+    """A checkpoint that a callback writes is a checkpoint."""
+    saving = call("save", 80, parent=1, file=f"{TF}/checkpoint/checkpoint.py")
+
+    found = step(LOOP, call("on_epoch_end", 20), saving)
+
+    assert (found.parts[Part.CALLBACKS], found.parts[Part.CHECKPOINTS]) == (20_000, 80_000)
+
+
+def test_idle_time_comes_with_the_line_that_spent_it():
+    """What the Python thread did is named by the call the loop made and the loop's line."""
+    found = step(LOOP, call("compute_metric", 5, called_line=41), call("helper", 400, parent=1))
+
+    idle = [each for each in found.causes if each.part is Part.IDLE]
+    assert (idle[0].what, idle[0].file, idle[0].line) == (
+        "compute_metric",
+        "/home/ada/train.py",
+        41,
+    )
+    assert idle[0].duration_ns == 405_000
+
+
+def test_reading_a_value_waits_where_there_is_a_device():
+    """With an accelerator, `.numpy()` waits for the kernels before it."""
+    row = op("MatMul", 0, 100, Place.ACCELERATOR)._replace(device="/device:GPU:0")
+
+    found = step(LOOP, call("numpy", 70, file=f"{TF}/framework/ops.py"), rows=[row])
+
+    assert found.parts[Part.SYNC_WAIT] == 70_000
+
+
+def test_what_watching_cost_is_taken_out():
+    """The time the agent took to watch is not the job's."""
+    found = step(call("main", 100, None), call("f", 100), cost_us=60)
+
+    assert found.between_ns == 140_000
+
+
+def test_late_kernels_hide_the_time_after_the_step():
+    """While kernels still run, Python is already on its way: that time is not spent twice."""
+    row = op("MatMul", 0, 150, Place.ACCELERATOR)._replace(device="/device:GPU:0")
+
+    found = step(call("main", 80, None), rows=[row])
+
+    assert (found.step_ns, found.between_ns, found.cycle_ns) == (150_000, 30_000, 180_000)
+
+
+def test_a_work_weighs_its_steps_and_the_time_between():
+    """A work sampled as often as another counts by what all its steps took."""
+    steps = [
+        Step([op("MatMul", 0, 100)], duration_us=100, work=0),
+        Step([op("_Recv", 0, 100)], duration_us=100, work=1),
+    ]
+    works = [work([900], index=0), work([100], index=1)]
+
+    found = divide(profile(steps, works=works))
+
+    assert found.shares[Part.HOST_COMPUTE] == pytest.approx(0.9, abs=1e-5)
+
+
+def test_causes_of_a_work_are_means_over_its_steps():
+    """What happens in one of two steps is told at half its time."""
+    steps = [Step([op("MatMul", 0, 100)]), Step([op("MatMul", 0, 100)])]
+    found = divide(profile(steps, works=[work()], gaps=(gap(LOOP, call("slow", 1000)),)))
+
+    (cause,) = [each for each in found.works[0].causes if each.what == "slow"]
+    assert cause.duration_ns == 500_000

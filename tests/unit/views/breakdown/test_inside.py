@@ -1,0 +1,220 @@
+"""Inside a step, each moment is charged once, to what matters most then."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.support.profiles import Step, op, profile, work
+from tests.support.rundir import UNIX_NS
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity
+from tfprobe.model.executions import Place
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.breakdown.whole import Breakdown, divide, of_steps
+
+GPU = "/device:GPU:0"
+
+
+def parts_us(*rows, duration_us: int = 100, **more) -> dict[Part, float]:
+    (step,) = of_steps(profile([Step(rows, duration_us=duration_us)], **more))
+    assert sum(step.parts.values()) == step.cycle_ns
+    return {part: ns / 1000 for part, ns in step.parts.items()}
+
+
+def kernel(name: str, start_us: int, duration_us: int, device: str = GPU, **more):
+    row = op(name, start_us, duration_us, Place.ACCELERATOR, **more)
+    return row._replace(device=device)
+
+
+def test_a_cpu_step_is_host_compute_input_and_the_rest():
+    """Without an accelerator the host computes; waiting for the iterator is input."""
+    found = parts_us(op("IteratorGetNext", 0, 20), op("MatMul", 20, 50))
+
+    assert found == {Part.INPUT_WAIT: 20, Part.HOST_COMPUTE: 50, Part.FETCH: 30}
+
+
+def test_what_overlaps_is_charged_once_to_the_device():
+    """While a kernel runs, copies and the host are hidden behind it."""
+    found = parts_us(
+        kernel("MatMul", 0, 60),
+        op("MEMCPYHtoD", 40, 40, Place.HOST_TO_DEVICE)._replace(device=GPU),
+        op("MEMCPYDtoH", 90, 5, Place.DEVICE_TO_HOST)._replace(device=GPU),
+        op("Print", 0, 100),
+    )
+
+    assert found == {
+        Part.DEVICE_COMPUTE_OTHER: 60,
+        Part.HOST_TO_DEVICE: 20,
+        Part.DEVICE_TO_HOST: 5,
+        Part.HOST_COMPUTE: 15,
+    }
+
+
+def test_an_op_of_a_device_only_launches_on_the_host():
+    """The host time of an op whose kernel runs on the device is launching."""
+    found = parts_us(op("MatMul", 0, 40), kernel("MatMul", 30, 50), duration_us=80)
+
+    assert found == {Part.KERNEL_LAUNCH: 30, Part.DEVICE_COMPUTE_OTHER: 50}
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("ampere_fp16_s16816gemm_fp16_128x64_ldg8_stages_64x4_tn", Part.DEVICE_COMPUTE_16BIT),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", Part.DEVICE_COMPUTE_16BIT),
+        ("void Eigen::internal::EigenMetaKernel<__nv_bfloat16>", Part.DEVICE_COMPUTE_16BIT),
+        ("turing_h1688cudnn_128x128_ldg8_relu_exp_small_nhwc_tn_v1", Part.DEVICE_COMPUTE_16BIT),
+        ("volta_sgemm_128x64_nn", Part.DEVICE_COMPUTE_32BIT),
+        ("sm80_xmma_gemm_tf32f32_tf32f32_f32_nn_n", Part.DEVICE_COMPUTE_32BIT),
+        ("loop_multiply_fusion", Part.DEVICE_COMPUTE_OTHER),
+    ],
+)
+def test_kernels_tell_their_precision(name: str, part: Part):
+    """16-bit kernels are known by more than "half": bf16 is one of them."""
+    assert parts_us(kernel("MatMul", 0, 100, detail=name)) == {part: 100}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        kernel("NcclAllReduce", 0, 30),
+        kernel("CollectiveReduceV2", 0, 30, detail="void my_ring_kernel<float>"),
+        kernel("MatMul", 0, 30, detail="ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        kernel("HorovodAllreduce", 0, 30, detail="fusion_copy_kernel"),
+    ],
+)
+def test_collectives_are_known_by_op_and_by_kernel(row):
+    """An all-reduce is one by the op that asked for it, however its kernel is named."""
+    assert parts_us(row)[Part.COLLECTIVES] == 30
+
+
+def test_a_kernel_of_a_compute_op_is_no_collective():
+    """A reduction within a device moves nothing between devices."""
+    found = parts_us(kernel("Sum", 0, 30, detail="void RowReduceKernel<float>"))
+
+    assert Part.COLLECTIVES not in found
+
+
+def test_devices_are_averaged():
+    """Half of two devices busy all the time is a busy half, not a busy whole."""
+    found = parts_us(
+        kernel("MatMul", 0, 100),
+        kernel("MatMul", 0, 20, "/device:GPU:1"),
+        op("MatMul", 0, 100),
+    )
+
+    assert found == {Part.DEVICE_COMPUTE_OTHER: 60, Part.KERNEL_LAUNCH: 40}
+
+
+def test_lanes_of_one_device_are_one_device():
+    """Streams and copies of RunMetadata have devices of their own names, on the same GPU."""
+    found = parts_us(
+        kernel("MatMul", 0, 50, "/job:localhost/replica:0/task:0/device:GPU:0/stream:all"),
+        op("MEMCPYHtoD", 50, 50, Place.HOST_TO_DEVICE)._replace(device="/gpu:0/memcpy"),
+    )
+
+    assert found == {Part.DEVICE_COMPUTE_OTHER: 50, Part.HOST_TO_DEVICE: 50}
+
+
+def test_a_step_lasts_until_its_kernels_have_ended():
+    """A call that returns before its kernels end has not done its step yet."""
+    (step,) = of_steps(profile([Step([kernel("MatMul", 50, 100)], duration_us=100)]))
+
+    assert step.step_ns == 150_000
+    assert step.parts[Part.DEVICE_COMPUTE_OTHER] == 100_000
+
+
+def test_input_workers_are_not_step_time():
+    """tf.data prepares the next step meanwhile; only waiting for it is input."""
+    found = parts_us(op("Mul", 0, 90, background=True))
+
+    assert found == {Part.IDLE: 100}
+
+
+def test_waiting_for_others_is_not_compute():
+    """A receive waits for another device or host."""
+    assert parts_us(op("_Recv", 0, 90))[Part.SYNC_WAIT] == 90
+
+
+def test_python_inside_a_graph_prepares():
+    """A py_function in the step is Python preprocessing, not an unknown rest."""
+    assert parts_us(op("EagerPyFunc", 0, 90))[Part.HOST_PREPROCESS] == 90
+
+
+def test_saving_and_summaries_have_names():
+    """Ops of TF 1 that save or summarise are not lost among computing ones."""
+    found = parts_us(op("SaveV2", 0, 40), op("ScalarSummary", 40, 60))
+
+    assert found == {Part.CHECKPOINTS: 40, Part.SUMMARIES: 60}
+
+
+def test_what_is_fed_is_converted_before_the_first_op():
+    """In a Session loop, the time before the first op goes to what is fed."""
+    steps = [Step([op("MatMul", 30, 70)])]
+
+    (session,) = of_steps(profile(steps, works=[work(kind="session_run")]))
+    (fit,) = of_steps(profile(steps, works=[work(kind="fit")]))
+
+    assert session.parts[Part.FEED] == 30_000
+    assert fit.parts[Part.IDLE] == 30_000
+
+
+def test_a_session_step_that_was_fed_nothing_has_no_feed():
+    """Where the recording says that nothing was fed, nothing was."""
+    bare = profile([Step([op("MatMul", 30, 70)])], works=[work(kind="session_run")])
+    (capture,) = bare.captures
+
+    (step,) = of_steps(replace(bare, captures=(replace(capture, fed_bytes=0),)))
+
+    assert step.parts[Part.IDLE] == 30_000
+
+
+def test_tracing_a_function_is_compile_time():
+    """A step that retraces spends that time compiling, and says which function."""
+    traced = Activity(0, "trace", "train_step", "1", UNIX_NS, UNIX_NS + 60_000, 2, 90_000)
+
+    (step,) = of_steps(profile([Step([op("MatMul", 60, 40)])], activities=(traced,)))
+
+    assert step.parts[Part.COMPILE] == 60_000
+    assert [cause.what for cause in step.causes] == ["tracing train_step"]
+
+
+def test_rows_outside_the_step_are_cut():
+    """A window is a little wider than its step."""
+    assert parts_us(op("MatMul", -10, 60))[Part.HOST_COMPUTE] == 50
+
+
+def test_rows_of_another_clock_are_moved_to_the_step():
+    """A trace whose clock is off by an hour still divides its step."""
+    late = op("MatMul", 0, 50)._replace(start_ns=UNIX_NS + 3600 * 10**9)
+
+    assert parts_us(late)[Part.HOST_COMPUTE] == 50
+
+
+def test_parts_sum_to_the_step_exactly():
+    """However the time falls, each ns is in one part, and shares sum to 1 exactly."""
+    rng = random.Random(4)
+    names = ["MatMul", "IteratorGetNext", "CollectiveReduceV2", "_Recv", "SaveV2", "EagerPyFunc"]
+    for _ in range(80):
+        rows = [
+            op(rng.choice(names), rng.randrange(90), rng.randrange(40), place)._replace(
+                device=f"/device:GPU:{rng.randrange(3)}"
+            )
+            for place in rng.choices(list(Place), k=rng.randrange(1, 14))
+        ]
+
+        found = divide(profile([Step(rows, duration_us=97)]))
+
+        assert isinstance(found, Breakdown)
+        (step,) = found.works[0].steps
+        assert sum(step.parts.values()) == step.cycle_ns
+        assert sum(found.shares.values()) == 1.0
+        assert min(found.shares.values()) >= 0
+
+
+def test_without_a_sample_there_is_a_reason():
+    """A run without captures has no breakdown, and says so."""
+    assert divide(profile()) == Missing("no step was sampled")

@@ -1,0 +1,54 @@
+"""`tfprobe breakdown`: what a step spends before, on and after the accelerator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tfprobe.cli import reading
+from tfprobe.errors import Missing, NoAnswer
+
+
+@click.command("breakdown")
+@reading.run_argument
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--steps", "each_step", is_flag=True, help="Show each recorded step, too.")
+def command(run: str, output: str | None, as_json: bool, rank: int | None, each_step: bool) -> int:
+    """Show what a step spends before, on and after the accelerator, and what it waits for.
+
+    RUN is a directory, a run id, or `latest`, the default. Parts are exclusive and sum to the time
+    from the start of a recorded step to the start of the next.
+    """
+    from tfprobe.ingest.run import load
+    from tfprobe.store.liveness import this_machine
+    from tfprobe.views.breakdown.documents import shares_document, work_document
+    from tfprobe.views.breakdown.whole import divide
+    from tfprobe.views.report import run_document
+
+    folder = reading.chosen_run(run, output)
+    with reading.progress("Reading captures") as watch:
+        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    item = divide(profile)
+    if as_json:
+        works = [] if isinstance(item, Missing) else item.works
+        document: dict[str, Any] = {
+            "schema": "tfprobe.breakdown/1",
+            "run": run_document(profile.run),
+        }
+        document["breakdown"] = shares_document(item)
+        document["works"] = [
+            work_document(work, profile.processes, steps=each_step) for work in works
+        ]
+        reading.show_json(document)
+    reading.warn_of_problems(profile)
+    if isinstance(item, Missing):
+        hint = "`tfprobe report` says what is known of it."
+        raise NoAnswer(f"Run {folder.id} has no breakdown: {item.reason}.", hint=hint)
+    if not as_json:
+        from tfprobe.terminal.breakdown import lay_out
+
+        width, colour = reading.page_width(), reading.page_colour()
+        processes = len(profile.processes)
+        reading.show(lay_out(item, processes, width=width, colour=colour, each_step=each_step))
+    return 0

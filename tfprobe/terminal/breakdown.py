@@ -1,0 +1,177 @@
+"""Lay out where the cycle of a step goes: the answer first, then the parts, then the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.errors import Missing
+from tfprobe.terminal import numbers, page
+from tfprobe.terminal.page import Column
+from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.parts import GROUPS, Part
+from tfprobe.views.breakdown.verdict import Bound, judge
+from tfprobe.views.breakdown.whole import Breakdown, StepParts, WorkParts
+
+PART_LABELS: Mapping[Part, str] = {
+    Part.INPUT_WAIT: "input wait",
+    Part.FEED: "feed",
+    Part.HOST_PREPROCESS: "preprocessing",
+    Part.HOST_TO_DEVICE: "host to device",
+    Part.DEVICE_COMPUTE_16BIT: "device compute, 16 bit",
+    Part.DEVICE_COMPUTE_32BIT: "device compute, 32 bit",
+    Part.DEVICE_COMPUTE_OTHER: "device compute",
+    Part.DEVICE_TO_DEVICE: "device to device",
+    Part.COLLECTIVES: "collectives",
+    Part.KERNEL_LAUNCH: "kernel launch",
+    Part.HOST_COMPUTE: "host compute",
+    Part.DEVICE_TO_HOST: "device to host",
+    Part.FETCH: "fetch",
+    Part.CALLBACKS: "callbacks",
+    Part.SUMMARIES: "summaries",
+    Part.CHECKPOINTS: "checkpoints",
+    Part.COMPILE: "compile",
+    Part.SYNC_WAIT: "sync wait",
+    Part.IDLE: "idle",
+}
+_BOUND_BY: Mapping[Bound, str] = {
+    Bound.INPUT: "waits for its input",
+    Bound.BUS: "waits for copies to or from the device",
+    Bound.DEVICE: "computes on the device",
+    Bound.HOST: "computes on the host",
+    Bound.OTHERS: "waits for other devices or processes",
+    Bound.COMPILE: "traces and compiles",
+    Bound.AFTERWARDS: "sees to results, callbacks and checkpoints",
+    Bound.PYTHON: "is left to Python and the executor",
+}
+_BAR_WIDTH = 20
+# Less than this of a cycle is not worth a word on a screen; --json has all.
+_SHOWN_RATIO = 0.001
+SHOWN_CAUSES = 5
+SHOWN_WORKS = 4
+SHOWN_STEPS = 20
+
+
+def lay_out(
+    item: Breakdown, processes: int, *, width: int, colour: bool, each_step: bool = False
+) -> str:
+    """Return the page of `tfprobe breakdown`: works with most time first."""
+    return page.render(_parts(item, processes, width, each_step), width=width, colour=colour)
+
+
+def _parts(
+    item: Breakdown, processes: int, width: int, each_step: bool
+) -> Iterator[RenderableType]:
+    for at, work in enumerate(item.works if each_step else item.works[:SHOWN_WORKS]):
+        if at:
+            yield page.blank()
+        yield page.heading(title(work, processes))
+        yield page.paragraph(answer(work.shares))
+        yield shares_table(work.shares, width=width)
+        if work.causes:
+            yield from causes(work, width=width)
+        if each_step:
+            yield page.blank()
+            yield _steps_table(work.steps, width=width)
+    hidden = len(item.works) - SHOWN_WORKS
+    if hidden > 0 and not each_step:
+        yield page.paragraph(f"and {hidden} more kinds of step; --steps shows all", indent=0)
+
+
+def title(item: WorkParts, processes: int = 1) -> str:
+    """Return what a cycle of a work is made of, in one line."""
+    work = item.work
+    name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
+    if processes > 1 and not isinstance(work, Missing):
+        name += f" (process {work.process + 1})"
+    step_ns = sum(step.step_ns for step in item.steps) / len(item.steps)
+    times = f"{numbers.duration(step_ns)} a step"
+    watched = [step.between_ns for step in item.steps if isinstance(step.between_ns, int)]
+    if watched:
+        times += f" and {numbers.duration(sum(watched) / len(watched))} to the next"
+    count = "1 recorded step" if len(item.steps) == 1 else f"{len(item.steps)} recorded steps"
+    return f"{name}: {times}, mean of {count}"
+
+
+def answer(shares: Mapping[Part, float]) -> str:
+    """Return one sentence: what most of a cycle is spent on, and what comes next."""
+    found = judge(shares).shares
+    if not found:
+        return "The recorded steps took no time."
+    bound, share = found[0]
+    text = f"{numbers.percent(share)} of the time it {_BOUND_BY[bound]}"
+    others = [f"{numbers.percent(each)} it {_BOUND_BY[next_]}" for next_, each in found[1:3]]
+    shown = [text for text, (_, each) in zip(others, found[1:3], strict=True) if each >= 0.01]
+    return "; ".join([text, *shown]) + "."
+
+
+def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
+    """Return before, on, after and other with their parts."""
+    rows = []
+    for name, parts in GROUPS.items():
+        total = sum(shares.get(part, 0.0) for part in parts)
+        told = sorted(((shares.get(part, 0.0), part) for part in parts), key=lambda each: -each[0])
+        of_which = [
+            f"{PART_LABELS[part]} {numbers.percent(share)}"
+            for share, part in told
+            if share >= _SHOWN_RATIO
+        ]
+        bar = "█" * round(total * _BAR_WIDTH)
+        rows.append((name, numbers.percent(total), bar, ", ".join(of_which)))
+    columns = (
+        Column("", is_number=False),
+        Column("share"),
+        Column("", is_number=False, may_go=True),
+        Column("of which", is_number=False, may_be_cut=True),
+    )
+    return page.table(columns, rows, width=width)
+
+
+def causes(item: WorkParts, *, width: int) -> Iterator[RenderableType]:
+    """Yield what idle time, waiting and the time between steps went to."""
+    rows = [_cause(each, item.cycle_ns) for each in item.causes[:SHOWN_CAUSES]]
+    if not rows:
+        return
+    columns = (
+        Column("of these", is_number=False),
+        Column("time"),
+        Column("share"),
+        Column("spent in", is_number=False, may_be_cut=True),
+        Column("at", is_number=False, may_be_cut=True),
+    )
+    yield page.table(columns, rows, width=width)
+
+
+def _cause(item: Cause, cycle_ns: float) -> tuple[str, ...]:
+    share = item.duration_ns / cycle_ns if cycle_ns else 0.0
+    where = f"{_short(item.file)}:{item.line}" if item.file else ""
+    time = numbers.duration(item.duration_ns)
+    return (PART_LABELS[item.part], time, numbers.percent(share), item.what, where)
+
+
+def _short(path: str) -> str:
+    """Return the end of a path, which tells files apart as far as a person needs."""
+    return "/".join(path.rsplit("/", 2)[-2:])
+
+
+def _steps_table(steps: Sequence[StepParts], *, width: int) -> RenderableType:
+    shown = steps[:SHOWN_STEPS]
+    there = [part for part in Part if any(part in step.parts for step in shown)]
+    columns = [Column("step"), Column("cycle"), *(Column(PART_LABELS[part]) for part in there)]
+    rows = [[str(step.capture.step), numbers.duration(step.cycle_ns)] for step in shown]
+    for row, step in zip(rows, shown, strict=True):
+        row += [_time(step.parts, part) for part in there]
+    return page.table(_fitting(columns), rows, width=width)
+
+
+def _fitting(columns: Iterable[Column]) -> list[Column]:
+    """Let the parts beyond the first few go where the page is too narrow."""
+    return [
+        column if at < 4 else Column(column.heading, may_go=True)
+        for at, column in enumerate(columns)
+    ]
+
+
+def _time(parts: Mapping[Part, int], part: Part) -> str:
+    return numbers.duration(parts[part]) if part in parts else numbers.NOTHING

@@ -1,0 +1,172 @@
+"""Divide the time between two steps by what its thread called there: innermost known call first.
+
+A call is known by where its function is written and how it is called. What an unknown function
+does belongs to the nearest known one around it; what is in none is idle, with the call as evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tfprobe.model.activities import Call, Gap
+from tfprobe.views.breakdown.parts import Part
+
+# By the file a function is in and its name, both searched for; the first that fits.
+_KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
+    (part, re.compile(file), re.compile(name))
+    for part, file, name in (
+        (
+            Part.COMPILE,
+            r"tensorflow/python/(framework/func_graph|eager/polymorphic_function/tracing)",
+            r"func_graph_from_py_func|_maybe_define_function|trace_function",
+        ),
+        (
+            Part.CHECKPOINTS,
+            r"/(tensorflow|keras|tf_keras|tensorflow_estimator)/.*"
+            r"(checkpoint|saver|saving|saved_model|save)",
+            r"^_?(save|write|export|sync)",
+        ),
+        (Part.CHECKPOINTS, r"/(keras|tf_keras)/", r"^(save|save_weights|save_model)$"),
+        (Part.CHECKPOINTS, r"/(h5py|orbax|safetensors)/", r""),
+        (Part.SUMMARIES, r"/(tensorboard|tensorboardX|summary)[/_.]|summary_(ops|io)", r""),
+        (
+            Part.SYNC_WAIT,
+            r"tensorflow/python/(framework/ops|framework/tensor|eager/context)",
+            r"^(_?numpy|__(float|int|bool|array|index|len|complex|long)__|async_wait|sync_.*)$",
+        ),
+        (Part.SYNC_WAIT, r"", r"EagerTensor\._numpy|_numpy_internal"),
+        (
+            Part.INPUT_WAIT,
+            r"tensorflow/python/data/|multi_device_iterator|distribute/input_lib",
+            r"^(__next__|next|get_next|_?next_internal|get_next_as_optional)$",
+        ),
+        (
+            Part.INPUT_WAIT,
+            r"/(queue|multiprocessing/(queues|connection|pool))\.py$",
+            r"^(get|recv|next)$",
+        ),
+        (
+            Part.HOST_PREPROCESS,
+            r"data_adapter|data_utils|epoch_iterator|py_dataset|keras_preprocessing|preprocessing",
+            r"",
+        ),
+        (
+            Part.HOST_PREPROCESS,
+            r"/(PIL|cv2|h5py|imageio|skimage|librosa|tensorflow_datasets|pandas|pyarrow|torch/utils/data)/",
+            r"",
+        ),
+        (
+            Part.FEED,
+            r"tensorflow/python/framework/(constant_op|tensor_conversion|tensor_util)",
+            r"",
+        ),
+        (
+            Part.CALLBACKS,
+            r"",
+            r"^on_(train|test|predict|epoch|batch)(_batch)?_(begin|end)$|^(before|after)_run$",
+        ),
+    )
+)
+# What prepares a batch is written by the job, under names like these.
+_PREPARES = re.compile(
+    r"^(__next__|__getitem__|get_?(next|batch|item)|next_?batch|load_?(batch|data|image)s?"
+    r"|(sample|fetch|read|make|prepare)_?(a_)?batch(es)?|batches|collate(_fn)?|augment\w*"
+    r"|preprocess\w*|decode_\w+|data_?generator|minibatch\w*)$"
+)
+_LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Something that time went to, by the call or the phase it was spent in.
+
+    `file` is "" and `line` 0 where no line of Python stands for it.
+    """
+
+    part: Part
+    what: str
+    file: str
+    line: int
+    duration_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The parts of the time between two steps, summing to `duration_ns`, and what they went to.
+
+    What watching cost is taken out.
+    """
+
+    duration_ns: int
+    parts: Mapping[Part, int]
+    causes: tuple[Cause, ...]
+
+
+def divide(gap: Gap, *, has_accelerator: bool) -> Between:
+    """Return the parts of a gap. Without an accelerator, reading a value waits for nothing."""
+    own_ns = _without_cost(gap)
+    parts: dict[Part, int] = {}
+    causes: dict[tuple[Part, str, str, int], int] = {}
+    places: list[tuple[Part, int]] = []
+    for at in range(len(gap.calls)):
+        part, shown = _place(gap.calls, at, places)
+        places.append((part, shown))
+        part = _meant(part, has_accelerator=has_accelerator)
+        parts[part] = parts.get(part, 0) + own_ns[at]
+        key = (part, *_described(gap.calls, shown))
+        causes[key] = causes.get(key, 0) + own_ns[at]
+    found = [Cause(*key, duration_ns=ns) for key, ns in causes.items() if ns]
+    return Between(
+        duration_ns=sum(own_ns),
+        parts={part: ns for part, ns in parts.items() if ns},
+        causes=tuple(sorted(found, key=lambda cause: -cause.duration_ns)),
+    )
+
+
+def _without_cost(gap: Gap) -> list[int]:
+    """Return own times less what watching cost, which goes with the number of calls."""
+    calls = sum(call.count for call in gap.calls) or 1
+    costs = [gap.cost_ns * call.count // calls for call in gap.calls]
+    return [max(call.self_ns - cost, 0) for call, cost in zip(gap.calls, costs, strict=True)]
+
+
+def _place(
+    calls: tuple[Call, ...], at: int, places: Sequence[tuple[Part, int]]
+) -> tuple[Part, int]:
+    """Return the part of a call, and the position of the call that stands for it.
+
+    Of unknown calls, the one made by the code around the step stands for all below.
+    """
+    call = calls[at]
+    known = _known(call)
+    if call.parent is None:
+        return known or Part.IDLE, at
+    part, shown = places[call.parent]
+    if known is not None:
+        return known, shown if known is part else at
+    is_first = part is Part.IDLE and calls[call.parent].parent is None
+    return part, at if is_first else shown
+
+
+def _known(call: Call) -> Part | None:
+    for part, file, name in _KNOWN:
+        if file.search(call.file) and name.search(call.function):
+            return part
+    is_job = not _LIBRARY.search(call.file)
+    if is_job and (call.is_generator or _PREPARES.match(call.function)):
+        return Part.HOST_PREPROCESS
+    return None
+
+
+def _meant(part: Part, *, has_accelerator: bool) -> Part:
+    return Part.FETCH if part is Part.SYNC_WAIT and not has_accelerator else part
+
+
+def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
+    """Return what is called, and the line of Python that calls it or, of a root, where it is."""
+    call = calls[at]
+    if call.parent is None:
+        return f"{call.function} itself" if call.function else "Python", call.file, call.line
+    return call.function, calls[call.parent].file, call.called_line or call.line

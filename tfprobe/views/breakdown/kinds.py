@@ -1,0 +1,135 @@
+"""Say by names what a row is: which op moves input, waits or saves; how wide a kernel computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.strings import Strings
+from tfprobe.views.breakdown.parts import Part
+
+Flags = npt.NDArray[np.bool_]
+Int8s = npt.NDArray[np.int8]
+
+ORDER: tuple[Part, ...] = tuple(Part)
+_NUMBER = {part: number for number, part in enumerate(ORDER)}
+
+_INPUT = (
+    "IteratorGetNext",
+    "QueueDequeue",
+    "FIFOQueueDequeue",
+    "RandomShuffleQueueDequeue",
+    "Unstage",
+    "ReaderRead",
+    "InfeedDequeue",
+    "MultiDeviceIteratorGetNext",
+)
+# Collectives of TensorFlow (ring, NCCL, and what XLA makes of them) and of Horovod.
+_COLLECTIVE = re.compile(
+    r"_?(nccl|collective(?!permuteid)|horovod|xlaall|xlareduce|hlo.*all-|all-reduce|all-gather"
+    r"|reduce-scatter|all-to-all|collective-permute|cross_?replica)",
+    re.IGNORECASE,
+)
+_COLLECTIVE_KERNEL = re.compile(
+    r"^(ncclk|ncclDev|rccl|void nccl)|all_?reduce_?kernel|nvshmem", re.IGNORECASE
+)
+# The bookkeeping of collectives, which moves nothing.
+_NO_COLLECTIVE = re.compile(r"CollectiveInitializeCommunicator|CollectiveAssignGroup")
+# Ops whose time is waiting for another device, process or thread.
+_WAITS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend", "RecvTensor", "Barrier"})
+_PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction"})
+_SUMMARY = re.compile(r".*Summary(V2)?\Z|(Create|Flush|Close)SummaryWriter|SummaryWriter")
+_CHECKPOINT = re.compile(
+    r"Save(V2|Slices)?\Z|MergeV2Checkpoints|ShardedFilename|Restore(V2|Slice)?\Z"
+)
+# Widths as kernels spell them. Products of 16-bit numbers that add up in 32 bits have both.
+_BITS_16 = re.compile(
+    r"fp16|f16(?!\d)|bf16|half|bfloat|h884|h1688|h16816|hgemm|hmma|s884|e4m3|e5m2|fp8",
+    re.IGNORECASE,
+)
+_BITS_32 = re.compile(r"fp32|f32|float|sgemm|s1688|scudnn|ffma", re.IGNORECASE)
+
+
+class Names(NamedTuple):
+    """What each interned string means: as the op of a host row, as a kernel; all by position."""
+
+    host: Int8s
+    is_collective: Flags
+    kernel: Int8s
+
+
+def names(strings: Strings) -> Names:
+    """Return what the strings of a profile mean, each looked at once."""
+    texts = strings.values
+    return Names(
+        host=np.array([_NUMBER[_host_part(text)] for text in texts], dtype=np.int8),
+        is_collective=np.array([_is_collective(text) for text in texts], dtype=np.bool_),
+        kernel=np.array([_NUMBER[_precision(text)] for text in texts], dtype=np.int8),
+    )
+
+
+def parts_of(rows: Executions, known: Names) -> Int8s:
+    """Return the part of each row of one capture, as a position in ORDER."""
+    part: Int8s = known.host[rows.op_type]
+    part[_schedules_kernels(rows)] = _NUMBER[Part.KERNEL_LAUNCH]
+    # A trace without the names of kernels may still carry them as the op's name.
+    named = np.where(rows.detail > 0, rows.detail, rows.name)
+    on_device = rows.place == Place.ACCELERATOR
+    part[on_device] = known.kernel[named[on_device]]
+    for place, copy in (
+        (Place.HOST_TO_DEVICE, Part.HOST_TO_DEVICE),
+        (Place.DEVICE_TO_HOST, Part.DEVICE_TO_HOST),
+        (Place.DEVICE_TO_DEVICE, Part.DEVICE_TO_DEVICE),
+    ):
+        part[rows.place == place] = _NUMBER[copy]
+    collective = known.is_collective[rows.op_type] | known.is_collective[rows.detail]
+    part[collective & ~_copies_with_host(rows)] = _NUMBER[Part.COLLECTIVES]
+    return part
+
+
+def is_part(part: Int8s, wanted: Part) -> Flags:
+    """Say which rows are of a part."""
+    chosen: Flags = part == _NUMBER[wanted]
+    return chosen
+
+
+def _schedules_kernels(rows: Executions) -> Flags:
+    """Say which host rows only put kernels of their op on a device."""
+    on_device = np.unique(rows.name[rows.place != Place.HOST])
+    chosen: Flags = (rows.place == Place.HOST) & np.isin(rows.name, on_device)
+    return chosen
+
+
+def _copies_with_host(rows: Executions) -> Flags:
+    chosen: Flags = np.isin(rows.place, (Place.HOST_TO_DEVICE, Place.DEVICE_TO_HOST))
+    return chosen
+
+
+def _host_part(text: str) -> Part:
+    tests: tuple[tuple[Part, Callable[[str], object]], ...] = (
+        (Part.INPUT_WAIT, lambda name: name.startswith(_INPUT)),
+        (Part.SYNC_WAIT, _WAITS.__contains__),
+        (Part.HOST_PREPROCESS, _PYTHON.__contains__),
+        (Part.SUMMARIES, _SUMMARY.match),
+        (Part.CHECKPOINTS, _CHECKPOINT.match),
+    )
+    return next((part for part, is_it in tests if is_it(text)), Part.HOST_COMPUTE)
+
+
+def _is_collective(text: str) -> bool:
+    if _NO_COLLECTIVE.match(text):
+        return False
+    return bool(_COLLECTIVE.match(text) or _COLLECTIVE_KERNEL.search(text))
+
+
+def _precision(text: str) -> Part:
+    if _BITS_16.search(text):
+        return Part.DEVICE_COMPUTE_16BIT
+    if _BITS_32.search(text):
+        return Part.DEVICE_COMPUTE_32BIT
+    return Part.DEVICE_COMPUTE_OTHER

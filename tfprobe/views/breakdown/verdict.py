@@ -1,0 +1,52 @@
+"""Answer the question people bring: is it the input, the host, the bus, the device, or others?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tfprobe.views.breakdown.parts import DEVICE_COMPUTE, Part
+
+
+class Bound(Enum):
+    """Whom a moment of a step waits for."""
+
+    INPUT = "input"
+    BUS = "bus"
+    DEVICE = "device"
+    HOST = "host"
+    OTHERS = "others"
+    COMPILE = "compile"
+    AFTERWARDS = "afterwards"
+    PYTHON = "python"
+
+
+BOUNDS: Mapping[Bound, tuple[Part, ...]] = {
+    Bound.INPUT: (Part.INPUT_WAIT, Part.FEED, Part.HOST_PREPROCESS),
+    Bound.BUS: (Part.HOST_TO_DEVICE, Part.DEVICE_TO_HOST, Part.DEVICE_TO_DEVICE),
+    Bound.DEVICE: DEVICE_COMPUTE,
+    Bound.HOST: (Part.HOST_COMPUTE, Part.KERNEL_LAUNCH),
+    Bound.OTHERS: (Part.COLLECTIVES, Part.SYNC_WAIT),
+    Bound.COMPILE: (Part.COMPILE,),
+    Bound.AFTERWARDS: (Part.FETCH, Part.CALLBACKS, Part.SUMMARIES, Part.CHECKPOINTS),
+    Bound.PYTHON: (Part.IDLE,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Shares of the cycle by whom it waits for, largest first; those of nothing are left out."""
+
+    shares: tuple[tuple[Bound, float], ...]
+
+    @property
+    def first(self) -> tuple[Bound, float]:
+        return self.shares[0]
+
+
+def judge(shares: Mapping[Part, float]) -> Verdict:
+    """Return the verdict over the shares of a cycle."""
+    sums = {bound: sum(shares.get(part, 0.0) for part in parts) for bound, parts in BOUNDS.items()}
+    found = sorted(sums.items(), key=lambda each: -each[1])
+    return Verdict(tuple((bound, share) for bound, share in found if share > 0))

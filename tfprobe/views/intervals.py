@@ -1,0 +1,79 @@
+"""Do arithmetic with sets of moments: each set is disjoint intervals, sorted, in ns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Intervals(NamedTuple):
+    """Disjoint intervals by start; each goes from `start_ns` up to, without, `end_ns`."""
+
+    start_ns: Int64s
+    end_ns: Int64s
+
+    @property
+    def length_ns(self) -> int:
+        """Return how long they are together."""
+        return int((self.end_ns - self.start_ns).sum())
+
+
+NONE = Intervals(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def one(start_ns: int, end_ns: int) -> Intervals:
+    """Return one interval, or none where it is empty."""
+    if end_ns <= start_ns:
+        return NONE
+    return Intervals(np.array([start_ns], dtype=np.int64), np.array([end_ns], dtype=np.int64))
+
+
+def union(start_ns: Int64s, end_ns: Int64s) -> Intervals:
+    """Return the moments that lie in any of these intervals, which may overlap."""
+    real = end_ns > start_ns
+    start_ns, end_ns = start_ns[real], end_ns[real]
+    if not len(start_ns):
+        return NONE
+    order = np.argsort(start_ns, kind="stable")
+    starts, ends = start_ns[order], np.maximum.accumulate(end_ns[order])
+    is_new = np.concatenate([[True], starts[1:] > ends[:-1]])
+    last = np.concatenate([np.flatnonzero(is_new)[1:] - 1, [len(starts) - 1]])
+    return Intervals(starts[is_new], ends[last])
+
+
+def joined(*sets: Intervals) -> Intervals:
+    """Return the moments that lie in any of these sets."""
+    return union(
+        np.concatenate([each.start_ns for each in sets]),
+        np.concatenate([each.end_ns for each in sets]),
+    )
+
+
+def intersection(one_set: Intervals, other: Intervals) -> Intervals:
+    """Return the moments that lie in both sets."""
+    return _where_depth(one_set, other, weight=1, depth=2)
+
+
+def difference(one_set: Intervals, other: Intervals) -> Intervals:
+    """Return the moments of the first set that are not in the second."""
+    return _where_depth(one_set, other, weight=2, depth=1)
+
+
+def _where_depth(one_set: Intervals, other: Intervals, *, weight: int, depth: int) -> Intervals:
+    """Return where the number of sets that hold a moment, the other weighted, is `depth`."""
+    if not len(one_set.start_ns):
+        return NONE
+    if not len(other.start_ns):
+        return one_set if depth == 1 else NONE
+    mine, theirs = len(one_set.start_ns), len(other.start_ns)
+    at = np.concatenate([*one_set, *other])
+    change = np.repeat([1, -1, weight, -weight], [mine, mine, theirs, theirs])
+    order = np.argsort(at, kind="stable")
+    at, held = at[order], np.cumsum(change[order])
+    # Of several changes at one moment, only the state after the last lasts any time.
+    chosen = (held[:-1] == depth) & (at[1:] > at[:-1])
+    return union(at[:-1][chosen], at[1:][chosen])
