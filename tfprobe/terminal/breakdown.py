@@ -69,8 +69,7 @@ def _parts(
         yield page.heading(title(work, processes))
         yield page.paragraph(answer(work.shares))
         yield shares_table(work.shares, width=width)
-        if work.causes:
-            yield from causes(work, width=width)
+        yield from causes(work, most=SHOWN_CAUSES, width=width)
         if each_step:
             yield page.blank()
             yield _steps_table(work.steps, width=width)
@@ -128,9 +127,9 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
     return page.table(columns, rows, width=width)
 
 
-def causes(item: WorkParts, *, width: int) -> Iterator[RenderableType]:
+def causes(item: WorkParts, *, most: int, width: int) -> Iterator[RenderableType]:
     """Yield what idle time, waiting and the time between steps went to."""
-    rows = [_cause(each, item.cycle_ns) for each in item.causes[:SHOWN_CAUSES]]
+    rows = [_cause(each, item.cycle_ns) for each in item.causes[:most]]
     if not rows:
         return
     columns = (

@@ -27,12 +27,12 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     started = "" if isinstance(run.started, Missing) else f", started {run.started}"
     yield f"Run {_code(run.id)}: {run.state}{started}."
+    if isinstance(report.breakdown, Breakdown):
+        yield from _breakdown(report.breakdown)
     for process in report.processes:
         yield from _process(process)
     for text in report.silences:
         yield from ("", text)
-    if isinstance(report.breakdown, Breakdown):
-        yield from _breakdown(report.breakdown)
     if isinstance(report.ops, OpTable):
         yield from _ops(report.ops)
     if report.problems:

@@ -1,4 +1,4 @@
-"""Lay out a report: the run, its processes and works, the breakdown, ops, cost, problems."""
+"""Lay out a report: where a step goes first, then what ran, ops, cost and problems."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tfprobe.views.overhead import Overhead
 from tfprobe.views.report import ProcessReport, Report, WorkReport
 
 # What fits on a screen beside the rest; --json has all.
-TOP_OPS = 15
+TOP_OPS = 6
 TOP_WORKS = 12
+TOP_CAUSES = 3
 SHOWN_PROBLEMS = 10
 
 _STATES = {
@@ -35,15 +36,17 @@ def lay_out(report: Report, *, width: int, colour: bool) -> str:
 
 def _parts(report: Report, width: int) -> Iterator[RenderableType]:
     yield from _run(report)
+    has_steps = any(process.works for process in report.processes)
+    if has_steps:
+        yield page.blank()
+        yield from _breakdown(report.breakdown, width)
     for process in report.processes:
         yield page.blank()
         yield from _process(process, width)
     for text in report.silences:
         yield page.blank()
         yield page.paragraph(text, indent=0)
-    if any(process.works for process in report.processes):
-        yield page.blank()
-        yield from _breakdown(report.breakdown, width)
+    if has_steps:
         yield page.blank()
         yield from _ops(report.ops, width)
     if report.problems:
@@ -135,15 +138,13 @@ def _cost(item: Overhead | Missing, captures: int) -> str:
 
 
 def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType]:
+    yield page.heading("Where a step goes")
     if isinstance(item, Missing):
-        yield page.heading("Step time")
         yield page.paragraph(f"no breakdown: {item.reason}")
         return
-    yield page.heading("Where a step goes")
     yield page.paragraph(breakdown.answer(item.shares))
     yield breakdown.shares_table(item.shares, width=width)
-    if item.works:
-        yield from breakdown.causes(item.works[0], width=width)
+    yield from breakdown.causes(item.works[0], most=TOP_CAUSES, width=width)
 
 
 def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
