@@ -29,7 +29,8 @@ class Journal:
         self.name = os.path.basename(self.directory)
         for part in ("captures", "graphs", "code"):
             ORIGINAL.mkdir(os.path.join(self.directory, part), 0o700)
-        self._events = OpenFile(self.path("events.jsonl"), os.O_WRONLY | os.O_APPEND)
+        self._logs = {}
+        self._log("events.jsonl")
 
     def _make_directory(self, run_directory):
         host_directory = os.path.join(run_directory, self.host)
@@ -61,11 +62,21 @@ class Journal:
         """Append one event; one write, so lines of several threads do not mix. An event that finds no room is lost."""
         record = {"unix_ns": ORIGINAL.unix_ns(), "mono_ns": ORIGINAL.monotonic_ns(), "event": event}
         record.update(fields)
-        line = (dumps(record) + "\n").encode("utf-8")
+        self.append("events.jsonl", record)
+
+    def append(self, name, *records):
+        """Append lines to a log of the folder, by one write; made at its first line."""
+        lines = "".join([dumps(record) + "\n" for record in records]).encode("utf-8")
         try:
-            write_all(self._events.descriptor(), line)
+            write_all(self._log(name).descriptor(), lines)
         except OSError:
             pass  # disk full, or closed by the job: the counts go on, in memory that is mapped
+
+    def _log(self, name):
+        log = self._logs.get(name)
+        if log is None:
+            log = self._logs[name] = OpenFile(self.path(name), os.O_WRONLY | os.O_APPEND)
+        return log
 
     def write_file(self, data, *parts):
         """Write a file of the folder whole: under a temporary name, then renamed. Returns its size in bytes."""
