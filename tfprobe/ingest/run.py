@@ -92,7 +92,7 @@ def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bo
     gathered.problems += _event_problems(log, where)
     gathered.processes.append(_process(entry, index))
     if steps is not None:
-        gathered.works += [_work(record, index) for record in steps.works]
+        gathered.works += [_work(record, index, steps.header) for record in steps.works]
     if with_captures:
         _read_captures(entry.folder, log, steps, gathered, process=index)
 
@@ -183,6 +183,7 @@ def _process(entry: ProcessEntry, index: int) -> Process:
         devices=_devices(known) if known else lost,
         hooks=header if isinstance(header, Missing) else _hooks(header),
         captures=len(entry.folder.capture_files()),
+        unix_minus_monotonic_ns=header if isinstance(header, Missing) else header.unix_ns(0),
     )
 
 
@@ -207,7 +208,7 @@ def _hooks(header: Header) -> Hooks:
     )
 
 
-def _work(record: WorkRecord, process: int) -> Work:
+def _work(record: WorkRecord, process: int, header: Header) -> Work:
     unknown = Missing("the optimizer has no counter the agent could read")
     recent = record.recent
     return Work(
@@ -227,6 +228,7 @@ def _work(record: WorkRecord, process: int) -> Work:
         recent=RecentSteps(
             recent.first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised
         ),
+        first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
     )
 
 

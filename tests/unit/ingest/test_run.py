@@ -155,3 +155,13 @@ def test_the_state_of_a_running_job_is_live(tmp_path):
     root = write_run(tmp_path / "r1", [WrittenProcess()])
 
     assert load(RunFolder(root), Machine(HOST, BOOT_ID, proc)).run.state == "running"
+
+
+def test_steps_have_their_place_on_the_wall_clock(tmp_path):
+    """The moment that steps.bin has on both clocks turns monotonic times into unix ones."""
+    process = WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])
+
+    found = loaded(tmp_path, process)
+
+    assert found.processes[0].unix_minus_monotonic_ns == UNIX_NS - MONO_NS
+    assert found.works[0].first_seen_ns == UNIX_NS
