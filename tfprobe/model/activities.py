@@ -73,7 +73,7 @@ class Pulse:
     `steps` counts those of all works. Switches are context switches, `read_bytes` and
     `written_bytes` of storage. `cpus` are those it may run on; `cpu_limit` is the number of CPUs
     that its cgroup allows, `throttled_ns` how long that held it back. `process` is None for a
-    sample of the machine's accelerators alone, which `devices` holds.
+    sample of the accelerators of a machine, `host`, alone, which `devices` holds.
     """
 
     process: int | None
@@ -95,6 +95,7 @@ class Pulse:
     machine_memory_bytes: int | Missing
     load_1min: float | Missing
     devices: tuple[DevicePulse, ...] = ()
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
