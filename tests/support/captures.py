@@ -36,7 +36,7 @@ class TraceEvent:
     name: str
     start_us: int = 0
     duration_us: int = 10
-    stats: Mapping[str, str | int] = field(default_factory=dict)
+    stats: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 def run_metadata(devices: Mapping[str, Sequence[Node]]) -> bytes:
@@ -140,8 +140,8 @@ def _node(written, node):
 
 def _plane(plane, lines):
     ids: dict[str, int] = {}
-    for name, events in lines.items():
-        line = plane.lines.add(name=name)
+    for at, (name, events) in enumerate(lines.items()):
+        line = plane.lines.add(name=name, id=at + 1)
         for event in events:
             number = ids.setdefault(event.name, len(ids) + 1)
             plane.event_metadata[number].name = event.name
@@ -154,7 +154,11 @@ def _plane(plane, lines):
                 stat_id = 1000 + ids.setdefault(f"stat {key}", len(ids) + 1)
                 plane.stat_metadata[stat_id].name = key
                 stat = row.stats.add(metadata_id=stat_id)
-                if isinstance(value, int):
+                if isinstance(value, float):
+                    stat.double_value = value
+                elif isinstance(value, int) and value >= 2**63:
+                    stat.uint64_value = value
+                elif isinstance(value, int):
                     stat.int64_value = value
                 else:
                     stat.str_value = value

@@ -124,7 +124,8 @@ def _source(run: str, output: str | None, rank: int | None) -> _Run | Path:
         return Path(run)
     folder = reading.chosen_run(run, output)
     with reading.progress("Reading captures") as watch:
-        return _Run(folder, load(folder, this_machine(), rank=rank, watch=watch))
+        profile = load(folder, this_machine(), rank=rank, with_spans=False, watch=watch)
+        return _Run(folder, profile)
 
 
 def _whole_run(asked: _Asked) -> _Run:

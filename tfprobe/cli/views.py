@@ -159,7 +159,12 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
         from tfprobe.store.liveness import this_machine
 
         profile = load(
-            folder, this_machine(), rank=asked.rank, with_memory=with_memory, watch=watch
+            folder,
+            this_machine(),
+            rank=asked.rank,
+            with_memory=with_memory,
+            with_spans=False,
+            watch=watch,
         )
     reading.warn_of_problems(profile)
     work = chosen_work(profile, asked.work)

@@ -11,7 +11,9 @@ from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import graph_def, run_metadata, xspace
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Capture, Problem
+from tfprobe.model.spans import Spans
 from tfprobe.model.strings import Interner
+from tfprobe.model.tables import empty
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
@@ -23,13 +25,14 @@ class Decoded:
 
     capture: Capture
     rows: Executions
+    spans: Spans
 
 
 class Decoder:
     """Decodes the captures of one process, one by one.
 
     Strings become positions in `interner`. `with_memory` says whether the bytes of ops are wanted,
-    which take most of the time.
+    which take most of the time, `with_spans` whether what a capture tells beside executions is.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Decoder:
         *,
         process: int,
         with_memory: bool,
+        with_spans: bool,
     ) -> None:
         """Take what is known of the process beside its captures."""
         self._folder = folder
@@ -49,7 +53,7 @@ class Decoder:
         self._process = process
         self._with_memory = with_memory
         self._interner = interner
-        self._xspaces = xspace.Reader(interner)
+        self._xspaces = xspace.Reader(interner, with_spans=with_spans)
         # By the graph that a session's step ran.
         self._metadata: dict[str | None, run_metadata.Reader] = {}
 
@@ -70,15 +74,17 @@ class Decoder:
         if not content:
             raise UnreadableInput("it is empty")
         window_ns = _window_ns(path, sample, self._steps)
+        spans = empty(Spans)
         if path.name.endswith(XSPACE_SUFFIX):
-            rows = _unix_rows(self._xspaces.read(content), window_ns)
+            trace = _on_the_clock(self._xspaces.read(content), window_ns)
+            rows, spans = trace.rows, trace.spans
         else:
             rows = self._reader(sample).read(content)
         if not len(rows):
             raise UnreadableInput("it holds no execution of an op")
         start_ns, duration_ns = window_ns or _extent_ns(rows)
         capture = _capture(path, sample, start_ns, duration_ns, process=self._process)
-        return Decoded(capture, rows)
+        return Decoded(capture, rows, spans)
 
     def _reader(self, sample: Event | None) -> run_metadata.Reader:
         fingerprint = sample.text("graph") if sample else None
@@ -140,15 +146,17 @@ def _window_ns(path: Path, sample: Event | None, steps: StepsFile | None) -> tup
     return None
 
 
-def _unix_rows(trace: xspace.Trace, window_ns: tuple[int, int] | None) -> Executions:
-    """Place rows on the wall clock.
+def _on_the_clock(trace: xspace.Trace, window_ns: tuple[int, int] | None) -> xspace.Trace:
+    """Place a trace on the wall clock.
 
     Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the
     agent does just before the step: within about 0.1 ms they are the same moment.
     """
     if trace.is_unix or window_ns is None:
-        return trace.rows
-    return replace(trace.rows, start_ns=trace.rows.start_ns + window_ns[0])
+        return trace
+    rows = replace(trace.rows, start_ns=trace.rows.start_ns + window_ns[0])
+    spans = replace(trace.spans, start_ns=trace.spans.start_ns + window_ns[0])
+    return replace(trace, rows=rows, spans=spans)
 
 
 def _extent_ns(rows: Executions) -> tuple[int, int]:

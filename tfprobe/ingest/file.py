@@ -61,7 +61,7 @@ def _sampled(path: Path, content: bytes, *, with_shapes: bool) -> SampledWork:
     if _is_json(content):
         return _one_step(name, chrome_trace.rows(content), [])
     if _holds_planes(content):
-        found = _one_step(name, xspace.read(content).rows, [])
+        found = _one_step(name, xspace.read(content, with_spans=False).rows, [])
         return with_what_ran(found, traces=[content]) if with_shapes else found
     if _holds_steps(content):
         found = _one_step(name, run_metadata.rows(content), _partition_nodes(content))

@@ -20,6 +20,7 @@ from tfprobe.model.profile import (
     Run,
     Work,
 )
+from tfprobe.model.spans import Spans
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import TableBuilder
 from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
@@ -37,12 +38,15 @@ def load(
     rank: int | None = None,
     with_captures: bool = True,
     with_memory: bool = True,
+    with_spans: bool = True,
     watch: Callable[[int, int], None] | None = None,
 ) -> Profile:
     """Read a run; `rank` keeps the processes of one rank, `with_captures` reads the op rows.
 
     Without `with_memory` the bytes of ops may be 0 whatever was recorded: reading them takes most
-    of the time. `watch(done, all)` is told how many captures have been read.
+    of the time. Without `with_spans` there are no spans, and rows do not tell which iterator of
+    tf.data ran them: for those who need executions alone, and fast. `watch(done, all)` is told how
+    many captures have been read.
 
     Raises NoAnswer when no process has that rank.
     """
@@ -51,7 +55,13 @@ def load(
     if rank is not None and not chosen:
         raise NoAnswer(f"Run {folder.id} has no process of rank {rank}.", hint=_ranks(entry))
     count = sum(len(each.folder.capture_files()) for each in chosen) if watch else 0
-    gathered = _Gathered(_run_problems(entry), with_memory=with_memory, watch=watch, expected=count)
+    gathered = _Gathered(
+        _run_problems(entry),
+        with_memory=with_memory,
+        with_spans=with_spans,
+        watch=watch,
+        expected=count,
+    )
     for process in chosen:
         _read_process(process, gathered, with_captures=with_captures)
     return Profile(
@@ -61,6 +71,7 @@ def load(
         works=tuple(gathered.works),
         captures=tuple(gathered.captures),
         executions=gathered.rows.table(),
+        spans=gathered.spans.table(),
         problems=tuple(gathered.problems),
     )
 
@@ -71,6 +82,7 @@ class _Gathered:
 
     problems: list[Problem]
     with_memory: bool
+    with_spans: bool
     watch: Callable[[int, int], None] | None
     expected: int
     seen: int = 0
@@ -80,6 +92,10 @@ class _Gathered:
     rows: TableBuilder[Executions] = field(
         default_factory=lambda: TableBuilder(Executions, Interner())
     )
+    spans: TableBuilder[Spans] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spans = TableBuilder(Spans, self.rows.interner)
 
 
 def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bool) -> None:
@@ -112,6 +128,7 @@ def _read_captures(
         gathered.rows.interner,
         process=process,
         with_memory=gathered.with_memory,
+        with_spans=gathered.with_spans,
     )
     for item in decoder.decode_all():
         gathered.seen += 1
@@ -123,6 +140,7 @@ def _read_captures(
         number = len(gathered.captures)
         gathered.captures.append(replace(item.capture, index=number))
         gathered.rows.add(number, item.rows)
+        gathered.spans.add(number, item.spans)
 
 
 def _steps(entry: ProcessEntry, where: str, problems: list[Problem]) -> StepsFile | None:

@@ -26,12 +26,14 @@ class SpanKind(IntEnum):
     # A GetNext of an iterator of tf.data. The name is its path, "Iterator::Root::Prefetch::Map";
     # the detail is what TensorFlow says of it, "name:MapDataset:5 parallelism:2 ...".
     ITERATOR = 4
-    # A function being traced or compiled: by Python, by grappler, by XLA.
+    # A function being traced or compiled: by Python ("tf.function-graph_building"), by XLA, or by
+    # the runtime, grappler and all, before its first run ("prepare __inference_step_12").
     COMPILE = 5
     # The call of a tf.function by Python, from its conversion of arguments to its return; the
     # detail is what TensorFlow says of it ("traced-nonXla", "notTraced-nonXla" ...).
     FUNCTION_CALL = 6
-    # Python code that an op runs: py_function, numpy_function, from_generator.
+    # Python code that an op runs: py_function, numpy_function, from_generator. The detail is the
+    # path of the iterator of tf.data that it runs for, if any.
     PYTHON = 7
     # A function that an iterator of tf.data runs, such as a Map's, from its call to its end. The
     # name is the iterator's path, `identity` the run's own number, `parent` the iterator's.

@@ -22,6 +22,7 @@ class Interner:
         """Start with the empty string, at position 0: what columns of text hold by default."""
         self._positions: dict[str, int] = {"": 0}
         self._texts: list[str] = [""]
+        self._given = Strings(("",))
 
     def __len__(self) -> int:
         """Return how many strings have a position."""
@@ -41,4 +42,7 @@ class Interner:
 
     def strings(self) -> Strings:
         """Return all strings so far, each at its position."""
-        return Strings(tuple(self._texts))
+        # The tables of a capture share them, and so do captures without new ones.
+        if len(self._given.values) != len(self._texts):
+            self._given = Strings(tuple(self._texts))
+        return self._given

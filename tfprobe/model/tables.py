@@ -38,6 +38,12 @@ class Table:
         columns = {name: getattr(self, name)[chosen] for name in self.DTYPES}
         return type(self)(strings=self.strings, **columns)
 
+    def by(self: T, column: str) -> T:
+        """Return the rows in the order of a column; equal ones as they are."""
+        order = np.argsort(getattr(self, column), kind="stable")
+        columns = {name: getattr(self, name)[order] for name in self.DTYPES}
+        return type(self)(strings=self.strings, **columns)
+
 
 class TableBuilder(Generic[T]):
     """Gather the rows of captures into one table. Their strings are positions in `interner`."""

@@ -83,6 +83,15 @@ def xspace_bytes() -> bytes:
         TraceEvent("ExecutorState::ProcessAsync::Done", 50, 1, {**facts, "_c": 9}),
         TraceEvent("EagerLocalExecute: Relu", 90, 5),
         TraceEvent("IteratorGetNextOp::DoCompute", 8, 30),
+        TraceEvent("train", 8, 30, {"tf_function_call": "traced-nonXla"}),
+        TraceEvent("EagerLocalExecute: __inference_f_1", 100, 2000),
+        TraceEvent("EagerKernelExecute", 1900, 5),
+        TraceEvent("cuLaunchKernel", 1901, 1, {"correlation_id": 4}),
+        TraceEvent("PrefetchProduce", 2000, 90, {"element_id": 4}),
+        TraceEvent("Iterator::Root::Map", 2001, 80, {"id": 7, "parent_id": 6}),
+        TraceEvent("InstantiatedCapturedFunction::Run", 2002, 9, {"id": 8}),
+        TraceEvent("ExecutorState::Process", 2003, 5, {"id": 8}),
+        TraceEvent("PyFunc:PyFunc", 2004, 3),
     ]
     kernels = [TraceEvent("sgemm", 3, 4, {"tf_op": "a/b1/n1:MatMul"}), TraceEvent("MemcpyH2D")]
     lines = {"tf_Compute/1": events}
@@ -123,9 +132,17 @@ READERS: dict[str, tuple[Callable[[], bytes], Callable[[bytes], GraphProfile]]] 
 }
 
 
+def xspace_rows(content: bytes) -> Executions:
+    trace = read_xspace(content)
+    for column in (trace.spans.name, trace.spans.detail, trace.spans.lane):
+        assert all(isinstance(trace.spans.strings[at], str) for at in column.tolist())
+    assert (trace.spans.start_ns[1:] >= trace.spans.start_ns[:-1]).all()
+    return trace.rows
+
+
 CAPTURES: dict[str, tuple[Callable[[], bytes], Callable[[bytes], Executions]]] = {
     "run_metadata": (step_bytes, rows_of),
-    "xspace": (xspace_bytes, lambda content: read_xspace(content).rows),
+    "xspace": (xspace_bytes, xspace_rows),
 }
 
 

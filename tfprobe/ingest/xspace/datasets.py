@@ -1,0 +1,178 @@
+"""Find which iterator of tf.data runs a function, and the ops of that function.
+
+An iterator calls a function such as a Map's by an event InstantiatedCapturedFunction::Run..., with
+the number of that run as its `id`. Where it runs, on whatever thread, events ExecutorState::Process
+carry the same number. The iterator is that of the GetNext around the call; a parallel one calls
+from a thread of its own, within a ...Produce, after the GetNext of its input. So in the recordings
+of TensorFlow 2.4 to 2.21.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfprobe.ingest.columns import int32s, int64s
+from tfprobe.ingest.xspace.names import ITERATOR
+from tfprobe.ingest.xspace.stats import integer, times_ns
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Int32s, Int64s
+
+_CALL = "InstantiatedCapturedFunction::Run"
+_PRODUCE = re.compile(r"\w+Produce\Z")
+# An iterator inside one element of another is written "FlatMap[0]::Generator".
+_ELEMENT = re.compile(r"\[\d+\]\Z")
+
+
+class Run(NamedTuple):
+    """A function that an iterator ran: its own number, and number and path of the iterator."""
+
+    number: int
+    owner: int
+    path: str
+    lane: str
+    start_ns: int
+    end_ns: int
+
+
+class DatasetRuns:
+    """The functions that iterators ran during a capture."""
+
+    def __init__(self, plane: Any, interner: Interner) -> None:
+        """Find them in the plane of the host. Any: an XPlane."""
+        self._plane = plane
+        roles = ((at, _role(each.name)) for at, each in plane.event_metadata.items())
+        self._roles = {at: role for at, role in roles if role is not None}
+        calls = [call for line in plane.lines for call in self._calls(line)]
+        self._paths = {call.number: interner.position(call.path) for call in calls}
+        work = [self._events(line, _WORKING) for line in plane.lines] if calls else []
+        self._segments = [self._segments_of(events) for events in work]
+        ends_ns = self._ends_ns(work)
+        self.runs = [
+            call._replace(end_ns=max(call.end_ns, ends_ns.get(call.number, 0))) for call in calls
+        ]
+
+    def paths_at(self, line: int, moments_ns: Int64s) -> Int32s:
+        """Return the path of the iterator that runs what a line does at moments; 0 for none."""
+        if not self._segments:
+            return np.zeros(len(moments_ns), dtype=np.int32)
+        starts_ns, paths = self._segments[line]
+        return paths[np.searchsorted(starts_ns, moments_ns, side="right")]
+
+    def _calls(self, line: Any) -> Iterator[Run]:
+        """Give the calls of functions on a thread, each by the iterator that it is within."""
+        around: list[_Around] = []
+        for event in self._events(line, _CALLING):
+            while around and around[-1].end_ns <= event.start_ns:
+                around.pop()
+            innermost = around[-1] if around else None
+            if event.role is not _Role.CALL:
+                self._go_into(around, event)
+            elif innermost is not None and innermost.path:
+                owner, path = innermost.owner, innermost.path
+                yield Run(event.number, owner, path, line.name, event.start_ns, event.end_ns)
+
+    def _go_into(self, around: list[_Around], event: _Event) -> None:
+        if event.role is _Role.PRODUCE:
+            around.append(_Around(event.end_ns, 0, ""))
+            return
+        path = self._plane.event_metadata[event.message.metadata_id].name
+        if around and not around[-1].path:
+            # The first GetNext in a ...Produce is that of the input: its parent produces.
+            around[-1].owner = integer(self._plane, event.message, "parent_id")
+            around[-1].path = _ELEMENT.sub("", path.rpartition("::")[0])
+        around.append(_Around(event.end_ns, event.number, path))
+
+    def _events(self, line: Any, wanted: tuple[_Role, ...]) -> list[_Event]:
+        """Return the events of these roles, by start, the outer before the inner."""
+        roles = {at: role for at, role in self._roles.items() if role in wanted}
+        found = [event for event in line.events if event.metadata_id in roles]
+        start_ns, duration_ns = times_ns(line, found)
+        columns = (start_ns.tolist(), (start_ns + duration_ns).tolist(), found)
+        events = [
+            _Event(start, end, roles[each.metadata_id], integer(self._plane, each, "id"), each)
+            for start, end, each in zip(*columns, strict=True)
+        ]
+        return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
+
+    def _ends_ns(self, work: list[list[_Event]]) -> dict[int, int]:
+        """Return when each function was done, wherever it ran."""
+        ends_ns: dict[int, int] = {}
+        for event in (event for events in work for event in events):
+            if event.number in self._paths:
+                ends_ns[event.number] = max(ends_ns.get(event.number, 0), event.end_ns)
+        return ends_ns
+
+    def _segments_of(self, work: list[_Event]) -> tuple[Int64s, Int32s]:
+        """Return when a thread turns to another function, and the paths before and after."""
+        starts_ns: list[int] = []
+        paths = [0]
+        around: list[tuple[int, int]] = []
+        for event in work:
+            _leave(around, event.start_ns, starts_ns, paths)
+            around.append((event.end_ns, self._paths.get(event.number, 0)))
+            starts_ns.append(event.start_ns)
+            paths.append(around[-1][1])
+        _leave(around, None, starts_ns, paths)
+        # Times that contradict each other come in damaged files only.
+        ordered: Int64s = np.maximum.accumulate(int64s(starts_ns))
+        return ordered, int32s(paths, len(paths))
+
+
+class _Role(IntEnum):
+    """What an event says."""
+
+    ITERATOR = 0
+    PRODUCE = 1
+    CALL = 2
+    WORK = 3
+
+
+_CALLING = (_Role.ITERATOR, _Role.PRODUCE, _Role.CALL)
+_WORKING = (_Role.WORK,)
+_WORK = ("ExecutorState::Process", "ExecutorDoneCallback")
+
+
+class _Event(NamedTuple):
+    """An event with the number that it says; `message` is the XEvent."""
+
+    start_ns: int
+    end_ns: int
+    role: _Role
+    number: int
+    message: Any
+
+
+@dataclass(slots=True)
+class _Around:
+    """What goes on around an event; a ...Produce has no owner before its input was asked."""
+
+    end_ns: int
+    owner: int
+    path: str
+
+
+@functools.lru_cache(maxsize=2**16)
+def _role(name: str) -> _Role | None:
+    if name.startswith(ITERATOR):
+        return _Role.ITERATOR
+    if name.startswith(_CALL):
+        return _Role.CALL
+    if name in _WORK:
+        return _Role.WORK
+    return _Role.PRODUCE if _PRODUCE.match(name) else None
+
+
+def _leave(
+    around: list[tuple[int, int]], until_ns: int | None, starts_ns: list[int], paths: list[int]
+) -> None:
+    """Note the ends of what was over by a moment, or of all."""
+    while around and (until_ns is None or around[-1][0] <= until_ns):
+        starts_ns.append(around.pop()[0])
+        paths.append(around[-1][1] if around else 0)

@@ -1,0 +1,86 @@
+"""Decode the plane of a GPU: one row for each kernel, copy and memset of its streams.
+
+The form is that of the GPU tracer (openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc): an
+event of a stream is told its op by the stat `tf_op`, the driver call that launched it by
+`correlation_id`, and a copy what it moved by `memcpy_details`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tfprobe.ingest.columns import int64s
+from tfprobe.ingest.xspace.names import copy_bytes, is_stream, line_name, op_of, place_of
+from tfprobe.ingest.xspace.stats import PS_PER_NS, number, stat_values
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns
+
+_COPY_DETAILS = ("memcpy_details", "memset_details")
+# The driver's allocations have events on streams too; no kernel ran for them.
+_MEMORY_DETAILS = ("memalloc_details", "memfree_details", "memory_residency_details")
+
+
+def add_kernels(columns: Columns[Executions], interner: Interner, plane: Any) -> None:
+    """Add a row for each kernel and copy of a GPU's plane. Any: an XPlane."""
+    position = interner.position
+    for line in plane.lines:
+        name = line_name(line)
+        if not is_stream(name):
+            continue
+        found = (_kernel(plane, line, event) for event in line.events)
+        kernels = [each for each in found if each is not None]
+        columns.add(
+            len(kernels),
+            device=position(plane.name),
+            lane=position(name),
+            name=[position(each.name) for each in kernels],
+            op_type=[position(each.op_type) for each in kernels],
+            place=[each.place for each in kernels],
+            start_ns=int64s(each.start_ns for each in kernels),
+            duration_ns=int64s(each.duration_ns for each in kernels),
+            bytes=int64s(each.bytes for each in kernels),
+            detail=[position(each.detail) for each in kernels],
+            correlation=int64s(each.correlation for each in kernels),
+        )
+
+
+class _Kernel(NamedTuple):
+    """A kernel or a copy on its way into the columns."""
+
+    name: str
+    op_type: str
+    place: Place
+    start_ns: int
+    duration_ns: int
+    bytes: int
+    detail: str
+    correlation: int
+
+
+def _kernel(plane: Any, line: Any, event: Any) -> _Kernel | None:
+    metadata = plane.event_metadata[event.metadata_id]
+    stats = stat_values(plane, metadata.stats) | stat_values(plane, event.stats)
+    if any(key in stats for key in _MEMORY_DETAILS):
+        return None
+    kernel = metadata.display_name or metadata.name
+    details = next((str(stats[key]) for key in _COPY_DETAILS if key in stats), "")
+    place = place_of(metadata.name, details)
+    is_copy = place is not Place.ACCELERATOR
+    op = op_of(str(stats.get("tf_op") or stats.get("name") or ""))
+    return _Kernel(
+        name=op[0] if op else str(stats.get("tf_op") or kernel),
+        op_type=kernel if is_copy else op[1] if op else _kernel_type(stats, kernel),
+        place=place,
+        start_ns=line.timestamp_ns + event.offset_ps // PS_PER_NS,
+        duration_ns=event.duration_ps // PS_PER_NS,
+        bytes=copy_bytes(details),
+        detail=details or kernel,
+        correlation=number(stats.get("correlation_id")),
+    )
+
+
+def _kernel_type(stats: dict[str, Any], kernel: str) -> str:
+    """Return the HLO op of an XLA kernel, without its number, or the kernel's own name."""
+    hlo = str(stats.get("hlo_op") or "")
+    return hlo.split(".", 1)[0] if hlo else kernel

@@ -1,0 +1,121 @@
+"""Decode XSpace bytes into tables, plane by plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.ingest.messages import parse
+from tfprobe.ingest.xspace.datasets import DatasetRuns
+from tfprobe.ingest.xspace.devices import add_kernels
+from tfprobe.ingest.xspace.host import HostReader
+from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
+from tfprobe.ingest.xspace.spans import SpanReader
+from tfprobe.model.executions import Executions
+from tfprobe.model.spans import Spans
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns
+
+# The year 2001: below it a number of ns is no time of day.
+_SMALLEST_UNIX_NS = 1_000_000_000_000_000_000
+# The year 2116: half of what fits, so that two can be added.
+_LATEST_NS = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The rows of one XSpace. Without `is_unix`, times count from some moment at its start."""
+
+    rows: Executions
+    spans: Spans
+    is_unix: bool
+
+
+def read(content: bytes, *, with_spans: bool = True) -> Trace:
+    """Return what a capture by itself holds.
+
+    Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+    """
+    return Reader(Interner(), with_spans=with_spans).read(content)
+
+
+class Reader:
+    """Decodes captures: the name of an event is taken apart once.
+
+    Strings become positions in `interner`. Without `with_spans` there are rows of ops and kernels
+    alone, whose threads tell whether they are background.
+    """
+
+    def __init__(self, interner: Interner, *, with_spans: bool = True) -> None:
+        """Know nothing yet."""
+        self._interner = interner
+        self._with_spans = with_spans
+        self._host = HostReader(interner)
+        self._spans = SpanReader(interner)
+
+    def read(self, content: bytes) -> Trace:
+        """Return one row per op execution and per kernel, and the spans, by start.
+
+        Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+        """
+        space = parse(content, "tfprobe.xplane.XSpace")
+        if not space.planes:
+            raise UnreadableInput("an XSpace without planes")
+        is_unix = _set_clock(space)
+        rows, spans = Columns(Executions), Columns(Spans)
+        threads = _threads(space.planes)
+        for plane in space.planes:
+            if is_gpu(plane.name):
+                add_kernels(rows, self._interner, plane)
+            elif plane.name in (HOST, DRIVER):
+                self._add_host(rows, spans, plane, threads)
+        return Trace(
+            rows.rows(self._interner), spans.rows(self._interner).by("start_ns"), is_unix=is_unix
+        )
+
+    def _add_host(
+        self,
+        rows: Columns[Executions],
+        spans: Columns[Spans],
+        plane: Any,
+        threads: dict[int, str],
+    ) -> None:
+        runs = DatasetRuns(plane, self._interner) if self._with_spans else None
+        if plane.name == HOST:
+            self._host.add_ops(rows, plane, runs)
+        if runs is not None:
+            self._spans.add_spans(spans, plane, runs, threads if plane.name == DRIVER else {})
+
+
+def _set_clock(space: Any) -> bool:
+    """Make the timestamps of lines times of day where the trace says its start; say whether.
+
+    Raises UnreadableInput where a time does not fit.
+    """
+    profile_start_ns = _profile_start_ns(space)
+    lines = [line for plane in space.planes for line in plane.lines if line.events]
+    moments_ns = [line.timestamp_ns for line in lines] or [0]
+    first_ns = min(moments_ns)
+    if max(*moments_ns, profile_start_ns) > _LATEST_NS or first_ns < 0:
+        raise UnreadableInput("times of the far future")
+    if first_ns >= _SMALLEST_UNIX_NS or not profile_start_ns:
+        return bool(first_ns >= _SMALLEST_UNIX_NS)
+    # Here a line's timestamp counts from the start of the profile.
+    for line in lines:
+        line.timestamp_ns += profile_start_ns
+    return bool(first_ns + profile_start_ns >= _SMALLEST_UNIX_NS)
+
+
+def _profile_start_ns(space: Any) -> int:
+    for plane in space.planes:
+        for stat in plane.stats:
+            if plane.stat_metadata[stat.metadata_id].name == "profile_start_time":
+                return int(stat.uint64_value or stat.int64_value)
+    return 0
+
+
+def _threads(planes: Sequence[Any]) -> dict[int, str]:
+    """Return the names of the host's threads; the driver's plane has them by number alone."""
+    return {line.id: line.name for plane in planes if plane.name == HOST for line in plane.lines}

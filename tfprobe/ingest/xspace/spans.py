@@ -1,0 +1,230 @@
+"""Decode what the host did around its ops: iterators, tracing and compiling, calls of the driver.
+
+Which event is what, is told by its name or, of what only a stat tells, by the first event of that
+name: `tf_function_call` of the call of a tf.function, `correlation_id` of a call of the driver
+(openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc). TensorFlow has no event for grappler:
+when it makes a function ready for its first run, the EagerLocalExecute of the call begins long
+before the EagerKernelExecute in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfprobe.ingest.columns import int64s
+from tfprobe.ingest.xspace.datasets import DatasetRuns
+from tfprobe.ingest.xspace.names import ITERATOR, copy_bytes, is_background, op_of
+from tfprobe.ingest.xspace.stats import number, stat_values, times_ns
+from tfprobe.model.spans import SpanKind, Spans
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns, Int32s, Int64s
+
+_COMPILE = re.compile(
+    # Python's tracing of a function; passes over its graph; XLA as a whole and its larger parts.
+    r"tf\.function-graph_building|OptimizeFunction|FunctionalizeControlFlow|\w*[Gg]rappler"
+    r"|XlaCompile|XlaAutotunerCompilation|XlaEmitLlvmIr|XlaOptimizeLlvmIr|HLO passes|Codegen\Z"
+    r"|\w+Compiler::|\w+::Compile(?:Internal|AndLoad)?\Z"
+)
+_PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_CALL_OF_FUNCTION = re.compile(r"EagerLocalExecute: (__inference_\w+)\Z")
+_KERNEL_OF_FUNCTION = "EagerKernelExecute"
+# A function that is ready is found within 0.1 ms; what takes longer makes it ready.
+_PREPARED_NS = 500_000
+# Said of every iterator, and in columns of their own or of no use to anyone.
+_NOT_DETAILS = ("id", "parent_id", "group_id", "step_name", "_p", "_c", "_pt", "_ct", "_r")
+_LAUNCH = re.compile(r"(?!\w*HostFunc)\w*Launch")
+_COPY = re.compile(r"\w*Mem(?:cpy|set|Prefetch)")
+_SYNC = re.compile(r"\w*Synchronize")
+
+
+class SpanReader:
+    """Decodes the spans of captures: the name of an event is taken apart once."""
+
+    def __init__(self, interner: Interner) -> None:
+        """Know nothing yet. Strings become positions in `interner`."""
+        self._interner = interner
+        self._kinds: dict[str, SpanKind | None] = {}
+        self._called: dict[str, str | None] = {}
+
+    def add_spans(
+        self,
+        columns: Columns[Spans],
+        plane: Any,
+        runs: DatasetRuns,
+        lanes: Mapping[int, str],
+    ) -> None:
+        """Add the spans of a plane; `lanes` renames its lines by their ids. Any: an XPlane."""
+        kinds: dict[int, SpanKind | None] = {}
+        calls = self._calls(plane)
+        for at, line in enumerate(plane.lines):
+            lane = lanes.get(line.id, line.name)
+            paths_at = functools.partial(runs.paths_at, at)
+            self._add_line(columns, plane, line, lane, kinds, paths_at)
+            if calls:
+                self._add_preparing(columns, line, lane, calls)
+        for run in runs.runs:
+            columns.add(
+                1,
+                kind=SpanKind.DATASET_FUNCTION,
+                lane=self._interner.position(run.lane),
+                name=self._interner.position(run.path),
+                background=is_background(run.lane),
+                start_ns=run.start_ns,
+                duration_ns=run.end_ns - run.start_ns,
+                identity=run.number,
+                parent=run.owner,
+            )
+
+    def _add_line(
+        self,
+        columns: Columns[Spans],
+        plane: Any,
+        line: Any,
+        lane: str,
+        kinds: dict[int, SpanKind | None],
+        paths_at: Callable[[Int64s], Int32s],
+    ) -> None:
+        found = list(self._found(plane, line, kinds))
+        if not found:
+            return
+        start_ns, duration_ns = times_ns(line, [event for event, _ in found])
+        facts = [self._facts(plane, event, kind) for event, kind in found]
+        kind = np.array([kind for _, kind in found], dtype=np.int8)
+        paths = np.where(kind == SpanKind.PYTHON, paths_at(start_ns), 0)
+        columns.add(
+            len(found),
+            kind=kind,
+            lane=self._interner.position(lane),
+            background=is_background(lane) | (paths > 0),
+            start_ns=start_ns,
+            duration_ns=duration_ns,
+            name=[each.name for each in facts],
+            detail=np.where(paths > 0, paths, [each.detail for each in facts]),
+            identity=int64s(each.identity for each in facts),
+            parent=int64s(each.parent for each in facts),
+            correlation=int64s(each.correlation for each in facts),
+            bytes=int64s(each.bytes for each in facts),
+        )
+
+    def _found(
+        self, plane: Any, line: Any, kinds: dict[int, SpanKind | None]
+    ) -> Iterator[tuple[Any, SpanKind]]:
+        for event in line.events:
+            at = event.metadata_id
+            if at not in kinds:
+                kinds[at] = self._kind(plane, event)
+            kind = kinds[at]
+            if kind is not None:
+                yield event, kind
+
+    def _kind(self, plane: Any, event: Any) -> SpanKind | None:
+        name = plane.event_metadata[event.metadata_id].name
+        if name not in self._kinds:
+            self._kinds[name] = _kind_of(name, stat_values(plane, event.stats))
+        return self._kinds[name]
+
+    def _facts(self, plane: Any, event: Any, kind: SpanKind) -> _Facts:
+        position = self._interner.position
+        name = position(_shown(plane.event_metadata[event.metadata_id].name, kind))
+        stats = stat_values(plane, event.stats)
+        if kind is SpanKind.ITERATOR:
+            told = (f"{key}:{stats[key]}" for key in stats if key not in _NOT_DETAILS)
+            identity, parent = number(stats.get("id")), number(stats.get("parent_id"))
+            return _Facts(name, position(" ".join(told)), identity, parent)
+        if kind is SpanKind.FUNCTION_CALL:
+            return _Facts(name, position(str(stats["tf_function_call"])))
+        details = str(stats.get("memcpy_details") or stats.get("memset_details") or "")
+        correlation = number(stats.get("correlation_id"))
+        return _Facts(name, position(details), correlation=correlation, bytes=copy_bytes(details))
+
+    def _calls(self, plane: Any) -> dict[int, str]:
+        """Return by event the functions that Python calls; that of their runs has no name."""
+        found = {}
+        for at, each in plane.event_metadata.items():
+            name = each.name
+            if name not in self._called:
+                self._called[name] = _called(name)
+            called = self._called[name]
+            if called is not None:
+                found[at] = called
+        return found
+
+    def _add_preparing(
+        self, columns: Columns[Spans], line: Any, lane: str, calls: Mapping[int, str]
+    ) -> None:
+        """Add what passes between the call of a function and the start of its run."""
+        for name, start_ns, end_ns in _preparing(line, calls):
+            columns.add(
+                1,
+                kind=SpanKind.COMPILE,
+                lane=self._interner.position(lane),
+                name=self._interner.position(f"prepare {name}"),
+                background=is_background(lane),
+                start_ns=start_ns,
+                duration_ns=end_ns - start_ns,
+            )
+
+
+class _Facts(NamedTuple):
+    """What one event says; strings are positions."""
+
+    name: int
+    detail: int
+    identity: int = 0
+    parent: int = 0
+    correlation: int = 0
+    bytes: int = 0
+
+
+def driver_call_kind(name: str) -> SpanKind:
+    """Return what a call of the driver or its runtime is for: launch, copy, wait or another."""
+    if _LAUNCH.match(name):
+        return SpanKind.LAUNCH
+    if _COPY.match(name):
+        return SpanKind.COPY_CALL
+    return SpanKind.SYNC if _SYNC.match(name) else SpanKind.RUNTIME
+
+
+def _kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
+    if name.startswith(ITERATOR):
+        return SpanKind.ITERATOR
+    if _COMPILE.match(name):
+        return SpanKind.COMPILE
+    if "tf_function_call" in stats:
+        return SpanKind.FUNCTION_CALL
+    op = op_of(name)
+    if op is not None:
+        return SpanKind.PYTHON if op[1] in _PYTHON_OPS else None
+    return driver_call_kind(name) if "correlation_id" in stats else None
+
+
+def _shown(name: str, kind: SpanKind) -> str:
+    op = op_of(name) if kind is SpanKind.PYTHON else None
+    return name if op is None else op[0]
+
+
+def _called(name: str) -> str | None:
+    """Return the function that an event calls, "" for the run of one, None for any other event."""
+    if name == _KERNEL_OF_FUNCTION:
+        return ""
+    call = _CALL_OF_FUNCTION.match(name)
+    return call[1] if call is not None else None
+
+
+def _preparing(line: Any, calls: Mapping[int, str]) -> Iterator[tuple[str, int, int]]:
+    """Give the functions of calls that waited for their first run, from when to when."""
+    found = [event for event in line.events if event.metadata_id in calls]
+    start_ns, duration_ns = times_ns(line, found)
+    names = [calls[event.metadata_id] for event in found]
+    runs_ns = np.sort(start_ns[[not name for name in names]])
+    first = np.searchsorted(runs_ns, start_ns, side="left")
+    for at in (at for at, name in enumerate(names) if name and first[at] < len(runs_ns)):
+        end_ns = int(runs_ns[first[at]])
+        waited_ns = end_ns - int(start_ns[at])
+        if _PREPARED_NS <= waited_ns <= duration_ns[at]:
+            yield names[at], int(start_ns[at]), end_ns

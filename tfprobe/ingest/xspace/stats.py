@@ -1,0 +1,49 @@
+"""Read the stats of planes and events: facts by name, numbers that fit into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tfprobe.ingest.columns import int64s
+from tfprobe.model.tables import Int64s
+
+PS_PER_NS = 1000
+_WORD = 2**64
+_LARGEST = 2**63
+
+
+def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
+    """Return stats by name, references followed. Any: XStats and what they hold."""
+    values: dict[str, Any] = {}
+    for stat in stats:
+        kind = stat.WhichOneof("value")
+        if kind is None:
+            continue
+        value = getattr(stat, kind)
+        if kind == "ref_value":
+            value = plane.stat_metadata[value].name
+        values[plane.stat_metadata[stat.metadata_id].name] = value
+    return values
+
+
+def number(value: object) -> int:
+    """Return a stat as a number of 64 bits with a sign, as hashes and addresses fit; 0 if none."""
+    if isinstance(value, int):
+        return (value + _LARGEST) % _WORD - _LARGEST
+    return 0
+
+
+def integer(plane: Any, event: Any, name: str) -> int:
+    """Return a stat of an event as `number` does, without a look at what others refer to."""
+    for stat in event.stats:
+        if plane.stat_metadata[stat.metadata_id].name == name:
+            return number(getattr(stat, stat.WhichOneof("value") or "int64_value"))
+    return 0
+
+
+def times_ns(line: Any, events: Iterable[Any]) -> tuple[Int64s, Int64s]:
+    """Return starts and durations of events of a line."""
+    found = list(events)
+    start_ns = line.timestamp_ns + int64s(event.offset_ps for event in found) // PS_PER_NS
+    return start_ns, int64s(event.duration_ps for event in found) // PS_PER_NS
