@@ -84,9 +84,15 @@ class Outcome:
 
 def report(run: Path) -> dict[str, Any]:
     """Return `tfprobe report --json` of `run`; fail with what it said if it gives none."""
-    command = [sys.executable, "-m", "tfprobe", "report", str(run), "--json"]
+    return tfprobe_json("report", str(run))
+
+
+def tfprobe_json(*arguments: str) -> dict[str, Any]:
+    """Return the document of a reading command; fail with what it said if it gives none."""
+    command = [sys.executable, "-m", "tfprobe", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, timeout=60, text=True)
-    assert done.returncode == 0, f"tfprobe report ended with {done.returncode}: {done.stderr}"
+    said = f"tfprobe {arguments[0]} ended with {done.returncode}: {done.stderr}"
+    assert done.returncode == 0, said
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 

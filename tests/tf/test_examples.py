@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.tf.laboratory import Laboratory
+from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
 from tests.tf.requirements import need_tensorflow
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -36,3 +38,53 @@ def test_examples_print_the_same_and_are_counted(laboratory: Laboratory, script:
     assert bare.status == recorded.status == 0
     counts = [work["count"] for work in recorded.work if work["kind"] == kind]
     assert counts.count(STEPS) >= workers, recorded.work
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_parts_of_every_recorded_step_sum_to_its_wall_time(
+    laboratory: Laboratory, script: str
+) -> None:
+    """What `tfprobe breakdown` charges to parts is the time that the agent measured, to 0.1 %."""
+    _, first, last, _ = SCRIPTS[script]
+    need_tensorflow(laboratory, first, last)
+
+    arguments = (str(EXAMPLES / script), "--steps", str(STEPS))
+    recorded = laboratory.start(*arguments, record=["--every", "4"]).outcome()
+
+    measured = _measured_us(recorded)
+    if not measured:
+        pytest.skip("no step of this example can be traced in this TensorFlow")
+    document = tfprobe_json("breakdown", str(recorded.run), "--steps")
+    steps = [(work["pid"], step) for work in document["works"] for step in work["recorded"]]
+    assert len(steps) == len(measured)
+    for pid, step in steps:
+        step_us, between_us = measured[pid, step["capture"]]
+        assert step["step_us"] == pytest.approx(step_us, rel=1e-3)
+        assert sum(step["parts_us"].values()) == pytest.approx(step["cycle_us"], rel=1e-3)
+        if step["between_us"] is not None:
+            assert step["between_us"] == pytest.approx(between_us, rel=0.02, abs=5)
+
+
+def _measured_us(recorded: Outcome) -> dict[tuple[int, str], tuple[float, float]]:
+    """Return how long each recorded step and the watched time after it were, in µs.
+
+    By the number of the process and the name of the capture.
+    """
+    found = {}
+    for folder in (path.parent for path in recorded.run.glob("*/*/process.json")):
+        pid = int(folder.name.split("-")[0])
+        gaps = {(gap["work"], gap["step"]): gap for gap in _lines(folder / "gaps.jsonl")}
+        for sample in _lines(folder / "events.jsonl"):
+            if sample["event"] != "sample":
+                continue
+            gap = gaps.get((sample["work"], sample["step"]))
+            between_ns = gap["end_ns"] - gap["start_ns"] - gap["cost_ns"] if gap else 0
+            step_ns = sample["end_ns"] - sample["start_ns"]
+            found[pid, sample["capture"]] = (step_ns / 1000, between_ns / 1000)
+    return found
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
