@@ -33,6 +33,7 @@ PART_LABELS: Mapping[Part, str] = {
     Part.CHECKPOINTS: "checkpoints",
     Part.COMPILE: "compile",
     Part.SYNC_WAIT: "sync wait",
+    Part.RECORDING: "recording",
     Part.IDLE: "idle",
 }
 _BOUND_BY: Mapping[Bound, str] = {

@@ -25,6 +25,8 @@ from tfprobe.views.intervals import NONE, Intervals, difference, intersection, o
 
 # "…/device:GPU:1/stream:all", "/gpu:1/memcpy" and "/device:GPU:1" are one device.
 _DEVICE = re.compile(r"(?:device:)?([a-z_]+):(\d+)(?:/(?:stream|memcpy).*)?\Z", re.IGNORECASE)
+# Levels of captures whose trace belongs to the run itself.
+_TRACED_INSIDE = ("full", "software")
 _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.RUNTIME: Part.KERNEL_LAUNCH,
     SpanKind.LAUNCH: Part.KERNEL_LAUNCH,
@@ -107,6 +109,7 @@ def _inside(
     idle_ns = duration_ns - sum(parts.values())
     if idle_ns:
         parts[Part.IDLE] = idle_ns
+    _take_out_recording(parts, capture)
     before_ns = intersection(idle, one(window[0], first)).length_ns
     return Inside(
         duration_ns=duration_ns,
@@ -114,6 +117,22 @@ def _inside(
         parts=parts,
         idle_before_ns=min(before_ns, idle_ns),
     )
+
+
+def _take_out_recording(parts: dict[Part, int], capture: Capture) -> None:
+    """Call recording what a traced Session step took longer than usual before and after its ops.
+
+    There TensorFlow begins the trace and gathers it; a window around a step does so outside of it.
+    """
+    if capture.level not in _TRACED_INSIDE or isinstance(capture.plain_ns, Missing):
+        return
+    added_ns = max(capture.duration_ns - capture.plain_ns, 0)
+    for part in (Part.FETCH, Part.FEED):
+        taken_ns = min(added_ns, parts.get(part, 0))
+        if taken_ns:
+            parts[part] -= taken_ns
+            parts[Part.RECORDING] = parts.get(Part.RECORDING, 0) + taken_ns
+            added_ns -= taken_ns
 
 
 def _sweep(

@@ -31,9 +31,10 @@ class Part(Enum):
     SUMMARIES = "summaries"
     CHECKPOINTS = "checkpoints"
     # None of the three: a function is traced or compiled; the host waits for a device or another
-    # process; nothing of the above.
+    # process; the trace of this very step is begun and gathered; nothing of the above.
     COMPILE = "compile"
     SYNC_WAIT = "sync_wait"
+    RECORDING = "recording"
     IDLE = "idle"
 
 
@@ -55,7 +56,7 @@ GROUPS: Mapping[str, tuple[Part, ...]] = {
         Part.SUMMARIES,
         Part.CHECKPOINTS,
     ),
-    "other": (Part.COMPILE, Part.SYNC_WAIT, Part.IDLE),
+    "other": (Part.COMPILE, Part.SYNC_WAIT, Part.RECORDING, Part.IDLE),
 }
 
 DEVICE_COMPUTE: tuple[Part, ...] = (

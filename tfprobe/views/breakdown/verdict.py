@@ -46,7 +46,9 @@ class Verdict:
 
 
 def judge(shares: Mapping[Part, float]) -> Verdict:
-    """Return the verdict over the shares of a cycle."""
+    """Return the verdict over the shares of a cycle, of what is not spent on recording it."""
     sums = {bound: sum(shares.get(part, 0.0) for part in parts) for bound, parts in BOUNDS.items()}
+    whole = sum(sums.values()) or 1.0
+    sums = {bound: share / whole for bound, share in sums.items()}
     found = sorted(sums.items(), key=lambda each: -each[1])
     return Verdict(tuple((bound, share) for bound, share in found if share > 0))

@@ -172,6 +172,21 @@ def test_a_session_step_that_was_fed_nothing_has_no_feed():
     assert step.parts[Part.IDLE] == 30_000
 
 
+def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
+    """TensorFlow gathers a full trace behind the last op; the usual step knows nothing of it."""
+    bare = profile([Step([op("MatMul", 10, 40)])], works=[work(kind="session_run")])
+    (capture,) = bare.captures
+
+    (step,) = of_steps(replace(bare, captures=(replace(capture, plain_ns=60_000),)))
+
+    assert step.parts == {
+        Part.FEED: 10_000,
+        Part.HOST_COMPUTE: 40_000,
+        Part.FETCH: 10_000,
+        Part.RECORDING: 40_000,
+    }
+
+
 def test_tracing_a_function_is_compile_time():
     """A step that retraces spends that time compiling, and says which function."""
     traced = Activity(0, "trace", "train_step", "1", UNIX_NS, UNIX_NS + 60_000, 2, 90_000)
