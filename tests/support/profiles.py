@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.rundir import UNIX_NS, bucket
+from tests.support.rundir import MONO_NS, UNIX_NS, bucket
 from tfprobe.errors import Missing
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import (
@@ -106,6 +106,28 @@ def work(
         "recent": RecentSteps(first, starts[first:], ends[first:], sampled, marks[first:]),
     }
     return Work(**{**facts, **changes})
+
+
+def timed_work(
+    steps_ns: Sequence[int],
+    gaps_ns: Sequence[int] | int = 1000,
+    *,
+    sampled: Sequence[int] = (),
+    start_ns: int = MONO_NS,
+    **changes: Any,
+) -> Work:
+    """Return a work with these steps and the gaps before them, from a monotonic time on."""
+    steps = np.array(steps_ns, dtype=np.int64)
+    gaps = np.broadcast_to(np.array(gaps_ns, dtype=np.int64), steps.shape)
+    ends = start_ns + np.cumsum(steps + gaps) - gaps[0]
+    marks = np.isin(np.arange(len(steps)), sampled)
+    facts: dict[str, Any] = {
+        "sampled": len(sampled),
+        "gaps": durations([int(each) for each in gaps[1:]]),
+        "recent": RecentSteps(0, ends - steps, ends, marks, np.zeros_like(marks)),
+        "first_seen_ns": start_ns + UNIX_NS - MONO_NS,
+    }
+    return work([int(each) for each in steps_ns], **{**facts, **changes})
 
 
 def process(**changes: Any) -> Process:

@@ -1,70 +1,54 @@
-"""`tfprobe steps`: what each work's steps took, and the latest of them one by one."""
+"""`tfprobe steps`: the phases of a run, how long its steps took, and which of them stand out."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer
 
-if TYPE_CHECKING:
-    from tfprobe.views.steps import RecentStep
-
-DEFAULT_LAST = 20
+# On a page the latest steps are of little interest beside those that stand out.
+_LAST_ON_PAGE = 3
+_LAST_IN_JSON = 20
 
 
 @click.command("steps")
 @reading.run_argument
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--work", default="", metavar="TEXT", help="Only works with TEXT in kind and name.")
 @click.option(
     "--last",
     type=click.IntRange(min=0),
-    default=DEFAULT_LAST,
-    show_default=True,
     metavar="N",
-    help="Show the last N steps of each work; up to 8,192 are remembered.",
+    help="Show the last N steps of each work, too; up to 8,192 are remembered. "
+    f"[default: {_LAST_ON_PAGE}, with --json {_LAST_IN_JSON}]",
 )
-def command(run: str, output: str | None, as_json: bool, rank: int | None, last: int) -> int:
-    """Show the steps of a run: each work, and its latest steps.
+def command(
+    run: str, output: str | None, as_json: bool, rank: int | None, work: str, last: int | None
+) -> int:
+    """Show the steps of a run: its phases, how long steps took, and which of them stand out.
 
     RUN is a directory, a run id, or `latest`, the default.
     """
     from tfprobe.ingest.run import load
     from tfprobe.store.liveness import this_machine
-    from tfprobe.views import report as report_view
     from tfprobe.views import silence
-    from tfprobe.views.steps import recent_steps
+    from tfprobe.views.step_report import document, gather
 
     folder = reading.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
-    report = report_view.gather(profile)
-    items = [(process, item) for process in report.processes for item in process.works]
+    shown = (_LAST_IN_JSON if as_json else _LAST_ON_PAGE) if last is None else last
+    report = gather(profile, last=shown, named=work)
     if as_json:
-        works: list[dict[str, Any]] = []  # Any: a JSON document
-        for process, item in items:
-            place = {"host": process.process.host, "pid": process.process.pid}
-            recent = [_step_document(step) for step in recent_steps(item.work, last=last)]
-            works.append(place | report_view.work_document(item) | {"recent": recent})
-        head = {"schema": "tfprobe.steps/1", "run": report_view.run_document(report.run)}
-        reading.show_json(head | {"work": works})
-    if not items:
+        reading.show_json(document(report))
+    if profile.works and not report.works:
+        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
+        raise NoAnswer(f"No work has {work!r} in its name.", hint=f"There are: {names}.")
+    if not report.works:
         raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(silence.explain(profile)))
     if not as_json:
         from tfprobe.terminal.steps import lay_out
 
-        shown = [(item, recent_steps(item.work, last=last)) for _, item in items]
-        reading.show(lay_out(shown, width=reading.page_width(), colour=reading.page_colour()))
+        text = lay_out(report, width=reading.page_width(), colour=reading.page_colour())
+        reading.show(text)
     return 0
-
-
-def _step_document(step: RecentStep) -> dict[str, Any]:
-    return {
-        "step": step.step,
-        "start_us": step.start_ns / 1000,
-        "duration_us": step.duration_ns / 1000,
-        "gap_us": None if step.gap_ns is None else step.gap_ns / 1000,
-        "sampled": step.sampled,
-        "raised": step.raised,
-    }

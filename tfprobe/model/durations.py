@@ -30,3 +30,10 @@ def bucket_bounds_ns(bucket: int) -> tuple[float, float]:
     bits = (np.arange(bucket, bucket + 2, dtype=np.int64) + (1023 << 4)) << 48
     lower, upper = bits.view(np.float64)
     return float(lower), float(upper)
+
+
+def bucket_of(durations_ns: Int64s) -> Int64s:
+    """Return the histogram bucket of each duration in ns; below 1 ns it is that of 1 ns."""
+    bits = np.maximum(durations_ns, 1).astype(np.float64).view(np.int64)
+    buckets: Int64s = (bits >> 48) - (1023 << 4)
+    return buckets

@@ -53,7 +53,7 @@ def gather(profile: Profile) -> Report:
     """Return the report of a profile."""
     return Report(
         run=profile.run,
-        processes=tuple(_process(process, profile) for process in profile.processes),
+        processes=tuple(process_report(process, profile) for process in profile.processes),
         breakdown=whole.divide(profile),
         ops=ops.by_type(profile),
         silences=silence.explain(profile),
@@ -104,7 +104,8 @@ def work_document(item: WorkReport) -> Document:
     return facts | _times_document(item.times)
 
 
-def _process(process: Process, profile: Profile) -> ProcessReport:
+def process_report(process: Process, profile: Profile) -> ProcessReport:
+    """Return a process with its works, longest first, and what recording cost it."""
     works = [w for w in profile.works if w.process == process.index]
     reports = [WorkReport(work, steps.summarise(work)) for work in works]
     return ProcessReport(

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.model.durations import BUCKET_WIDTH_RATIO, Durations, bucket_bounds_ns
+from tfprobe.model.durations import BUCKET_WIDTH_RATIO, Durations
 from tfprobe.model.profile import RecentSteps, Work
+from tfprobe.views.step_times import quantile_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +95,9 @@ def _from_histogram(times: Durations) -> StepTimes:
     return StepTimes(
         total_ns=times.sum_ns,
         mean_ns=times.sum_ns / times.count,
-        p50_ns=_quantile_ns(times, 0.50),
-        p95_ns=_quantile_ns(times, 0.95),
+        p50_ns=quantile_ns(times, 0.50),
+        p95_ns=quantile_ns(times, 0.95),
         min_ns=times.min_ns,
         max_ns=times.max_ns,
         error_ratio=BUCKET_WIDTH_RATIO,
     )
-
-
-def _quantile_ns(times: Durations, quantile: float) -> float:
-    """Return a quantile, interpolated inside its bucket and kept within the extremes."""
-    cumulated = np.cumsum(times.buckets)
-    rank = quantile * float(cumulated[-1])
-    bucket = min(int(np.searchsorted(cumulated, rank)), len(cumulated) - 1)
-    inside = int(times.buckets[bucket]) or 1
-    share = (rank - float(cumulated[bucket] - times.buckets[bucket])) / inside
-    lower_ns, upper_ns = bucket_bounds_ns(bucket)
-    value_ns = lower_ns + (upper_ns - lower_ns) * share
-    return float(min(max(value_ns, times.min_ns), times.max_ns))

@@ -85,6 +85,29 @@ def test_steps_prints_one_document(runs, capsys):
     assert [step["step"] for step in work["recent"]] == [27, 28, 29]
 
 
+def test_steps_tell_of_all_steps(runs, capsys):
+    """Distribution, outliers, trend and phases are in the document beside the latest steps."""
+    main(["steps", str(runs / "r2"), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    (work,), (process,) = document["work"], document["processes"]
+    assert work["step_times"]["p50_us"] == 1000.0
+    assert work["gap_times"]["p50_us"] == 100.0
+    assert work["slow_steps"]["count"] == 0
+    assert work["trend"]["missing"] == "a trend takes 30 steps"
+    assert sum(process["phases"].values()) == process["wall_us"] == 60_000_000.0
+
+
+def test_steps_of_no_such_work_say_which_there_are(runs, capsys):
+    """--work with a name that nothing has ends with status 1 and the names there are."""
+    status = main(["steps", str(runs / "r2"), "--work", "predict"])
+
+    assert (status, capsys.readouterr().err) == (
+        1,
+        "tfprobe: No work has 'predict' in its name. There are: session_run loss,train_op.\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Step, op, process, profile, work
+from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Problem
 from tfprobe.terminal import markdown, runs, steps
 from tfprobe.terminal import report as report_layout
+from tfprobe.terminal.bars import sparkline
 from tfprobe.views.report import Report, gather
-from tfprobe.views.steps import recent_steps
+from tfprobe.views.step_report import gather as step_gather
+from tfprobe.views.step_times import Bar
 
 LONG = "gradients/layer/" * 12
 
@@ -117,13 +120,13 @@ def test_the_listing_shows_a_run_a_line():
 
 def test_steps_show_the_latest():
     """Each work has its summary and its latest steps."""
-    report = gather(profile(works=[work([5_000_000] * 30)]))
-    (item,) = report.processes[0].works
+    report = step_gather(profile(works=[timed_work([5_000_000] * 30, sampled=[29])]), last=2)
 
-    text = steps.lay_out([(item, recent_steps(item.work, last=2))], width=80, colour=False)
+    text = steps.lay_out(report, width=80, colour=False)
 
-    assert "30 steps" in text
+    assert "30 steps, 1 traced" in text
     assert [line.split()[0] for line in text.splitlines()[-2:]] == ["28", "29"]
+    assert text.splitlines()[-1].endswith("traced")
 
 
 def test_markdown_has_the_same_numbers():
@@ -131,3 +134,54 @@ def test_markdown_has_the_same_numbers():
     text = markdown.lay_out(gather(profile(works=[work(name="a|b")])))
 
     assert "| session_run | a\\|b | 10 |" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_page_of_steps_fits(width):
+    """Phases, times, what stands out and the latest steps: no line is wider than the page."""
+    gaps = [50_000] * 400
+    gaps[100::100] = [80_000_000] * 3
+    works = [
+        timed_work([2_000_000_000, *[10_000_000] * 399], gaps, kind="fit", name=LONG),
+        work([3_000_000] * 20_000, remembered=50, index=1, name="long"),
+        work([], index=2, name="empty"),
+        timed_work([5_000_000] * 3, index=3, name="short"),
+        timed_work([1_000_000] * 3, index=4, name="unseen"),
+    ]
+    one = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
+
+    text = steps.lay_out(
+        step_gather(profile(works=works, processes=[one]), last=2), width=width, colour=False
+    )
+
+    assert max(map(len, text.splitlines())) <= width
+    assert "Phases of" in text
+    assert "~3.00 ms" in text
+    assert "the first step" in text
+    assert "and 2 more kinds of step" in text
+
+
+def test_processes_of_a_run_share_one_axis_of_time():
+    """Two workers have a strip each, named by rank, and their phases in one table."""
+    processes = [
+        process(index=at, rank=at, role="worker", unix_minus_monotonic_ns=UNIX_NS - MONO_NS)
+        for at in range(2)
+    ]
+    works = [timed_work([10_000_000] * 50, process=at) for at in range(2)]
+
+    text = steps.lay_out(
+        step_gather(profile(works=works, processes=processes), last=0), width=100, colour=False
+    )
+
+    assert [line.split()[:2] for line in text.splitlines()[1:3]] == [
+        ["worker", "0"],
+        ["worker", "1"],
+    ]
+    assert "= steady" in text
+
+
+def test_a_histogram_is_drawn_on_one_line():
+    """The most frequent time is highest, a rare one is seen, and none is blank."""
+    bars = (Bar(1.0, 1.06, 80), Bar(1.06, 1.12, 1), Bar(1.31, 1.37, 10))
+
+    assert sparkline(bars, 40) == "█▁  ▂"

@@ -1,0 +1,158 @@
+"""Slow steps and long gaps are named with what happened then; our own tracing is never blamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.profiles import process, profile, timed_work
+from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity, Pulse
+from tfprobe.model.profile import Work
+from tfprobe.views import outliers
+from tfprobe.views.causes import Cause, Causes
+from tfprobe.views.outliers import Outliers
+from tfprobe.views.remembered import remember
+
+MS = 1_000_000
+SHIFT_NS = UNIX_NS - MONO_NS
+UNTOLD = Missing("this kernel does not tell")
+
+
+def found(work: Work, *more: Work, gaps: bool = False, **facts: Any) -> Outliers:
+    placed = profile(
+        works=[work, *more], processes=[process(unix_minus_monotonic_ns=SHIFT_NS)], **facts
+    )
+    remembered = remember(work, placed.works)
+    look = outliers.of_gaps if gaps else outliers.of_steps
+    answer = look(remembered, Causes(placed, work))
+    assert isinstance(answer, Outliers)
+    return answer
+
+
+def activity(kind: str, start_ns: int, end_ns: int, name: str = "x") -> Activity:
+    """Return one that is told in monotonic times."""
+    return Activity(
+        0, kind, name, "MainThread", start_ns + SHIFT_NS, end_ns + SHIFT_NS, 1, end_ns - start_ns
+    )
+
+
+def pulse(at_ns: int, **changes: Any) -> Pulse:
+    names = Pulse.__dataclass_fields__
+    facts: dict[str, Any] = dict.fromkeys(names, UNTOLD) | {
+        "process": 0, "at_ns": at_ns + SHIFT_NS, "steps": 0, "devices": ()
+    }  # fmt: skip
+    return Pulse(**{**facts, **changes})
+
+
+def steps_of_ten_ms(count: int = 100, **slow: int) -> list[int]:
+    times = [10 * MS] * count
+    for step, time_ns in slow.items():
+        times[int(step.removeprefix("at"))] = time_ns
+    return times
+
+
+def test_a_slow_step_is_named_with_what_it_cost():
+    """Step 40 took 300 ms instead of 10."""
+    slow = found(timed_work(steps_of_ten_ms(at40=300 * MS)))
+
+    (outlier,) = slow.found
+    assert (outlier.step, outlier.duration_ns, outlier.excess_ns) == (40, 300 * MS, 290 * MS)
+    assert slow.excess_ns == 290 * MS
+    assert slow.share_ratio == pytest.approx(290 / (990 + 300), rel=0.01)
+    assert outlier.cause == Missing("not known")
+
+
+def test_a_step_that_we_traced_is_no_outlier():
+    """Steps that tfprobe traced, and those right after, are never the job's fault."""
+    times = steps_of_ten_ms(at40=300 * MS, at41=200 * MS)
+
+    assert found(timed_work(times, sampled=[40])).found == ()
+
+
+def test_a_gap_in_which_we_wrote_a_trace_is_no_outlier():
+    """Before a traced step the trace is opened, after it exported: both gaps are ours."""
+    gaps = np.full(100, MS)
+    gaps[40], gaps[41], gaps[60] = 100 * MS, 500 * MS, 50 * MS
+
+    long = found(timed_work(steps_of_ten_ms(), gaps, sampled=[40]), gaps=True)
+
+    assert [each.step for each in long.found] == [60]
+
+
+def test_a_step_during_which_another_thread_was_traced_is_no_outlier():
+    """The profiler is the process's: a step beside a traced one is slow because of us."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    at_ns = int(work.recent.start_ns[40])
+    other = timed_work([50 * MS], start_ns=at_ns + MS, sampled=[0], index=1, thread="other")
+
+    assert found(work, other).found == ()
+
+
+def test_a_slow_step_says_what_was_going_on():
+    """Saving covers the slow part: that is why. Something short beside it is not."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    at_ns = int(work.recent.start_ns[40])
+    activities = (
+        activity("callbacks", at_ns, at_ns + 290 * MS, "ModelCheckpoint"),
+        activity("save", at_ns + MS, at_ns + 280 * MS, "model.keras"),
+        activity("trace", at_ns, at_ns + 20 * MS, "f"),
+    )
+
+    (outlier,) = found(work, activities=activities).found
+
+    assert outlier.cause == Cause("save", "model.keras")
+
+
+def test_a_gap_full_of_evaluation_steps_is_evaluation():
+    """Also where the recording has no activities, the steps of other works tell."""
+    gaps = np.full(100, MS)
+    gaps[50] = 500 * MS
+    work = timed_work(steps_of_ten_ms(), gaps)
+    at_ns = int(work.recent.end_ns[49])
+    beside = timed_work([9 * MS] * 40, start_ns=at_ns + 2 * MS, index=1, kind="evaluate", name="m")
+
+    (outlier,) = found(work, beside, gaps=True).found
+
+    assert (outlier.step, outlier.cause) == (50, Cause("evaluate", "evaluate m"))
+
+
+def test_the_first_step_is_known_to_be_slow():
+    """Nobody has to wonder why step 0 took a second."""
+    (outlier,) = found(timed_work(steps_of_ten_ms(at0=1000 * MS))).found
+
+    assert outlier.cause == Cause("first", "the first step")
+
+
+def test_throttling_is_seen_in_the_pulses_around():
+    """The cgroup held the process back while the step ran."""
+    work = timed_work(steps_of_ten_ms(at40=3000 * MS))
+    before_ns, after_ns = int(work.recent.start_ns[40]) - MS, int(work.recent.end_ns[40]) + MS
+    pulses = (pulse(before_ns, throttled_ns=0), pulse(after_ns, throttled_ns=2500 * MS))
+
+    (outlier,) = found(work, pulses=pulses).found
+
+    assert outlier.cause == Cause("throttled", "")
+
+
+def test_what_repeats_is_told_with_its_rhythm():
+    """Every 20th gap is long."""
+    gaps = np.full(200, MS)
+    gaps[19::20] = 40 * MS
+
+    (period,) = found(timed_work(steps_of_ten_ms(200), gaps), gaps=True).periods
+
+    assert (period.every, period.first, period.times) == (20, 19, 10)
+
+
+def test_few_steps_have_no_outliers():
+    """Of five steps nobody can tell what is usual."""
+    work = timed_work([10 * MS] * 4 + [900 * MS])
+    placed = profile(works=[work])
+
+    answer = outliers.of_steps(remember(work, placed.works), Causes(placed, work))
+
+    assert answer == Missing("it takes 8 steps to tell what is usual")

@@ -1,0 +1,163 @@
+"""Say what went on while a step or a gap took longer than usual, as far as the recording knows.
+
+What covers at least half of the time beyond the usual is taken to be why. Of several that do, it
+is the most particular: a checkpoint is saved by a callback.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity, Pulse
+from tfprobe.model.profile import Profile, Work
+from tfprobe.views.intervals import Int64s, Intervals, union
+
+UNKNOWN = Missing("not known")
+# Activities, the most particular first. Those around whole loops say nothing.
+_KINDS: tuple[str, ...] = (
+    "trace",
+    "compile",
+    "save",
+    "evaluate",
+    "predict",
+    "summary",
+    "data",
+    "build",
+    "import",
+    "user",
+    "callbacks",
+)
+_LAST_OF_WORKS = "build"
+_EVALUATING = ("evaluate", "test_on_batch")
+_COVERED_RATIO = 0.5
+# A process that is pushed from its CPUs so much more often than usual shares them with others.
+_PUSHED_TIMES = 5.0
+_LEAST_PUSHES_PER_S = 50.0
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What went on. `kind` is one of an activity, or work, first, throttled, crowded."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """When something went on, in monotonic ns."""
+
+    cause: Cause
+    times: Intervals
+
+    def within(self, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+        """Return how much of each interval is covered."""
+        return self._until(end_ns) - self._until(start_ns)
+
+    def _until(self, at_ns: Int64s) -> Int64s:
+        """Return how much is covered before a time."""
+        starts_ns, ends_ns = self.times
+        lengths_ns = np.concatenate([[0], np.cumsum(ends_ns - starts_ns)])
+        begun = np.searchsorted(starts_ns, at_ns, side="right")
+        # The last that has begun by then may not be over.
+        ends_ns = np.concatenate([[0], ends_ns])
+        left_ns = np.where(begun > 0, np.maximum(ends_ns[begun] - at_ns, 0), 0)
+        found: Int64s = lengths_ns[begun] - left_ns
+        return found
+
+
+class Causes:
+    """What is known of a process that may explain a work's time. Times asked are monotonic ns."""
+
+    def __init__(self, profile: Profile, work: Work) -> None:
+        """Gather what went on beside the steps of `work`."""
+        shift = profile.processes[work.process].unix_minus_monotonic_ns
+        self._shift_ns = 0 if isinstance(shift, Missing) else shift
+        known = not isinstance(shift, Missing)
+        activities = [each for each in profile.activities if known and each.process == work.process]
+        pulses = [each for each in profile.pulses if known and each.process == work.process]
+        works = [
+            each for each in profile.works if each.process == work.process and each is not work
+        ]
+        self._pulses = sorted(pulses, key=lambda each: each.at_ns)
+        self._pulse_times = np.array([each.at_ns for each in self._pulses], dtype=np.int64)
+        self._pushes_per_s = _usual_pushes(self._pulses)
+        self._covered = list(_in_order(activities, works, work.thread, self._shift_ns))
+
+    def explain(
+        self, start_ns: Int64s, end_ns: Int64s, excess_ns: Int64s
+    ) -> tuple[Cause | Missing, ...]:
+        """Return what explains so much time beyond the usual in each interval."""
+        found: list[Cause | Missing] = [UNKNOWN] * len(start_ns)
+        for covered in reversed(self._covered):
+            enough = covered.within(start_ns, end_ns) >= _COVERED_RATIO * excess_ns
+            for at in np.flatnonzero(enough).tolist():
+                found[at] = covered.cause
+        for at, each in enumerate(found):
+            if each is UNKNOWN:
+                found[at] = self._of_machine(int(start_ns[at]), int(end_ns[at]), int(excess_ns[at]))
+        return tuple(found)
+
+    def _of_machine(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
+        """Return what the pulses around an interval say of it."""
+        times_ns = self._pulse_times - self._shift_ns
+        before = int(np.searchsorted(times_ns, start_ns, side="right")) - 1
+        after = int(np.searchsorted(times_ns, end_ns, side="left"))
+        if before < 0 or after >= len(self._pulses):
+            return UNKNOWN
+        first, last = self._pulses[before], self._pulses[after]
+        throttled_ns = _between(first.throttled_ns, last.throttled_ns)
+        if throttled_ns >= _COVERED_RATIO * excess_ns:
+            return Cause("throttled", "")
+        pushes_per_s = _pushes_per_s(first, last)
+        if pushes_per_s >= max(_LEAST_PUSHES_PER_S, _PUSHED_TIMES * self._pushes_per_s):
+            return Cause("crowded", "")
+        return UNKNOWN
+
+
+def _in_order(
+    activities: Sequence[Activity], works: Sequence[Work], thread: str, shift_ns: int
+) -> Iterator[_Covered]:
+    """Give what went on, the most particular first."""
+    for kind in _KINDS:
+        named: dict[str, list[Activity]] = {}
+        for each in activities:
+            if each.kind == kind:
+                named.setdefault(each.name, []).append(each)
+        for name, these in named.items():
+            start_ns = np.array([each.start_ns - shift_ns for each in these], dtype=np.int64)
+            end_ns = np.array([each.end_ns - shift_ns for each in these], dtype=np.int64)
+            yield _Covered(Cause(kind, name), union(start_ns, end_ns))
+        if kind == _LAST_OF_WORKS:
+            yield from _of_works(works, thread)
+
+
+def _of_works(works: Sequence[Work], thread: str) -> Iterator[_Covered]:
+    """Give the steps that other works took on the same thread."""
+    for work in works:
+        if work.thread != thread:
+            continue
+        kind = "evaluate" if work.kind in _EVALUATING else "work"
+        name = f"{work.kind} {work.name}".strip()
+        yield _Covered(Cause(kind, name), union(work.recent.start_ns, work.recent.end_ns))
+
+
+def _between(first: int | Missing, last: int | Missing) -> int:
+    """Return how far a counter went, 0 where that is not known."""
+    return 0 if isinstance(first, Missing) or isinstance(last, Missing) else last - first
+
+
+def _pushes_per_s(first: Pulse, last: Pulse) -> float:
+    pushes = _between(first.involuntary_switches, last.involuntary_switches)
+    return pushes * _NS_PER_S / max(last.at_ns - first.at_ns, 1)
+
+
+def _usual_pushes(pulses: Sequence[Pulse]) -> float:
+    rates = [_pushes_per_s(*pair) for pair in itertools.pairwise(pulses)]
+    return float(np.median(rates)) if rates else 0.0

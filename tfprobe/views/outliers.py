@@ -1,0 +1,129 @@
+"""Steps, and gaps between steps, that took far longer than usual; and what happened then.
+
+An outlier has a robust z above 3.5: 0.6745 (x - median) / MAD (Iglewicz and Hoaglin 1993), with a
+floor below tiny MADs. Only long ones are looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.views.causes import UNKNOWN, Cause, Causes
+from tfprobe.views.periods import Period, periods
+from tfprobe.views.remembered import Remembered
+from tfprobe.views.robust import OUTLIER_Z, robust_z, spread
+
+# With fewer there is no telling what is usual.
+LEAST_STEPS = 8
+# Of what nothing else is known: it is the first step, which traces, allocates and fills caches.
+FIRST_STEP = Cause("first", "the first step")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A step that took too long, or the gap before it; `start_ns` is monotonic."""
+
+    step: int
+    is_gap: bool
+    start_ns: int
+    duration_ns: int
+    excess_ns: int
+    z: float
+    cause: Cause | Missing
+
+    @property
+    def what(self) -> str:
+        """Name it as the documents do."""
+        return "gap" if self.is_gap else "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Outliers:
+    """The outliers among `looked_at` steps, or the gaps before them, longest first.
+
+    `excess_ns` is what they took beyond the usual, which is the median; `share_ratio` is its part
+    of the time of all steps and gaps that were looked at.
+    """
+
+    looked_at: int
+    usual_ns: float
+    excess_ns: int
+    share_ratio: float
+    found: tuple[Outlier, ...]
+    periods: tuple[Period, ...]
+
+
+def of_steps(remembered: Remembered, causes: Causes) -> Outliers | Missing:
+    """Return the steps that took too long."""
+    return _outliers(remembered, causes, is_gap=False)
+
+
+def of_gaps(remembered: Remembered, causes: Causes) -> Outliers | Missing:
+    """Return the gaps that took too long; each has the number of the step after it."""
+    return _outliers(remembered, causes, is_gap=True)
+
+
+def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outliers | Missing:
+    times_ns = remembered.gap_ns if is_gap else remembered.step_ns
+    counts = remembered.gap_counts if is_gap else remembered.counts
+    if counts.sum() < LEAST_STEPS:
+        return Missing(f"it takes {LEAST_STEPS} steps to tell what is usual")
+    usual = spread(times_ns[counts])
+    z = robust_z(times_ns, usual, usual_ns=_period_ns(remembered))
+    stands_out = counts & (z > OUTLIER_Z)
+    rows = np.flatnonzero(stands_out)
+    rows = rows[np.argsort(-times_ns[rows], kind="stable")]
+    end_ns = remembered.start_ns[rows] if is_gap else remembered.end_ns[rows]
+    start_ns = end_ns - times_ns[rows]
+    excess_ns = times_ns[rows] - int(usual.median)
+    explained = causes.explain(start_ns, end_ns, excess_ns)
+    return Outliers(
+        looked_at=int(counts.sum()),
+        usual_ns=usual.median,
+        excess_ns=int(excess_ns.sum()),
+        share_ratio=float(excess_ns.sum()) / max(_all_ns(remembered), 1),
+        found=tuple(
+            Outlier(
+                step=remembered.first_step + int(row),
+                is_gap=is_gap,
+                start_ns=int(start_ns[at]),
+                duration_ns=int(times_ns[row]),
+                excess_ns=int(excess_ns[at]),
+                z=float(z[row]),
+                cause=_cause(remembered.first_step + int(row), is_gap, explained[at]),
+            )
+            for at, row in enumerate(rows)
+        ),
+        periods=periods(remembered.first_step, counts, stands_out),
+    )
+
+
+def _period_ns(remembered: Remembered) -> float:
+    """Return how long a step and the gap before it usually take."""
+    steps_ns = remembered.step_ns[remembered.counts]
+    gaps_ns = remembered.gap_ns[remembered.gap_counts]
+    return sum(float(np.median(each)) for each in (steps_ns, gaps_ns) if len(each))
+
+
+def _all_ns(remembered: Remembered) -> int:
+    """Return the time of all steps and gaps that count."""
+    steps_ns = remembered.step_ns[remembered.counts].sum()
+    return int(steps_ns + remembered.gap_ns[remembered.gap_counts].sum())
+
+
+def _cause(step: int, is_gap: bool, found: Cause | Missing) -> Cause | Missing:
+    return FIRST_STEP if found is UNKNOWN and step == 0 and not is_gap else found
+
+
+def by_cause(outliers: Outliers) -> tuple[tuple[Cause | Missing, int, int], ...]:
+    """Return each cause with how many outliers it explains and their excess, largest first."""
+    sums: dict[Cause | Missing, list[int]] = {}
+    for each in outliers.found:
+        of_cause = sums.setdefault(each.cause, [0, 0])
+        of_cause[0] += 1
+        of_cause[1] += each.excess_ns
+    found = [(cause, count, excess_ns) for cause, (count, excess_ns) in sums.items()]
+    return tuple(sorted(found, key=lambda each: -each[2]))

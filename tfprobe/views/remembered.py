@@ -1,0 +1,107 @@
+"""The steps of a work that the recording remembers one by one, and which of them speak for the job.
+
+What tfprobe itself did is not the job's: steps that it traced, steps of other threads during which
+it traced one, the gaps before and after, in which a trace is opened, exported and written, and the
+step after that, which finds caches cold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.model.profile import RecentSteps, Work
+
+Int64s = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+# Where every second step is traced, the others are all there is.
+_LEAST_LEFT_RATIO = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Steps one by one, oldest first; row i is step `first_step + i`. Monotonic ns.
+
+    `gap_ns` is the time since the step before, 0 in row 0, which knows of none. `counts` are steps
+    that neither raised nor were disturbed by tracing, `gap_counts` gaps that tracing left alone.
+    `is_whole` says that no step has been forgotten.
+    """
+
+    first_step: int
+    start_ns: Int64s
+    end_ns: Int64s
+    step_ns: Int64s
+    gap_ns: Int64s
+    sampled: Flags
+    raised: Flags
+    counts: Flags
+    gap_counts: Flags
+    is_whole: bool
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def numbers(self) -> Int64s:
+        """Return the number of each step."""
+        return np.arange(self.first_step, self.first_step + len(self), dtype=np.int64)
+
+
+def remember(work: Work, works: Sequence[Work]) -> Remembered:
+    """Return what is remembered of `work`, one of the `works` of a profile."""
+    recent = work.recent
+    start_ns, end_ns = recent.start_ns, np.maximum(recent.end_ns, recent.start_ns)
+    before_ns = np.concatenate([start_ns[:1], end_ns[:-1]])
+    others = [each for each in works if each.process == work.process and each is not work]
+    traced = _traced(others)
+    after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
+    first = np.arange(len(start_ns)) == 0
+    counts = ~(recent.sampled | recent.raised | overlaps(start_ns, end_ns, *traced))
+    return Remembered(
+        first_step=recent.first_step,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        step_ns=end_ns - start_ns,
+        gap_ns=np.maximum(start_ns - before_ns, 0),
+        sampled=recent.sampled,
+        raised=recent.raised,
+        counts=_without(counts, after_traced),
+        gap_counts=~(
+            first | recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)
+        ),
+        is_whole=recent.first_step == 0 and len(start_ns) == work.executed,
+    )
+
+
+def _without(counts: Flags, after_traced: Flags) -> Flags:
+    """Leave out steps after a traced one, unless next to nothing would be left."""
+    left: Flags = counts & ~after_traced
+    return left if left.sum() >= _LEAST_LEFT_RATIO * counts.sum() else counts
+
+
+def overlaps(start_ns: Int64s, end_ns: Int64s, low_ns: Int64s, high_ns: Int64s) -> Flags:
+    """Say of each interval whether it shares time with one of others, which are sorted by start."""
+    if not len(low_ns):
+        return np.zeros(len(start_ns), dtype=np.bool_)
+    reached_ns = np.maximum.accumulate(high_ns)
+    begun = np.searchsorted(low_ns, end_ns, side="left")
+    found: Flags = (begun > 0) & (reached_ns[np.maximum(begun - 1, 0)] > start_ns)
+    return found
+
+
+def _traced(works: Sequence[Work]) -> tuple[Int64s, Int64s]:
+    """Return when steps of these works were traced, sorted by start."""
+    none: Int64s = np.zeros(0, dtype=np.int64)
+    parts = [_traced_steps(work.recent) for work in works]
+    starts = np.concatenate([none, *(start for start, _ in parts)])
+    ends = np.concatenate([none, *(end for _, end in parts)])
+    order = np.argsort(starts, kind="stable")
+    return starts[order], ends[order]
+
+
+def _traced_steps(recent: RecentSteps) -> tuple[Int64s, Int64s]:
+    return recent.start_ns[recent.sampled], recent.end_ns[recent.sampled]
