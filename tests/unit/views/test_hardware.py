@@ -1,0 +1,188 @@
+"""What a process and its accelerators used over time, and why something is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import process, profile
+from tests.support.rundir import UNIX_NS
+from tests.support.tiers import SECOND_NS, UNKNOWN, device_pulse, pulse
+from tfprobe.errors import Missing
+from tfprobe.views import hardware as view
+from tfprobe.views.hardware import ProcessHardware, hardware
+from tfprobe.views.series import MOST_POINTS, ONE_SAMPLE, Curve, told
+from tfprobe.views.series import level as level_of
+from tfprobe.views.series import rate as rate_of
+
+
+def used(*pulses, **changes) -> ProcessHardware:
+    (only,) = hardware(profile(pulses=pulses, **changes)).processes
+    assert isinstance(only, ProcessHardware)
+    return only
+
+
+def curve(item: Curve | Missing) -> Curve:
+    assert isinstance(item, Curve)
+    return item
+
+
+def test_busy_cores_are_cpu_time_by_wall_time():
+    """Three CPU seconds in two seconds are one and a half CPUs, a third of them in the system."""
+    item = used(
+        pulse(0, user_ns=7 * SECOND_NS, system_ns=0),
+        pulse(2, user_ns=9 * SECOND_NS, system_ns=1 * SECOND_NS),
+    )
+
+    assert curve(item.cores_busy).mean == 1.5
+    assert item.system_ratio == pytest.approx(1 / 3)
+    assert item.watched_ns == 2 * SECOND_NS
+
+
+def test_a_mean_weighs_by_time():
+    """Pulses come at longer distances later on: a long quiet time is not one sample of many."""
+    item = used(*(pulse(at, user_ns=cpu * SECOND_NS, system_ns=0) for at, cpu in
+                  ((0, 0), (1, 4), (2, 8), (10, 8))))  # fmt: skip
+
+    busy = curve(item.cores_busy)
+    assert busy.mean == 0.8
+    assert (busy.min, busy.max, busy.p95) == (0, 4, 4)
+    assert [point.value for point in busy.points] == [4, 4, 0]
+
+
+def test_utilization_is_of_the_cpus_it_may_use():
+    """Two busy CPUs of a cgroup limit of four are half, whatever the machine has."""
+    cpus = {"cpus": 64, "cpu_limit": 4.0, "system_ns": 0}
+
+    item = used(pulse(0, user_ns=0, **cpus), pulse(1, user_ns=2 * SECOND_NS, **cpus))
+
+    assert (item.usable_cpus, item.utilization_ratio) == (4.0, 0.5)
+
+
+def test_without_a_limit_all_its_cpus_are_usable():
+    """A cgroup without a quota limits nothing."""
+    item = used(pulse(0, cpus=8), pulse(1, cpus=8))
+
+    assert item.usable_cpus == 8
+
+
+def test_what_the_cgroup_held_back_is_a_share_of_what_was_wanted():
+    """A second held back for three that ran: a quarter."""
+    item = used(
+        pulse(0, user_ns=0, system_ns=0, throttled_ns=5 * SECOND_NS),
+        pulse(4, user_ns=3 * SECOND_NS, system_ns=0, throttled_ns=6 * SECOND_NS),
+    )
+
+    assert item.throttled_ratio == 0.25
+
+
+def test_switches_are_by_second_and_by_step():
+    """The counters grow from sample to sample; steps are those between first and last."""
+    item = used(
+        pulse(0, steps=10, voluntary_switches=100, involuntary_switches=7),
+        pulse(2, steps=30, voluntary_switches=300, involuntary_switches=7),
+    )
+
+    assert curve(item.voluntary_switches_per_s).mean == 100
+    assert item.voluntary_switches_per_step == 10
+    assert item.involuntary_switches_per_step == 0
+
+
+def test_memory_has_its_peak_and_its_limit():
+    """The peak is the kernel's own, which a sample may miss."""
+    item = used(
+        pulse(0, resident_bytes=1000, peak_resident_bytes=1500, memory_limit_bytes=9000),
+        pulse(1, resident_bytes=2000, peak_resident_bytes=5000, memory_limit_bytes=9000),
+    )
+
+    assert curve(item.resident_bytes).last == 2000
+    assert (item.peak_resident_bytes, item.memory_limit_bytes) == (5000, 9000)
+
+
+def test_one_sample_tells_levels_and_no_rates():
+    """A job of a second is looked at once."""
+    item = used(pulse(0, steps=1, user_ns=5, system_ns=5, resident_bytes=1000, read_bytes=4))
+
+    assert curve(item.resident_bytes).mean == 1000
+    assert item.cores_busy == ONE_SAMPLE
+    assert item.read_bytes_per_s == ONE_SAMPLE
+    assert item.voluntary_switches_per_step == UNKNOWN
+
+
+def test_what_no_sample_tells_has_its_reason():
+    """/proc/PID/io may be closed to us; the rest is told all the same."""
+    item = used(pulse(0, threads=4), pulse(1, threads=6))
+
+    assert item.read_bytes_per_s == UNKNOWN
+    assert item.throttled_ratio == UNKNOWN
+    assert curve(item.threads).max == 6
+
+
+def test_a_process_without_samples_has_a_reason():
+    """As has a run without accelerators."""
+    found = hardware(profile())
+
+    assert found.processes == (view.NOT_SAMPLED,)
+    assert found.devices == view.NO_ACCELERATOR
+
+
+def test_a_counter_that_fell_gives_no_wrong_rate():
+    """A process that was restored counts from 0 again: that time is left out."""
+    samples = told([0, SECOND_NS, 2 * SECOND_NS, 2 * SECOND_NS], [5.0, 1.0, 4.0, 9.0])
+
+    assert curve(rate_of(samples)).points[0].value == 3
+    assert len(curve(rate_of(samples)).points) == 1
+
+
+def test_threads_of_the_job_are_those_it_chose():
+    """Pools larger than the CPUs it may use are seen side by side."""
+    node = process(settings={"intra_op_threads": 64, "inter_op_threads": 0})
+
+    item = used(pulse(0, cpus=4), processes=[node])
+
+    assert (item.intra_op_threads, item.inter_op_threads) == (64, 0)
+
+
+def test_devices_are_by_host_and_index():
+    """The first accelerator of one machine is not the first of another."""
+    samples = [
+        pulse(at, process=None, host=host, devices=(device_pulse(0, utilization_ratio=ratio),))
+        for at in (0, 1)
+        for host, ratio in (("a", 0.2), ("b", 0.8))
+    ]
+
+    devices = hardware(profile(pulses=samples)).devices
+
+    assert not isinstance(devices, Missing)
+    assert [(each.host, curve(each.utilization_ratio).mean) for each in devices] == [
+        ("a", pytest.approx(0.2)), ("b", pytest.approx(0.8)),
+    ]  # fmt: skip
+
+
+def test_a_device_tells_what_holds_its_clocks_down():
+    """Each reason with the part of the samples that name it."""
+    samples = [
+        pulse(at, devices=(device_pulse(throttle_reasons=reasons, power_watts=UNKNOWN),))
+        for at, reasons in enumerate([(), ("power",), ("power", "thermal"), ()])
+    ]
+
+    (device,) = hardware(profile(pulses=samples)).devices
+
+    assert [(each.reason, each.ratio) for each in device.throttle_reasons] == [
+        ("power", 0.5), ("thermal", 0.25),
+    ]  # fmt: skip
+    assert device.power_watts == UNKNOWN
+    assert device.host == "node7"
+
+
+def test_a_long_curve_has_few_points_of_the_same_mean():
+    """A week of samples is no larger than a minute's, and its mean and extremes stay."""
+    count = 10_000
+    samples = told([UNIX_NS + at for at in range(count)], [float(at) for at in range(count)])
+
+    long = curve(level_of(samples))
+
+    values = [point.value for point in long.points]
+    assert len(values) == MOST_POINTS
+    assert values == sorted(values)
+    assert sum(values) / len(values) == pytest.approx(long.mean, rel=1e-3)
+    assert (long.min, long.max) == (0, count - 1)
