@@ -60,6 +60,7 @@ class WrittenProcess:
     header: Mapping[int, int] = field(default_factory=dict)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
+    gaps: Sequence[Mapping[str, Any]] = ()
     captures: Mapping[str, bytes] = field(default_factory=dict)
     graphs: Mapping[str, bytes] = field(default_factory=dict)
     code: Mapping[str, bytes] = field(default_factory=dict)
@@ -130,6 +131,8 @@ def write_process(root: Path, process: WrittenProcess) -> Path:
     (folder / "steps.bin").write_bytes(steps_bin(process.works, process.header))
     lines = (json.dumps({"unix_ns": UNIX_NS, "mono_ns": MONO_NS, **e}) for e in process.events)
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if process.gaps:
+        (folder / "gaps.jsonl").write_text("".join(f"{json.dumps(gap)}\n" for gap in process.gaps))
     for part in ("captures", "graphs", "code"):
         (folder / part).mkdir(exist_ok=True)
         for name, content in getattr(process, part).items():

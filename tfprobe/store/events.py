@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tfprobe.store import lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def read_events(path: Path) -> EventLog:
     """Read the events of one process; an absent file holds none."""
     events: list[Event] = []
     bad_lines = 0
-    for line in _whole_lines(path):
+    for line in lines.whole_lines(path):
         event = _event(line)
         if event is None:
             bad_lines += 1
@@ -60,25 +61,13 @@ def read_events(path: Path) -> EventLog:
 
 def read_interpreters(path: Path) -> tuple[Interpreter, ...]:
     """Read which interpreters saw the boot directory; an absent file means none did."""
-    rows = (_interpreter(line) for line in _whole_lines(path))
+    rows = (_interpreter(line) for line in lines.whole_lines(path))
     return tuple(row for row in rows if row is not None)
 
 
-def _whole_lines(path: Path) -> list[bytes]:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return []
-    # Whatever follows the last newline is a line the writer has not finished.
-    return [line for line in content.split(b"\n")[:-1] if line.strip()]
-
-
 def _event(line: bytes) -> Event | None:
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict) or not isinstance(fields.get("event"), str):
+    fields = lines.object_of(line)
+    if fields is None or not isinstance(fields.get("event"), str):
         return None
     unix_ns = fields.get("unix_ns")
     return Event(fields["event"], unix_ns if isinstance(unix_ns, int) else 0, fields)

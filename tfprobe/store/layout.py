@@ -48,6 +48,10 @@ class ProcessFolder:
         return self.root / "events.jsonl"
 
     @property
+    def gaps(self) -> Path:
+        return self.root / "gaps.jsonl"
+
+    @property
     def agent_log(self) -> Path:
         return self.root / "agent.log"
 

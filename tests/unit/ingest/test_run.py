@@ -165,3 +165,52 @@ def test_steps_have_their_place_on_the_wall_clock(tmp_path):
 
     assert found.processes[0].unix_minus_monotonic_ns == UNIX_NS - MONO_NS
     assert found.works[0].first_seen_ns == UNIX_NS
+
+
+GAP = {
+    "work": 0,
+    "step": 2,
+    "start_ns": MONO_NS + 500,
+    "end_ns": MONO_NS + 800,
+    "cost_ns": 20,
+    "cut": True,
+    "calls": [[-1, 0, 0, 1, 100], [0, 1, 12, 3, 200]],
+    "functions": [["/job/train.py", 3, "main", False], ["", 0, "time.sleep", False]],
+}
+
+
+def test_gaps_are_on_the_wall_clock(tmp_path):
+    """What a thread did after a step stands beside the step, with lines one can open."""
+    (gap,) = loaded(tmp_path, WrittenProcess(gaps=[GAP])).gaps
+
+    assert (gap.process, gap.work, gap.step, gap.cut, gap.cost_ns) == (0, 0, 2, True, 20)
+    assert (gap.start_ns, gap.duration_ns) == (UNIX_NS + 500, 300)
+    (main, sleep) = gap.calls
+    assert (main.parent, main.file, main.line, main.self_ns) == (None, "/job/train.py", 3, 100)
+    assert (sleep.parent, sleep.function, sleep.called_line, sleep.count) == (
+        0,
+        "time.sleep",
+        12,
+        3,
+    )
+
+
+def test_without_a_steps_file_gaps_have_the_clock_of_events(tmp_path):
+    """Each event is told on both clocks."""
+    root = write_run(tmp_path / "r1", [WrittenProcess(events=[SAMPLE], gaps=[GAP])])
+    (path,) = root.glob("*/*/steps.bin")
+    path.write_bytes(b"garbage")
+
+    (gap,) = load(RunFolder(root), ELSEWHERE).gaps
+
+    assert gap.start_ns == UNIX_NS + 500
+
+
+def test_damaged_gaps_are_told(tmp_path):
+    """The others are read."""
+    damaged = {**GAP, "end_ns": 0}
+
+    profile = loaded(tmp_path, WrittenProcess(gaps=[GAP, damaged]))
+
+    assert len(profile.gaps) == 1
+    assert "1 lines of gaps.jsonl" in profile.problems[0].what
