@@ -13,7 +13,7 @@ from tfprobe.ingest import shapes
 from tfprobe.ingest.code_map import traces
 from tfprobe.ingest.graph_profile import graph_nodes
 from tfprobe.model.executions import Executions, Place
-from tfprobe.model.graph import Frame, Graph, Node, Shape
+from tfprobe.model.graph import Frame, Graph, Node, Shape, known_name
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Int32s
@@ -26,15 +26,6 @@ COPIES: Mapping[Place, str] = {
     Place.DEVICE_TO_HOST: "copies/CopyDeviceToHost",
     Place.DEVICE_TO_DEVICE: "copies/CopyDeviceToDevice",
 }
-# A node of these runs a function, whose nodes then carry its name as a scope.
-_CALLS = (
-    "PartitionedCall",
-    "StatefulPartitionedCall",
-    "If",
-    "StatelessIf",
-    "While",
-    "StatelessWhile",
-)
 
 
 def sampled(
@@ -77,7 +68,7 @@ def with_what_ran(
     optimized: dict[tuple[str, str], Node] = {}
 
     def name_of(name: str) -> str:
-        return _known_name(name, nodes)
+        return known_name(name, nodes)
 
     for content in traces:
         try:
@@ -229,7 +220,7 @@ def _place_rows(rows: Executions, nodes: dict[str, Node], ids: dict[str, int]) -
     op_types[rows.name[~is_copy]] = rows.op_type[~is_copy]
     numbers = np.zeros_like(op_types)
     for position in np.flatnonzero(op_types >= 0).tolist():
-        name = _known_name(rows.strings[position], nodes)
+        name = known_name(rows.strings[position], nodes)
         if name not in nodes:
             op = rows.strings[op_types[position]]
             nodes[name] = Node(name=name, op=op, types=frozenset({op}))
@@ -244,19 +235,6 @@ def _place_rows(rows: Executions, nodes: dict[str, Node], ids: dict[str, int]) -
             nodes.setdefault(name, Node(name=name, op=op, types=frozenset({op})))
             found[at_place] = ids[name]
     return found
-
-
-def _known_name(name: str, nodes: Mapping[str, Node]) -> str:
-    """Return a name without the function calls in front of it, where only so the graph knows it."""
-    rest, before = name, ""
-    while rest not in nodes:
-        first, _, after = rest.partition("/")
-        before = f"{before}/{first}" if before else first
-        call = nodes.get(before)
-        if not after or (first not in _CALLS and (call is None or call.op not in _CALLS)):
-            return name
-        rest, before = after, ""
-    return rest
 
 
 def _devices(rows: Executions, node: Int32s, count: int) -> tuple[str | None, ...]:

@@ -9,6 +9,15 @@ from typing import Protocol
 Shape = tuple[int, ...]
 # What an attribute of a node is: text, a number, a truth or a list of whole numbers.
 Attribute = str | int | float | bool | tuple[int, ...]
+# A node of these runs a function, whose nodes then carry its name as a scope.
+_CALLS = (
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "If",
+    "StatelessIf",
+    "While",
+    "StatelessWhile",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +81,16 @@ class Placed(Protocol):
     @property
     def devices(self) -> tuple[str | None, ...]:
         """Return the devices."""
+
+
+def known_name(name: str, nodes: Mapping[str, Node]) -> str:
+    """Return a name without the function calls in front of it, where only so the graph knows it."""
+    rest, before = name, ""
+    while rest not in nodes:
+        first, _, after = rest.partition("/")
+        before = f"{before}/{first}" if before else first
+        call = nodes.get(before)
+        if not after or (first not in _CALLS and (call is None or call.op not in _CALLS)):
+            return name
+        rest, before = after, ""
+    return rest
