@@ -1,4 +1,4 @@
-"""Take from a node's attributes those that say how much there is to compute.
+"""Take from a node's attributes those that say how much there is to compute, and to move.
 
 A list of texts becomes one text, with commas.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfprobe.model.graph import Attribute
+from tfprobe.schema import enum_names
 
 KEPT: tuple[str, ...] = (
     "N",
@@ -27,7 +28,9 @@ KEPT: tuple[str, ...] = (
     "op_names",
     "padding",
     "rates",
+    "recv_device",
     "rnn_mode",
+    "send_device",
     "strides",
     "transpose_a",
     "transpose_b",
@@ -37,12 +40,61 @@ KEPT: tuple[str, ...] = (
 _KEPT = frozenset(KEPT)
 
 
+# DT_FLOAT_REF is 100 more than DT_FLOAT.
+_REFERENCE = 100
+# Where an op says what its outputs are, the most telling first.
+_TYPES: tuple[str, ...] = (
+    "output_types",
+    "DstT",
+    "out_type",
+    "output_type",
+    "dtype",
+    "tensor_type",
+    "T",
+)
+_COMPARISONS = frozenset(
+    {
+        "ApproximateEqual",
+        "Equal",
+        "Greater",
+        "GreaterEqual",
+        "IsFinite",
+        "IsInf",
+        "IsNan",
+        "Less",
+        "LessEqual",
+        "NotEqual",
+    }
+)
+
+
 def attributes(found: Mapping[str, Any]) -> dict[str, Attribute]:
     """Return the kept ones of a map of AttrValues. Any: message classes are made at run time."""
     # Sorted, as KEPT is: a map of protobuf has no order.
     names = sorted(_KEPT.intersection(found)) if found else ()
     values = {name: _value(found[name]) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def output_dtypes(op: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the types of an op's outputs, "DT_FLOAT"; one stands for all, none where untold.
+
+    Any: message classes are made at run time.
+    """
+    if op in _COMPARISONS:
+        return ("DT_BOOL",)
+    name = next((each for each in _TYPES if each in found), None)
+    if name is None:
+        return ()
+    told = found[name]
+    numbers = list(told.list.type) or ([told.type] if told.type else [])
+    return tuple(_dtype_name(number) for number in numbers)
+
+
+def _dtype_name(number: int) -> str:
+    known = enum_names("tfprobe.graph.DataType")
+    # A reference to a variable is of its type.
+    return known.get(number - _REFERENCE if number > _REFERENCE else number, "")
 
 
 def _value(value: Any) -> Attribute | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tfprobe.ingest.attributes import attributes
+from tfprobe.ingest.attributes import attributes, output_dtypes
 from tfprobe.ingest.messages import parse, parse_either
 from tfprobe.ingest.outputs import output_number
 from tfprobe.model.graph import Frame, Graph, Node, Shape
@@ -263,6 +263,7 @@ def _node(node: Any, ops: Mapping[str, str] = MappingProxyType({})) -> Node:
         output_shapes={index: _shape(each) for index, each in enumerate(outputs)},
         types=frozenset({node.op}),
         attributes=attributes(found),
+        dtypes=output_dtypes(node.op, found),
     )
 
 

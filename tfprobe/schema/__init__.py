@@ -24,6 +24,13 @@ def message_class(full_name: str) -> Any:
 
 
 @cache
+def enum_names(full_name: str) -> dict[int, str]:
+    """Return the names of an enum such as "tfprobe.graph.DataType", by number."""
+    values = _pool().FindEnumTypeByName(full_name).values
+    return {value.number: value.name for value in values}
+
+
+@cache
 def _pool() -> descriptor_pool.DescriptorPool:
     files = descriptor_pb2.FileDescriptorSet()
     # Not importlib.resources, which imports zipfile and tempfile: a tenth of a short command.
