@@ -35,6 +35,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("scope", "Show which name scopes, such as layers, a step spends its time in."),
     Entry("steps", "Show the steps of a run."),
     Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
+    Entry("transfers", "Show what a step moves: over the bus, between devices and ranks."),
 )
 
 

@@ -16,6 +16,12 @@ _FLOP_UNITS: tuple[tuple[str, float], ...] = (
     ("MFLOP", 1e6),
     ("kFLOP", 1e3),
 )
+_RATE_UNITS: tuple[tuple[str, float], ...] = (
+    ("TB/s", 1e12),
+    ("GB/s", 1e9),
+    ("MB/s", 1e6),
+    ("kB/s", 1e3),
+)
 # Stands where there is no number to show.
 NOTHING = "–"
 _SECONDS_A_MINUTE = 60
@@ -41,6 +47,14 @@ def size(size_bytes: int) -> str:
         if size_bytes >= unit_bytes * 0.9995:
             return f"{_three(size_bytes / unit_bytes)} {unit}"
     return f"{size_bytes} B"
+
+
+def rate(bytes_per_s: float) -> str:
+    """Write bytes a second, in the decimal units of buses and networks: 11.2 GB/s."""
+    for unit, unit_bytes in _RATE_UNITS:
+        if bytes_per_s >= unit_bytes * 0.9995:
+            return f"{_three(bytes_per_s / unit_bytes)} {unit}"
+    return f"{bytes_per_s:.0f} B/s"
 
 
 def flops(amount: int) -> str:

@@ -1,0 +1,104 @@
+"""What `transfers` and `memory` look at: the sampled steps of one work, in all of its processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfprobe.cli import reading
+from tfprobe.cli.views import chosen_work
+from tfprobe.errors import Missing, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.model.profile import Profile, Work
+    from tfprobe.model.sampled import SampledWork
+
+
+@dataclass(frozen=True, slots=True)
+class OneWork:
+    """Sampled steps of one kind and name of work.
+
+    `profile` holds their captures alone; `whole` all that was read. `sampled` are the steps with
+    their graphs, one for each process that ran the work.
+    """
+
+    source: str
+    profile: Profile
+    whole: Profile
+    sampled: tuple[SampledWork, ...]
+
+    @property
+    def work(self) -> Work:
+        return self.sampled[0].work
+
+
+def read(run: str, output: str | None, *, work: str, rank: int | None) -> OneWork:
+    """Read RUN, a run or a file, and choose the work: that with `work` in its name, else the first
+    by time.
+
+    Raises NoAnswer where no step of it was sampled, UnreadableInput and UsageError as it must.
+    """
+    if Path(run).exists() and not Path(run).is_dir():
+        if work or rank is not None:
+            raise UsageError("A file holds one work: --work and --rank are for runs.")
+        return _of_file(run)
+    from tfprobe.ingest.run import load
+    from tfprobe.ingest.sampled import sampled
+    from tfprobe.store.liveness import this_machine
+
+    folder = reading.chosen_run(run, output)
+    with reading.progress("Reading captures") as watch:
+        profile = load(folder, this_machine(), rank=rank, watch=watch)
+        chosen = chosen_work(profile, work)
+        alike = [
+            each for each in profile.works if (each.kind, each.name) == (chosen.kind, chosen.name)
+        ]
+        found = [sampled(folder, profile, each, with_shapes=True) for each in alike]
+    reading.warn_of_problems(profile)
+    with_steps = tuple(each for each in found if each.captures)
+    captures = tuple(capture for each in with_steps for capture in each.captures)
+    # In the order of the whole profile, in which their rows are.
+    kept = tuple(sorted(captures, key=lambda capture: capture.index))
+    return OneWork(folder.id, profile.only(kept), profile, with_steps)
+
+
+def _of_file(path: str) -> OneWork:
+    from tfprobe.ingest.file import sampled_file
+
+    with reading.progress(f"Reading {path}"):
+        found = sampled_file(Path(path), with_shapes=True)
+    profile = _alone(path, found)
+    return OneWork(path, profile, profile, (found,))
+
+
+def _alone(path: str, found: SampledWork) -> Profile:
+    """Return a profile of what a file says of one work."""
+    from tfprobe.model.profile import Process, Profile, Run
+
+    untold = Missing("a file by itself does not tell")
+    process = Process(
+        index=0,
+        folder="",
+        host="",
+        pid=0,
+        state="unknown",
+        argv=(),
+        python=untold,
+        tensorflow=untold,
+        rank=None,
+        role=None,
+        started_unix_ns=0,
+        devices=untold,
+        hooks=untold,
+        captures=len(found.captures),
+    )
+    return Profile(
+        run=Run(path, path, untold, untold, "unknown"),
+        processes=(process,),
+        interpreters=(),
+        works=(found.work,),
+        captures=tuple(replace(each, index=at) for at, each in enumerate(found.captures)),
+        executions=found.executions,
+        problems=(),
+    )

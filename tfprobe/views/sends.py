@@ -1,0 +1,74 @@
+"""Arrange what devices and tasks send each other: by op and by both ends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Node
+from tfprobe.model.profile import Profile
+from tfprobe.views.origins import Origins
+from tfprobe.views.sizes import outputs_bytes
+
+OPS: tuple[str, ...] = ("RecvTensor", "Recv", "Send", "_HostRecv", "_HostSend", "_Recv", "_Send")
+# What TensorFlow writes of a tensor from another task: "[1.2MB] grad from /job:ps/... to /job:...".
+_LABEL = re.compile(r"\[(?P<size>[\d.]+)(?P<unit>[KMG]?i?B)\] .* from (?P<from>\S+) to (?P<to>\S+)")
+_UNITS = {"B": 1, "KB": 2**10, "KiB": 2**10, "MB": 2**20, "MiB": 2**20, "GB": 2**30, "GiB": 2**30}
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """Sends or receives between two ends, "" where an end is not known.
+
+    `time_ns` is from the start of the op until it was done; of a receive, that is mostly waiting
+    for what is sent to be made. `bytes` are those of the `sized` ones.
+    """
+
+    op_type: str
+    source: str
+    target: str
+    count: int
+    sized: int
+    bytes: int
+    time_ns: int
+
+
+def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
+    """Return the sends and receives of the sampled steps, the longest first."""
+    rows = profile.executions
+    is_send = np.array([text in OPS for text in rows.strings.values], dtype=np.bool_)
+    chosen = np.flatnonzero(is_send[rows.op_type] & (rows.place == Place.HOST) & ~rows.background)
+    if not len(chosen):
+        return Missing("the sampled steps send nothing between devices or tasks")
+    found: dict[tuple[str, str, str], list[int]] = {}
+    columns = np.stack((rows.name[chosen], rows.op_type[chosen], rows.detail[chosen]))
+    kinds, inverse = np.unique(columns, axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    for at, (name, op_type, detail) in enumerate(kinds.T.tolist()):
+        mine = chosen[inverse == at]
+        node = origins.node(rows.strings[name])
+        source, target, told = _ends(rows.strings[detail], node)
+        size = np.where(rows.output_bytes[mine] > 0, rows.output_bytes[mine], told)
+        if not told and node is not None:
+            size = np.where(size > 0, size, outputs_bytes(node, origins.shapes) or 0)
+        sums = found.setdefault((rows.strings[op_type], source, target), [0, 0, 0, 0])
+        sums[0] += len(mine)
+        sums[1] += int((size > 0).sum())
+        sums[2] += int(size.sum())
+        sums[3] += int(rows.duration_ns[mine].sum())
+    every = [Sends(*key, *sums) for key, sums in found.items()]
+    return tuple(sorted(every, key=lambda each: (-each.time_ns, each.op_type, each.source)))
+
+
+def _ends(detail: str, node: Node | None) -> tuple[str, str, int]:
+    """Return where a tensor is sent from and to, and its bytes, 0 where untold."""
+    label = _LABEL.search(detail)
+    if label is not None:
+        size = round(float(label["size"]) * _UNITS[label["unit"]])
+        return label["from"], label["to"], size
+    attributes = node.attributes if node else {}
+    return str(attributes.get("send_device", "")), str(attributes.get("recv_device", "")), 0

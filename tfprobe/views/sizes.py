@@ -1,0 +1,53 @@
+"""Say how many bytes an output of an op takes, from its shape and its type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tfprobe.model.graph import Node, Shape
+
+# Types of fewer than eight bits are stored one to a byte.
+_BYTES: Mapping[str, int] = {
+    "DT_BFLOAT16": 2,
+    "DT_BOOL": 1,
+    "DT_COMPLEX128": 16,
+    "DT_COMPLEX64": 8,
+    "DT_DOUBLE": 8,
+    "DT_FLOAT": 4,
+    "DT_HALF": 2,
+    "DT_INT16": 2,
+    "DT_INT32": 4,
+    "DT_INT64": 8,
+    "DT_INT8": 1,
+    "DT_UINT16": 2,
+    "DT_UINT32": 4,
+    "DT_UINT64": 8,
+    "DT_UINT8": 1,
+}
+
+
+def output_bytes(node: Node, number: int, shapes: Mapping[tuple[str, int], Shape]) -> int | None:
+    """Return the bytes of an output of a node, None where its shape or type is not known.
+
+    `shapes` are those that outputs had when they ran, which the graph may leave open.
+    """
+    shape = shapes.get((node.name, number)) or node.output_shapes.get(number, ())
+    one_bytes = _BYTES.get(_dtype(node, number))
+    if one_bytes is None or not shape or min(shape) < 0:
+        return None
+    return prod(shape) * one_bytes
+
+
+def outputs_bytes(node: Node, shapes: Mapping[tuple[str, int], Shape]) -> int | None:
+    """Return the bytes of all outputs of a node, None where one of them is not known."""
+    numbers = node.output_shapes.keys() | {at for name, at in shapes if name == node.name}
+    found = [output_bytes(node, number, shapes) for number in numbers]
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _dtype(node: Node, number: int) -> str:
+    if len(node.dtypes) == 1:
+        return node.dtypes[0]
+    return node.dtypes[number] if number < len(node.dtypes) else ""
