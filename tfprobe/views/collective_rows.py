@@ -15,18 +15,26 @@ from tfprobe.model.tables import Flags, Int32s, Int64s
 from tfprobe.views.copies import matching
 
 # Ops of TensorFlow, Horovod and HLO that move data. Those which only set up a group, or ask for a
-# rank, move none.
+# rank, move none; nor does the HLO op that tells a permutation's id.
 _OPS = re.compile(
     r"Collective(?:Reduce|Gather|Bcast|Permute|AllToAll)"
     r"|_?Nccl(?:AllReduce|Broadcast|Reduce|AllGather|Send|Recv)"
     r"|Horovod(?:Grouped)?(?:All|Broadcast|Reducescatter)"
-    r"|CrossReplicaSum|XlaAllReduce|XlaReduceScatter|AllToAll\Z"
-    r"|(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-(?:permute|broadcast))"
+    r"|CrossReplicaSum|Xla(?:AllReduce|AllGather|AllToAll|ReduceScatter|CollectivePermute)"
+    r"|AllToAll\Z"
+    r"|(?:hlo.*)?(?:all-reduce|all-gather|reduce-scatter|all-to-all)"
+    r"|collective-(?:permute|broadcast)"
 )
-# NCCL's kernels and RCCL's: "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclKernel_AllReduce...".
-_KERNELS = re.compile(r"(?:void )?(?:nccl|rccl)", re.IGNORECASE)
+# NCCL's kernels and RCCL's, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclKernel_AllReduce...",
+# TensorFlow's own and those of others.
+_KERNELS = re.compile(r"(?:void )?(?:nccl|rccl)|.*(?:all_?reduce_?kernel|nvshmem)", re.IGNORECASE)
 # How many ops that ended inside an outer one are passed over on the way to it.
 _DEEPEST = 64
+
+
+def is_named_so(text: str) -> bool:
+    """Say whether this is the name of a collective op or of a kernel of one."""
+    return bool(_OPS.match(text) or _KERNELS.match(text))
 
 
 def is_collective(rows: Executions, spans: Spans) -> Flags:

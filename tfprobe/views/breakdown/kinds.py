@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.strings import Strings
 from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.collective_rows import is_named_so
 
 Flags = npt.NDArray[np.bool_]
 Int8s = npt.NDArray[np.int8]
@@ -29,17 +30,6 @@ _INPUT = (
     "InfeedDequeue",
     "MultiDeviceIteratorGetNext",
 )
-# Collectives of TensorFlow (ring, NCCL, and what XLA makes of them) and of Horovod.
-_COLLECTIVE = re.compile(
-    r"_?(nccl|collective(?!permuteid)|horovod|xlaall|xlareduce|hlo.*all-|all-reduce|all-gather"
-    r"|reduce-scatter|all-to-all|collective-permute|cross_?replica)",
-    re.IGNORECASE,
-)
-_COLLECTIVE_KERNEL = re.compile(
-    r"^(ncclk|ncclDev|rccl|void nccl)|all_?reduce_?kernel|nvshmem", re.IGNORECASE
-)
-# The bookkeeping of collectives, which moves nothing.
-_NO_COLLECTIVE = re.compile(r"CollectiveInitializeCommunicator|CollectiveAssignGroup")
 # Ops whose time is waiting for another device, process or thread.
 _WAITS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend", "RecvTensor", "Barrier"})
 _PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction"})
@@ -68,7 +58,7 @@ def names(strings: Strings) -> Names:
     texts = strings.values
     return Names(
         host=np.array([_NUMBER[_host_part(text)] for text in texts], dtype=np.int8),
-        is_collective=np.array([_is_collective(text) for text in texts], dtype=np.bool_),
+        is_collective=np.array([is_named_so(text) for text in texts], dtype=np.bool_),
         kernel=np.array([_NUMBER[_precision(text)] for text in texts], dtype=np.int8),
     )
 
@@ -119,12 +109,6 @@ def _host_part(text: str) -> Part:
         (Part.CHECKPOINTS, _CHECKPOINT.match),
     )
     return next((part for part, is_it in tests if is_it(text)), Part.HOST_COMPUTE)
-
-
-def _is_collective(text: str) -> bool:
-    if _NO_COLLECTIVE.match(text):
-        return False
-    return bool(_COLLECTIVE.match(text) or _COLLECTIVE_KERNEL.search(text))
 
 
 def _precision(text: str) -> Part:
