@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tfprobe.model.executions import (
     Row,
 )
 from tfprobe.model.profile import Capture, Hooks, Process, Profile, RecentSteps, Run, Work
+from tfprobe.model.spans import SpanKind, Spans
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, TableBuilder
 
@@ -38,6 +39,21 @@ class Step:
     rows: Iterable[Row]
     duration_us: int = 100
     work: int = 0
+    spans: Iterable[Span] = ()
+
+
+class Span(NamedTuple):
+    """A span by itself; its time counts from the start of its step."""
+
+    kind: SpanKind
+    name: str
+    start_us: float
+    duration_us: float
+    lane: str = "1"
+    detail: str = ""
+    background: bool = False
+    identity: int = 0
+    parent: int = 0
 
 
 def op(
@@ -63,6 +79,26 @@ def table(steps: Iterable[Iterable[Row]]) -> Executions:
     builder = TableBuilder(Executions, Interner())
     for capture, rows in enumerate(steps):
         builder.add(capture, executions(rows, builder.interner))
+    return builder.table()
+
+
+def spans(steps: Iterable[Iterable[Span]]) -> Spans:
+    """Return the spans of several captures, numbered from 0."""
+    builder = TableBuilder(Spans, Interner())
+    for capture, each in enumerate(steps):
+        columns = Columns(Spans)
+        for span in each:
+            facts = span._asdict()
+            start_us, duration_us = facts.pop("start_us"), facts.pop("duration_us")
+            texts = {
+                name: builder.interner.position(facts[name]) for name in ("lane", "name", "detail")
+            }
+            times = {
+                "start_ns": UNIX_NS + round(start_us * 1000),
+                "duration_ns": round(duration_us * 1000),
+            }
+            columns.add(1, **{**facts, **texts, **times})
+        builder.add(capture, columns.rows(builder.interner))
     return builder.table()
 
 
@@ -183,5 +219,6 @@ def profile(
         "captures": captures,
         "executions": table(step.rows for step in steps),
         "problems": (),
+        "spans": spans(step.spans for step in steps),
     }
     return Profile(**{**facts, **changes})

@@ -28,6 +28,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("doctor", "Tell whether a run would record here; if not, why, and what to do."),
     Entry("export", "Write a run as a file of another program: timeline, pprof, speedscope ..."),
     Entry("graph", "Show which parts of the graph a step spends its time in."),
+    Entry("input", "Show why steps wait for input: which stage, queue, feed or Python code."),
     Entry("ls", "List runs, newest first."),
     Entry("op", "Show which types of op a step spends its time in."),
     Entry("report", "Say what a run did and where its time went."),

@@ -63,6 +63,12 @@ def difference(one_set: Intervals, other: Intervals) -> Intervals:
     return _where_depth(one_set, other, weight=2, depth=1)
 
 
+def lasting(intervals: Intervals, least_ns: int) -> Intervals:
+    """Return the intervals that last so long."""
+    long = intervals.end_ns - intervals.start_ns >= least_ns
+    return Intervals(intervals.start_ns[long], intervals.end_ns[long])
+
+
 def _where_depth(one_set: Intervals, other: Intervals, *, weight: int, depth: int) -> Intervals:
     """Return where the number of sets that hold a moment, the other weighted, is `depth`."""
     if not len(one_set.start_ns):

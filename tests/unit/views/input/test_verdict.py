@@ -1,0 +1,186 @@
+"""Of each work is said how much of its time is waiting for input, and for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import Span, Step, op, profile, work
+from tests.support.rundir import UNIX_NS
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Call, Gap
+from tfprobe.model.executions import Row
+from tfprobe.model.spans import SpanKind
+from tfprobe.views.input.sources import Kind
+from tfprobe.views.input.use import PipelineUse
+from tfprobe.views.input.verdict import Level, Thresholds, WorkInput, judge
+
+ROOT = "Iterator::Root"
+
+
+def call(path: str, start_us: float, duration_us: float, lane: str = "step", **more) -> Span:
+    return Span(SpanKind.ITERATOR, path, start_us, duration_us, lane, **more)
+
+
+def step(wait_us: int, *spans: Span, compute_us: int = 1000, rows: list[Row] | None = None) -> Step:
+    """Return a step that takes an element, then computes."""
+    own = [op("IteratorGetNext", 0, wait_us), op("MatMul", wait_us, compute_us)]
+    return Step(own + (rows or []), wait_us + compute_us, spans=(call(ROOT, 0, wait_us), *spans))
+
+
+def judged(*steps: Step, **changes) -> WorkInput:
+    (found,) = judge(profile(steps, works=[work()], **changes))
+    return found
+
+
+def bottleneck(item: WorkInput) -> str:
+    assert isinstance(item.pipeline, PipelineUse)
+    assert isinstance(item.pipeline.bottleneck, int)
+    return item.pipeline.stages[item.pipeline.bottleneck].stage.name
+
+
+@pytest.mark.parametrize(
+    ("wait_us", "level"), [(1000, Level.HIGH), (100, Level.MODERATE), (20, Level.NONE)]
+)
+def test_the_classes_are_xprofs(wait_us: int, level: Level) -> None:
+    """From 20 % on a work is highly bound by its input, from 5 % on moderately."""
+    assert judged(step(wait_us, call(f"{ROOT}::Map", 0, wait_us))).level is level
+
+
+def test_the_classes_are_settings() -> None:
+    """Who wants other limits gives them."""
+    steps = [step(100, call(f"{ROOT}::Map", 0, 100))]
+
+    (found,) = judge(profile(steps, works=[work()]), Thresholds(high_ratio=0.01))
+
+    assert found.level is Level.HIGH
+
+
+def test_a_pipeline_that_keeps_up_is_not_to_blame() -> None:
+    """Where elements are ready, taking them is no waiting, however short the steps are."""
+    waiting = (call(f"{ROOT}::Prefetch", 0, 60), call(f"{ROOT}::Prefetch::Map", 80, 900, "b"))
+
+    found = judged(step(60, *waiting, compute_us=100))
+
+    assert found.ratio > 0.2
+    assert found.level is Level.NONE
+    assert found.remedies == ()
+
+
+def test_without_a_buffer_the_same_wait_counts() -> None:
+    """A stage that makes an element when it is asked makes the step wait."""
+    found = judged(step(60, call(f"{ROOT}::Map", 0, 60), compute_us=100))
+
+    assert found.level is Level.HIGH
+    assert bottleneck(found) == "Map"
+    assert any(".prefetch(" in each for each in found.remedies)
+
+
+def test_a_batch_of_very_many_elements_is_the_bottleneck_itself() -> None:
+    """Not the source, whose 1,000 calls do next to nothing each."""
+    batch = call(f"{ROOT}::Batch", 0, 1000, detail="batch_size:1000")
+    source = [call(f"{ROOT}::Batch::Range", at, 0.8) for at in range(1000)]
+
+    found = judged(step(1000, batch, *source))
+
+    assert bottleneck(found) == "Batch"
+    assert "1,000 elements" in found.remedies[0]
+
+
+def test_ops_of_a_function_are_told_by_their_iterator() -> None:
+    """What a Map's function spends its time in is shown, Python named as such."""
+    path = f"{ROOT}::Map"
+    ran = Span(SpanKind.DATASET_FUNCTION, path, 0, 900, "pool", background=True)
+    rows = [
+        op("PyFunc", 0, 800, detail=path, background=True),
+        op("Mul", 800, 50, detail=path, background=True),
+    ]
+
+    found = judged(step(1000, call(path, 0, 1000), ran, rows=rows))
+
+    assert isinstance(found.pipeline, PipelineUse)
+    assert [each.op_type for each in found.pipeline.stages[1].ops] == ["PyFunc", "Mul"]
+    assert "Python" in found.remedies[0]
+
+
+def test_an_element_that_comes_while_a_kernel_runs_is_not_waited_for() -> None:
+    """On an accelerator only what no kernel hides is waiting."""
+    from tfprobe.model.executions import Place
+
+    rows = [op("IteratorGetNext", 0, 900), op("Conv2D", 0, 1000, Place.ACCELERATOR)]
+
+    found = judged(Step(rows, 1000, spans=[call(ROOT, 0, 900), call(f"{ROOT}::Map", 0, 900)]))
+
+    assert found.ratio == 0
+    assert isinstance(found.pipeline, PipelineUse)
+    assert found.pipeline.wait_ns == 0
+
+
+def test_where_steps_take_no_element_the_busiest_stage_is_named() -> None:
+    """A loop takes elements between its steps: the recording has what threads did meanwhile."""
+    spans = (
+        call(f"{ROOT}::Prefetch::Map", 0, 900, "b", background=True),
+        call(f"{ROOT}::Prefetch::Map::Range", 0, 100, "b", background=True),
+    )
+
+    found = judged(
+        Step([op("MatMul", 0, 1000)], 1000, spans=spans),
+        gaps=(gap(Call(0, "__next__", DATA, 1, 5, False, 1, 9_000_000)),),
+    )
+
+    assert found.level is Level.HIGH
+    assert found.sources[0].kind is Kind.ITERATOR
+    assert bottleneck(found) == "Map"
+
+
+DATA = "/env/lib/python3.11/site-packages/tensorflow/python/data/ops/iterator_ops.py"
+LOOP = Call(None, "main", "/home/ada/train.py", 1, 0, False, 1, 10_000)
+
+
+def gap(*calls: Call) -> Gap:
+    total_ns = sum(each.self_ns for each in (LOOP, *calls))
+    return Gap(0, 0, 0, UNIX_NS + 1_000_000, total_ns, 0, False, (LOOP, *calls))
+
+
+def test_a_generator_between_steps_is_named_with_its_line() -> None:
+    """Python that makes the next batch in the thread of the steps is input."""
+    made = Call(0, "batches", "/home/ada/train.py", 40, 12, True, 1, 4_000_000)
+
+    found = judged(Step([op("MatMul", 0, 1000)], 1000), gaps=(gap(made),))
+
+    (source,) = found.sources
+    assert (source.kind, source.what, source.line) == (Kind.PYTHON, "batches", 12)
+    assert source.is_between
+    assert source.time_ns == 4_000_000
+    assert found.level is Level.HIGH
+
+
+def test_feeds_are_input() -> None:
+    """From the call of a fed step to its first op its arrays are converted."""
+    rows = [op("MatMul", 600, 400)]
+
+    found = judged(Step(rows, 1000))
+
+    assert [(each.kind, round(each.ratio, 1)) for each in found.sources] == [(Kind.FEED, 0.6)]
+
+
+def test_queues_are_named_with_the_threads_that_fill_them() -> None:
+    """A queue runner is no work of its own but what a queue waits for."""
+    filler = work(index=1, name="enqueue", thread="QueueRunnerThread-input_producer-enqueue")
+    dequeue = op("QueueDequeueManyV2", 0, 900)
+    steps = [Step([dequeue, op("MatMul", 900, 100)], 1000), Step([op("DecodeJpeg", 0, 90)], 90, 1)]
+
+    (found,) = judge(profile(steps, works=[work(), filler]))
+
+    assert found.sources[0].kind is Kind.QUEUE
+    assert found.sources[0].what == "n/QueueDequeueManyV2"
+    assert found.producers[0].ops[0].op_type == "DecodeJpeg"
+    assert "DecodeJpeg" in found.remedies[0]
+
+
+def test_without_iterators_there_is_no_pipeline() -> None:
+    """A step that is fed by nothing known does not wait for input."""
+    found = judged(Step([op("MatMul", 0, 1000)], 1000))
+
+    assert found.level is Level.NONE
+    assert isinstance(found.pipeline, Missing)
+    assert found.sources == ()

@@ -1,0 +1,152 @@
+"""Each moment that a step waits belongs to the stage at work then, and to no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import Span, spans
+from tests.support.rundir import UNIX_NS
+from tfprobe.model.spans import SpanKind
+from tfprobe.views.input.stages import pipeline
+from tfprobe.views.input.waits import Share, share
+from tfprobe.views.intervals import one
+
+ROOT = "Iterator::Root"
+
+
+def call(path: str, start_us: float, duration_us: float, lane: str = "step", **more) -> Span:
+    return Span(SpanKind.ITERATOR, path, start_us, duration_us, lane, **more)
+
+
+def function(path: str, start_us: float, duration_us: float) -> Span:
+    return Span(SpanKind.DATASET_FUNCTION, path, start_us, duration_us, "pool", background=True)
+
+
+def shares(*rows: Span, wait_us: tuple[float, float]) -> dict[str, Share]:
+    """Return the shares of stages, by name, of a step that waits from, to."""
+    found = pipeline(spans([rows]))
+    start, end = (UNIX_NS + round(each * 1000) for each in wait_us)
+    given = share(found, {0: one(start, end)})
+    assert sum(each.total_ns for each in given) <= end - start
+    return {stage.name: each for stage, each in zip(found.stages, given, strict=True)}
+
+
+def test_a_stage_has_what_the_one_below_it_does_not() -> None:
+    """Stages that call each other on one thread share the wait by their own work."""
+    found = shares(
+        call(ROOT, 0, 1000),
+        call(f"{ROOT}::Batch", 10, 980),
+        call(f"{ROOT}::Batch::Map", 20, 400),
+        call(f"{ROOT}::Batch::Map", 500, 400),
+        call(f"{ROOT}::Batch::Map::Range", 20, 50),
+        wait_us=(0, 1000),
+    )
+
+    own_us = {name: each.own_ns / 1000 for name, each in found.items()}
+    assert own_us == {"Root": 20, "Batch": 180, "Map": 750, "Range": 50}
+
+
+def test_a_buffer_hands_the_wait_to_who_fills_it() -> None:
+    """A prefetch that is waited for is not to blame: what works on the other thread is."""
+    found = shares(
+        call(ROOT, 0, 1000),
+        call(f"{ROOT}::Prefetch", 0, 1000),
+        call(f"{ROOT}::Prefetch::Map", 0, 990, "pool", background=True),
+        call(f"{ROOT}::Prefetch::Map::Range", 0, 90, "pool", background=True),
+        wait_us=(0, 1000),
+    )
+
+    assert found["Map"].own_ns == 900_000
+    assert found["Range"].own_ns == 90_000
+    assert found["Prefetch"].own_ns == 10_000
+
+
+def test_what_was_made_while_the_step_did_not_wait_is_free() -> None:
+    """A slow stage behind a buffer that is full when asked has no share."""
+    found = shares(
+        call(ROOT, 0, 20),
+        call(f"{ROOT}::Prefetch", 2, 15),
+        call(f"{ROOT}::Prefetch::Map", 100, 5000, "pool", background=True),
+        wait_us=(0, 20),
+    )
+
+    assert found["Map"].total_ns == 0
+
+
+def test_a_stage_whose_calls_are_not_recorded_has_the_time_of_its_function() -> None:
+    """The call of a MapAndBatch lasts longer than the step: its function's runs tell on it."""
+    path = f"{ROOT}::Prefetch::MapAndBatch"
+    found = shares(
+        call(ROOT, 0, 1000),
+        call(f"{ROOT}::Prefetch", 0, 1000),
+        call(f"{path}::Range", 300, 5, "runner", background=True),
+        function(path, 305, 300),
+        function(path, 605, 390),
+        wait_us=(0, 1000),
+    )
+
+    assert found["MapAndBatch"].function_ns == 690_000
+    assert found["Range"].own_ns == 5_000
+    assert found["MapAndBatch"].unseen_ns + found["Range"].unseen_ns == 300_000
+    assert found["MapAndBatch"].unseen_ns > 290_000
+
+
+def test_a_call_begun_before_the_recording_is_found_by_elimination() -> None:
+    """Map's calls are missing, those of its source are short: it is the Map that lasts."""
+    found = shares(
+        call(ROOT, 0, 1000),
+        call(f"{ROOT}::Prefetch", 0, 1000),
+        call(f"{ROOT}::Prefetch::Map::Batch", 1005, 20, "pool", background=True),
+        call(f"{ROOT}::Prefetch::Map::Batch::Range", 1006, 10, "pool", background=True),
+        wait_us=(0, 1000),
+    )
+
+    assert found["Map"].unseen_ns == 1_000_000
+
+
+def test_where_nothing_below_a_buffer_is_recorded_the_wait_stays_there() -> None:
+    """Of a source whose calls outlast the step nothing is known but the buffer above it."""
+    found = shares(call(ROOT, 0, 1000), call(f"{ROOT}::Prefetch", 0, 1000), wait_us=(0, 1000))
+
+    assert found["Prefetch"].unseen_ns == 1_000_000
+
+
+def test_a_short_wait_for_a_full_buffer_is_its_own() -> None:
+    """Until a woken thread runs again, nobody else has to have been slow."""
+    found = shares(
+        call(ROOT, 0, 60),
+        call(f"{ROOT}::Prefetch", 0, 60),
+        call(f"{ROOT}::Prefetch::Map", 70, 60, "pool", background=True),
+        wait_us=(0, 60),
+    )
+
+    assert found["Prefetch"] == Share(own_ns=60_000)
+
+
+@pytest.mark.parametrize("name", ["ParallelMapV2", "ParallelInterleaveV4", "MapAndBatch"])
+def test_the_function_of_a_parallel_stage_comes_before_its_input(name: str) -> None:
+    """A parallel stage reads on while its functions run: those are what is waited for."""
+    found = shares(
+        call(ROOT, 0, 500),
+        call(f"{ROOT}::{name}", 0, 500),
+        function(f"{ROOT}::{name}", 0, 500),
+        call(f"{ROOT}::{name}::Range", 0, 500, "runner", background=True),
+        wait_us=(0, 500),
+    )
+
+    assert found[name].function_ns == 500_000
+    assert found["Range"].total_ns == 0
+
+
+def test_interleaved_inputs_are_one_stage() -> None:
+    """Iterators of the same stage, on several threads, are waited for once."""
+    path = f"{ROOT}::ParallelInterleaveV4"
+    found = shares(
+        call(ROOT, 0, 500),
+        call(path, 0, 500),
+        call(f"{path}[0]::Map", 0, 300, "a", identity=7, background=True),
+        call(f"{path}[1]::Map", 100, 400, "b", identity=8, background=True),
+        wait_us=(0, 500),
+    )
+
+    assert found["Map"].own_ns == 500_000

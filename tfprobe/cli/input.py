@@ -1,0 +1,73 @@
+"""`tfprobe input`: why steps wait for input."""
+
+from __future__ import annotations
+
+import click
+
+from tfprobe.cli import reading
+from tfprobe.errors import NoAnswer
+
+_PERCENT = click.FloatRange(min=0, max=100)
+
+
+@click.command("input")
+@reading.run_argument
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option(
+    "--work", "wanted", default="", metavar="TEXT", help="Only works with TEXT in kind and name."
+)
+@click.option(
+    "--high",
+    type=_PERCENT,
+    default=20,
+    show_default=True,
+    metavar="PCT",
+    help="Highly input bound from this share of the time on.",
+)
+@click.option(
+    "--moderate",
+    type=_PERCENT,
+    default=5,
+    show_default=True,
+    metavar="PCT",
+    help="Moderately input bound from this share on.",
+)
+def command(
+    run: str,
+    output: str | None,
+    as_json: bool,
+    rank: int | None,
+    wanted: str,
+    high: float,
+    moderate: float,
+) -> int:
+    """Show why steps wait for input: which stage of tf.data, queue, feed or Python code.
+
+    RUN is a directory, a run id, or `latest`, the default.
+    """
+    from tfprobe.ingest.run import load
+    from tfprobe.store.liveness import this_machine
+    from tfprobe.views import silence
+    from tfprobe.views.input.documents import work_document
+    from tfprobe.views.input.verdict import Thresholds, judge
+    from tfprobe.views.report import run_document
+
+    folder = reading.chosen_run(run, output)
+    with reading.progress("Reading captures") as watch:
+        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    limits = Thresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
+    works = [each for each in judge(profile, limits) if wanted in each.title]
+    if as_json:
+        head = {"schema": "tfprobe.input/1", "run": run_document(profile.run)}
+        documents = [work_document(each, profile.processes) for each in works]
+        reading.show_json(head | {"works": documents})
+    reading.warn_of_problems(profile)
+    if not works:
+        why = " ".join(silence.explain(profile)) or "No step of it was sampled."
+        raise NoAnswer(f"Run {folder.id} does not tell of its input.", hint=why)
+    if not as_json:
+        from tfprobe.terminal.input import lay_out
+
+        width, colour = reading.page_width(), reading.page_colour()
+        reading.show(lay_out(works, len(profile.processes), width=width, colour=colour))
+    return 0

@@ -1,0 +1,1 @@
+"""Why steps wait for input: of tf.data, queues, feeds, and Python between steps."""

@@ -1,0 +1,92 @@
+"""What kinds of iterators of tf.data do, and what helps where one of them is the bottleneck."""
+
+from __future__ import annotations
+
+import re
+
+SEPARATOR = "::"
+# Every path begins so: what the rest of the name says is where in the pipeline it is.
+PREFIX = "Iterator"
+
+# Their calls take from a buffer that other threads fill (XProf: IsAsyncIterator, and those since).
+_ASYNC = frozenset(
+    {
+        "DataService",
+        "LegacyParallelInterleave",
+        "MapAndBatch",
+        "ParallelBatch",
+        "ParallelFilter",
+        "ParallelInterleave",
+        "ParallelMap",
+        "ParseExample",
+        "Prefetch",
+    }
+)
+# They run a function that the program gave.
+_WITH_FUNCTION = frozenset(
+    {
+        "Filter",
+        "FlatMap",
+        "Generator",
+        "GroupByReducer",
+        "GroupByWindow",
+        "Interleave",
+        "LegacyParallelInterleave",
+        "Map",
+        "MapAndBatch",
+        "ParallelFilter",
+        "ParallelInterleave",
+        "ParallelMap",
+        "Scan",
+        "TakeWhile",
+    }
+)
+# TensorFlow puts them there by itself, to apply options.
+_WRAPPERS = frozenset(
+    {"FinalizeDataset", "MaxIntraOpParallelism", "Model", "Options", "PrivateThreadPool", "Root"}
+)
+_FILES = frozenset(
+    {"CSV", "FixedLengthRecord", "LMDB", "RecordIO", "SSTable", "TFRecord", "TextLine"}
+)
+# Deeper is no pipeline that anybody wrote: a damaged name.
+_DEEPEST = 100
+_INDEX = re.compile(r"\[\d+\]$")
+_VERSION = re.compile(r"V\d+$")
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """Return the stages of an iterator's path, outermost first.
+
+    An interleave has an iterator for each of its inputs, "Interleave[2]::Map": one stage.
+    """
+    names = path.split(SEPARATOR)
+    inner = names[1:] if names[0] == PREFIX else names
+    return tuple(_INDEX.sub("", name) for name in inner[:_DEEPEST])
+
+
+def kind_of(name: str) -> str:
+    """Return what a stage is, without the version of its implementation."""
+    kind = _VERSION.sub("", name)
+    if kind in ("ForeverRepeat", "FiniteRepeat", "EmptyRepeat"):
+        return "Repeat"
+    return kind
+
+
+def is_async(kind: str) -> bool:
+    """Say whether other threads make what a call of this returns."""
+    return kind in _ASYNC
+
+
+def has_function(kind: str) -> bool:
+    """Say whether this runs a function of the program."""
+    return kind in _WITH_FUNCTION
+
+
+def is_wrapper(kind: str) -> bool:
+    """Say whether TensorFlow put this there by itself."""
+    return kind in _WRAPPERS
+
+
+def reads_files(kind: str) -> bool:
+    """Say whether this reads from storage."""
+    return kind in _FILES

@@ -1,0 +1,207 @@
+"""Say what helps a work that waits for its input: one sentence for each thing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tfprobe.errors import Missing
+from tfprobe.views.input import kinds
+from tfprobe.views.input.sources import Kind, Producer, Source
+from tfprobe.views.input.use import PipelineUse, StageUse, takes_tiny_elements
+
+# A source of less than this of the cycle is not worth the work.
+_WORTH_RATIO = 0.02
+
+
+def remedies(
+    sources: Sequence[Source],
+    pipeline: PipelineUse | Missing,
+    fillers: Sequence[Producer],
+) -> tuple[str, ...]:
+    """Return what to do, for the source with most time first."""
+    found: dict[str, None] = {}
+    for source in sources:
+        if source.ratio >= _WORTH_RATIO:
+            for sentence in _for_source(source, pipeline, fillers):
+                found.setdefault(sentence)
+    return tuple(found)
+
+
+def _for_source(
+    source: Source, pipeline: PipelineUse | Missing, fillers: Sequence[Producer]
+) -> Iterator[str]:
+    if source.kind is Kind.ITERATOR:
+        if not isinstance(pipeline, Missing):
+            yield from _for_pipeline(pipeline)
+    elif source.kind is Kind.QUEUE:
+        yield from _for_queue(source, fillers)
+    elif source.kind is Kind.FEED:
+        yield (
+            "Arrays are converted and copied at each step: feed NumPy arrays of the placeholder's "
+            "own type, keep in a variable what does not change, or read with tf.data."
+        )
+    else:
+        yield (
+            f"{source.what} runs in the thread of the steps, so nothing computes meanwhile: let "
+            "tf.data run it beside them, Dataset.from_generator(...).prefetch(2), or keras "
+            "workers."
+        )
+
+
+def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
+    if isinstance(pipeline.bottleneck, Missing):
+        return
+    at = pipeline.bottleneck
+    use = pipeline.stages[at]
+    if takes_tiny_elements(pipeline.stages, at):
+        yield _tiny_elements(use)
+    elif use.runs_python and use.ops and use.stage.kind != "Generator":
+        yield from _for_python(use)
+    else:
+        yield _BY_KIND.get(use.stage.kind, _other)(use, pipeline)
+    if _reads_one_by_one(pipeline, at):
+        yield (
+            "The inputs of the interleave are read one at a time: "
+            "interleave(..., num_parallel_calls=tf.data.AUTOTUNE) reads several at once."
+        )
+    if not pipeline.is_ahead:
+        yield (
+            "Nothing of this is made ahead: end the pipeline with .prefetch(tf.data.AUTOTUNE), "
+            "and the next element is made while a step computes."
+        )
+
+
+def _tiny_elements(use: StageUse) -> str:
+    size = int(use.stage.facts["batch_size"])
+    return (
+        f"Each batch takes {size:,} elements of next to no work one by one: let the source give "
+        "many at once, such as slices of the arrays that are batches already."
+    )
+
+
+def _for_python(use: StageUse) -> Iterator[str]:
+    yield (
+        f"The function of {use.stage.name} is Python, of which only one thread runs at a time: "
+        "write it with TensorFlow's ops, or do that work once, before training or by .cache()."
+    )
+    if not use.stage.is_async and use.stage.kind == "Map":
+        yield (
+            "num_parallel_calls=tf.data.AUTOTUNE helps where that Python waits, for files say, or "
+            "computes in libraries."
+        )
+
+
+def _reads_one_by_one(pipeline: PipelineUse, at: int) -> bool:
+    parent = pipeline.stages[at].stage.parent
+    while parent is not None:
+        if pipeline.stages[parent].stage.kind in ("Interleave", "FlatMap"):
+            return pipeline.stages[parent].stage.kind == "Interleave"
+        parent = pipeline.stages[parent].stage.parent
+    return pipeline.stages[at].stage.kind == "Interleave"
+
+
+def _for_queue(source: Source, fillers: Sequence[Producer]) -> Iterator[str]:
+    slowest = next((op.op_type for each in fillers for op in each.ops), None)
+    most = f"; they spend most time in {slowest}" if slowest else ""
+    yield (
+        f"{source.what} takes from a queue that {len(fillers) or 'other'} "
+        f"thread{'' if len(fillers) == 1 else 's'} fill{'s' if len(fillers) == 1 else ''}{most}: "
+        "more threads (num_threads=), a larger capacity, or tf.data."
+    )
+
+
+def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
+    parallelism = use.stage.facts.get("parallelism", "")
+    budget = next(
+        (
+            each.stage.facts["cpu_budget"]
+            for each in pipeline.stages
+            if "cpu_budget" in each.stage.facts
+        ),
+        "",
+    )
+    if parallelism == "1" and use.stage.facts.get("autotune") != "true":
+        return (
+            f"{use.stage.name} runs its function for one element at a time: "
+            "map(..., num_parallel_calls=tf.data.AUTOTUNE)."
+        )
+    busy = f", {parallelism} at a time" if parallelism else ""
+    room = f" on {budget} CPUs" if budget else ""
+    return (
+        f"{use.stage.name} runs its function in parallel already{busy}{room}: make it cheaper, "
+        "map whole batches (batch before map), or .cache() its results."
+    )
+
+
+def _map(use: StageUse, pipeline: PipelineUse) -> str:
+    if any(each.stage.kind == "ParallelInterleave" for each in pipeline.stages):
+        return _parallel(use, pipeline)
+    return (
+        f"{use.stage.name} runs its function for one element at a time: "
+        f"{use.stage.kind.lower()}(..., num_parallel_calls=tf.data.AUTOTUNE), or .cache() its "
+        "results."
+    )
+
+
+def _filter(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001 - as all of _BY_KIND
+    return f"{use.stage.name} looks at one element at a time: filter once, beforehand, or earlier."
+
+
+def _generator(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return (
+        "The Python generator makes one element at a time: let it yield whole batches, or let "
+        "tf.data read the data itself, which several threads can."
+    )
+
+
+def _shuffle(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return (
+        "Shuffle moves whole elements through its buffer: shuffle names or indices before they "
+        "are read, or take a smaller buffer_size."
+    )
+
+
+def _batch(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return (
+        f"{use.stage.name} copies elements into one tensor: "
+        "batch(..., num_parallel_calls=tf.data.AUTOTUNE) makes several batches at once."
+    )
+
+
+def _interleave(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return f"{use.stage.name} spends its time opening inputs: fewer and larger files help."
+
+
+def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return "The tf.data service is slower than the steps: it needs more workers."
+
+
+def _other(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    stage = use.stage
+    if kinds.reads_files(stage.kind):
+        return (
+            f"{stage.name} reads one file at a time: interleave(..., "
+            "num_parallel_calls=tf.data.AUTOTUNE) over files reads several; or .cache()."
+        )
+    if kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
+        return (
+            "What the pipeline spends its time in lasts longer than a recorded step; "
+            "`tfprobe run --every` with more samples, or a longer step, may show it."
+        )
+    return f"{stage.name} takes the time: do its work once, beforehand or by .cache() after it."
+
+
+_BY_KIND: Mapping[str, Callable[[StageUse, PipelineUse], str]] = {
+    "Batch": _batch,
+    "DataService": _data_service,
+    "Filter": _filter,
+    "FlatMap": _interleave,
+    "Generator": _generator,
+    "Interleave": _interleave,
+    "Map": _map,
+    "MapAndBatch": _parallel,
+    "PaddedBatch": _batch,
+    "ParallelInterleave": _interleave,
+    "ParallelMap": _parallel,
+    "Shuffle": _shuffle,
+}

@@ -1,0 +1,156 @@
+"""Say what steps wait for before they have their input: iterators, queues, feeds, Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.profile import Work
+from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.breakdown.whole import StepParts
+from tfprobe.views.input.use import GET_NEXT, MOST_OPS, FunctionOp
+
+INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
+# An op "input/shuffle_batch" of one of these takes from a queue that other threads fill.
+_DEQUEUES = (
+    "QueueDequeue",
+    "FIFOQueueDequeue",
+    "RandomShuffleQueueDequeue",
+    "ReaderRead",
+    "Unstage",
+)
+# What steps wait for that take elements by an op of theirs.
+ITERATOR = "IteratorGetNext"
+_NEXT = frozenset({"__next__", "_next_internal", "get_next", "get_next_as_optional", "next"})
+# As TensorFlow names the threads of tf.train.start_queue_runners.
+_RUNNER_THREAD = "QueueRunnerThread"
+
+
+class Kind(Enum):
+    """What input comes from. The value is its name in documents."""
+
+    ITERATOR = "iterator"
+    QUEUE = "queue"
+    FEED = "feed"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something steps wait for, with the time it takes of the mean cycle.
+
+    `is_between`: the time lies between steps, in Python. `file` is "" where no line stands for it.
+    """
+
+    kind: Kind
+    what: str
+    file: str
+    line: int
+    is_between: bool
+    time_ns: float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A thread that fills a queue: its steps, and the ops they spend their time in.
+
+    `step_ns` is what its mean step takes, waiting for room in the queue included.
+    """
+
+    thread: str
+    name: str
+    steps: int
+    step_ns: float
+    ops: tuple[FunctionOp, ...]
+
+
+def sources(steps: Sequence[StepParts], executions: Executions) -> tuple[Source, ...]:
+    """Return what the steps of a work waited for, longest first, by their own `executions`."""
+    total_ns: dict[tuple[Kind, str, str, int, bool], float] = {}
+    waits = _waits_by_op(executions)
+    for step in steps:
+        for key, time_ns in _of_step(step, waits):
+            total_ns[key] = total_ns.get(key, 0.0) + time_ns
+    cycles_ns = sum(step.cycle_ns for step in steps) or 1
+    found = [
+        Source(*key, time_ns=ns / len(steps), ratio=ns / cycles_ns)
+        for key, ns in total_ns.items()
+        if ns > 0
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.time_ns, each.what)))
+
+
+def _of_step(
+    step: StepParts, waits: Mapping[int, Mapping[tuple[Kind, str], int]]
+) -> Iterator[tuple[tuple[Kind, str, str, int, bool], float]]:
+    inside = {part: float(step.parts.get(part, 0)) for part in INPUT_PARTS}
+    for cause in step.causes:
+        if cause.part in inside:
+            inside[cause.part] -= cause.duration_ns
+            yield (_kind(cause), cause.what, cause.file, cause.line, True), cause.duration_ns
+    mine = waits.get(step.capture.index, {})
+    whole_ns = sum(mine.values()) or 1
+    for (kind, what), ns in mine.items():
+        yield (kind, what, "", 0, False), max(inside[Part.INPUT_WAIT], 0.0) * ns / whole_ns
+    yield (Kind.PYTHON, "py_function in the step", "", 0, False), inside[Part.HOST_PREPROCESS]
+    yield (Kind.FEED, "feed_dict", "", 0, False), inside[Part.FEED]
+
+
+def _kind(cause: Cause) -> Kind:
+    if cause.part is Part.FEED:
+        return Kind.FEED
+    is_iterator = cause.part is Part.INPUT_WAIT and cause.what in _NEXT
+    return Kind.ITERATOR if is_iterator else Kind.PYTHON
+
+
+def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int]]:
+    """Return by capture what ops that take input waited, by the op's name where it is a queue."""
+    texts = executions.strings.values
+    takes = np.array([text.startswith((*GET_NEXT, *_DEQUEUES)) for text in texts], dtype=np.bool_)
+    rows = executions.only(
+        takes[executions.op_type] & ~executions.background & (executions.place == Place.HOST)
+    )
+    found: dict[int, dict[tuple[Kind, str], int]] = {}
+    columns = (rows.capture, rows.name, rows.op_type, rows.duration_ns)
+    for capture, name, op_type, ns in zip(*(each.tolist() for each in columns), strict=True):
+        is_iterator = texts[op_type].startswith(GET_NEXT)
+        key = (Kind.ITERATOR, ITERATOR) if is_iterator else (Kind.QUEUE, texts[name])
+        of_capture = found.setdefault(capture, {})
+        of_capture[key] = of_capture.get(key, 0) + max(ns, 1)
+    return found
+
+
+def fills_queue(work: Work) -> bool:
+    """Say whether the steps of a work put elements into a queue."""
+    return work.thread.startswith(_RUNNER_THREAD)
+
+
+def producer(work: Work, executions: Executions) -> Producer:
+    """Return what a thread that fills a queue did; `executions` are those of its own steps."""
+    return Producer(
+        thread=work.thread,
+        name=work.name,
+        steps=work.count,
+        step_ns=work.times.sum_ns / work.times.count if work.times.count else 0.0,
+        ops=_longest_ops(executions),
+    )
+
+
+def _longest_ops(rows: Executions) -> tuple[FunctionOp, ...]:
+    mine = rows.only(rows.place == Place.HOST)
+    types, inverse = np.unique(mine.op_type, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(types)).tolist()
+    total_ns = np.bincount(
+        inverse, weights=mine.duration_ns.astype(np.float64), minlength=len(types)
+    )
+    ops = [
+        FunctionOp(mine.strings[op_type], count, round(ns))
+        for op_type, count, ns in zip(types.tolist(), counts, total_ns.tolist(), strict=True)
+    ]
+    return tuple(sorted(ops, key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])

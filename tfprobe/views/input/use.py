@@ -1,0 +1,263 @@
+"""Say what a pipeline of tf.data did to the steps of a work: shares, functions, the bottleneck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.spans import SpanKind, Spans
+from tfprobe.model.tables import Flags
+from tfprobe.views.input import kinds
+from tfprobe.views.input.order import in_order, rows_of
+from tfprobe.views.input.stages import Pipeline, Stage, pipeline
+from tfprobe.views.input.waits import HANDOVER_NS, Share, active_ns, share
+from tfprobe.views.intervals import Intervals, difference, intersection, joined, union
+
+PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
+GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
+# Of what a function runs, those that take long.
+MOST_OPS = 5
+# So many elements for one batch, each over so soon: the calls cost more than what they do.
+MANY_ELEMENTS = 100
+TINY_CALL_NS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOp:
+    """A type of op that the function of a stage runs, over all captures."""
+
+    op_type: str
+    count: int
+    total_ns: int
+
+    @property
+    def is_python(self) -> bool:
+        return self.op_type in PYTHON_OPS
+
+
+@dataclass(frozen=True, slots=True)
+class StageUse:
+    """A stage, its share of the wait, and the work it did itself.
+
+    `active_ns` is how long it was at work itself, waited for or not; `functions` how often its
+    function was called, `function_ns` what that took; `ops` are those in it that took longest.
+    """
+
+    stage: Stage
+    share: Share
+    active_ns: int
+    functions: int
+    function_ns: int
+    ops: tuple[FunctionOp, ...]
+
+    @property
+    def runs_python(self) -> bool:
+        """Say whether most of the time of its function is Python's."""
+        total_ns = sum(op.total_ns for op in self.ops)
+        return 2 * sum(op.total_ns for op in self.ops if op.is_python) > total_ns
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineUse:
+    """A pipeline in the captures of one work.
+
+    `wait_ns` is what the steps waited for it inside; 0 where they take their input elsewhere, as a
+    loop does that calls the iterator itself. The bottleneck is then the stage most at work.
+    `is_ahead`: a buffer above the bottleneck, or of it, can hold elements before a step asks.
+    """
+
+    stages: tuple[StageUse, ...]
+    captures: int
+    wait_ns: int
+    bottleneck: int | Missing
+    is_ahead: bool
+
+    @property
+    def keeps_up(self) -> bool:
+        """Say whether what the steps waited was for elements to change hands, not to be made."""
+        making_ns = sum(use.share.total_ns for use in self.stages if not _hands_over(use))
+        making_ns += sum(
+            use.share.function_ns + use.share.unseen_ns for use in self.stages if _hands_over(use)
+        )
+        return self.is_ahead and making_ns < HANDOVER_NS * self.captures
+
+    @property
+    def blocking_path(self) -> tuple[int, ...]:
+        """Return the stages from the root down to the bottleneck."""
+        if isinstance(self.bottleneck, Missing):
+            return ()
+        path: list[int] = []
+        at: int | None = self.bottleneck
+        while at is not None:
+            path.append(at)
+            at = self.stages[at].stage.parent
+        return tuple(reversed(path))
+
+    @property
+    def unseen_ratio(self) -> float:
+        """Return the part of the wait that was for calls which the recording does not hold."""
+        total_ns = sum(use.share.total_ns for use in self.stages)
+        return sum(use.share.unseen_ns for use in self.stages) / total_ns if total_ns else 0.0
+
+
+def gather(
+    spans: Spans,
+    executions: Executions,
+    windows: Mapping[int, Intervals],
+    *,
+    slow_call_ns: int,
+) -> PipelineUse | Missing:
+    """Return the use of the pipeline that spans and executions of some captures tell of.
+
+    `windows` are the steps by capture.
+    """
+    found = pipeline(spans, slow_call_ns=slow_call_ns)
+    if not found.stages:
+        return Missing("the recording holds no call of an iterator of tf.data")
+    waits = waits_in(spans, executions, windows)
+    shares = share(found, waits)
+    active = active_ns(found, windows)
+    ops = _ops(found, executions)
+    uses = tuple(
+        _use(found, at, shares[at], active[at], ops.get(at, ())) for at in range(len(found.stages))
+    )
+    wait_ns = sum(wait.length_ns for wait in waits.values())
+    bottleneck = _bottleneck(uses)
+    return PipelineUse(
+        stages=uses,
+        captures=len(windows),
+        wait_ns=wait_ns,
+        bottleneck=bottleneck,
+        is_ahead=_is_ahead(uses, bottleneck),
+    )
+
+
+def waits_in(
+    spans: Spans, executions: Executions, windows: Mapping[int, Intervals]
+) -> dict[int, Intervals]:
+    """Return when each step waited for an iterator: it takes an element and no kernel runs."""
+    ops = in_order(executions.only(_takes(executions)))
+    calls = in_order(spans.only(_root_calls(spans)))
+    kernels = in_order(executions.only(executions.place == Place.ACCELERATOR))
+    found = {}
+    for capture, window in windows.items():
+        taking = [_moments(ops, capture, window), _moments(calls, capture, window)]
+        found[capture] = difference(joined(*taking), _moments(kernels, capture, window))
+    return found
+
+
+def _moments(rows: Executions | Spans, capture: int, window: Intervals) -> Intervals:
+    at = rows_of(rows, capture)
+    start_ns = rows.start_ns[at]
+    return intersection(window, union(start_ns, start_ns + rows.duration_ns[at]))
+
+
+def _takes(executions: Executions) -> Flags:
+    texts = executions.strings.values
+    takes = np.array([text.startswith(GET_NEXT) for text in texts], dtype=np.bool_)
+    chosen: Flags = (
+        takes[executions.op_type] & ~executions.background & (executions.place == Place.HOST)
+    )
+    return chosen
+
+
+def _root_calls(spans: Spans) -> Flags:
+    depth = np.array([len(kinds.parts_of(text)) for text in spans.strings.values])
+    is_root = (spans.kind == SpanKind.ITERATOR) & ~spans.background
+    chosen: Flags = is_root & (depth[spans.name] == 1)
+    return chosen
+
+
+def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[FunctionOp, ...]]:
+    """Return by stage the ops that iterators ran in their functions, longest first."""
+    texts = executions.strings.values
+    mine = executions.only((executions.place == Place.HOST) & (executions.detail > 0))
+    stages = {at: found.number(texts[at]) for at in np.unique(mine.detail).tolist()}
+    by_stage: dict[int, dict[str, FunctionOp]] = {}
+    pairs = np.stack([mine.detail, mine.op_type])
+    unique, inverse = np.unique(pairs, axis=1, return_inverse=True)
+    counts = np.bincount(inverse.ravel(), minlength=unique.shape[1])
+    total_ns = np.bincount(
+        inverse.ravel(), weights=mine.duration_ns.astype(np.float64), minlength=unique.shape[1]
+    )
+    for (path, op_type), count, ns in zip(
+        unique.T.tolist(), counts.tolist(), total_ns.tolist(), strict=True
+    ):
+        stage = stages[path]
+        if stage is not None:
+            ops = by_stage.setdefault(stage, {})
+            name = texts[op_type]
+            before = ops.get(name, FunctionOp(name, 0, 0))
+            ops[name] = FunctionOp(name, before.count + count, before.total_ns + round(ns))
+    return {
+        at: tuple(sorted(ops.values(), key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])
+        for at, ops in by_stage.items()
+    }
+
+
+def _use(
+    found: Pipeline, at: int, share: Share, active_ns: int, ops: tuple[FunctionOp, ...]
+) -> StageUse:
+    mine = found.function_stage == at
+    return StageUse(
+        stage=found.stages[at],
+        share=share,
+        active_ns=active_ns,
+        functions=int(np.count_nonzero(mine)),
+        function_ns=int(found.functions.duration_ns[mine].sum()),
+        ops=ops,
+    )
+
+
+def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
+    """Return the stage that steps waited for longest; where none is known to, the busiest."""
+    for weigh in (_waited_ns, _active_ns):
+        weights = [weigh(use) for use in uses]
+        if max(weights) > 0:
+            return _batch_of_tiny(uses, weights.index(max(weights)))
+    return Missing("no stage of the pipeline was seen at work")
+
+
+def _waited_ns(use: StageUse) -> int:
+    return use.share.total_ns
+
+
+def _active_ns(use: StageUse) -> int:
+    return 0 if kinds.is_wrapper(use.stage.kind) else use.active_ns
+
+
+def _batch_of_tiny(uses: Sequence[StageUse], at: int) -> int:
+    """Return the batch above a stage if it is what asks for very many elements of no work."""
+    above: int | None = at
+    while above is not None:
+        if takes_tiny_elements(uses, above):
+            return above
+        above = uses[above].stage.parent
+    return at
+
+
+def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
+    """Say whether a stage joins many elements, each of next to no work."""
+    stage = uses[at].stage
+    size = stage.facts.get("batch_size", "")
+    if not stage.children or not size.isdecimal() or int(size) < MANY_ELEMENTS:
+        return False
+    below = uses[stage.children[0]]
+    return 0 < below.stage.total_ns <= TINY_CALL_NS * below.stage.calls and not below.functions
+
+
+def _is_ahead(uses: Sequence[StageUse], bottleneck: int | Missing) -> bool:
+    at = None if isinstance(bottleneck, Missing) else bottleneck
+    while at is not None:
+        if uses[at].stage.is_async:
+            return True
+        at = uses[at].stage.parent
+    return False
+
+
+def _hands_over(use: StageUse) -> bool:
+    return use.stage.is_async or kinds.is_wrapper(use.stage.kind)

@@ -1,0 +1,150 @@
+"""Say of each work how much of a cycle it waits for input, for what, and what would help.
+
+The classes are XProf's (input_pipeline_analyzer: highly from 20 %, moderately from 5 %), but of the
+whole cycle of a step, so that what Python does between steps counts, and without copies to the
+device, which are no input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Capture, Profile, Work
+from tfprobe.model.tables import T
+from tfprobe.views.breakdown.whole import WorkParts, by_work
+from tfprobe.views.input.remedies import remedies
+from tfprobe.views.input.sources import (
+    INPUT_PARTS,
+    ITERATOR,
+    Producer,
+    Source,
+    fills_queue,
+    producer,
+    sources,
+)
+from tfprobe.views.input.stages import SLOW_CALL_NS
+from tfprobe.views.input.use import PipelineUse, gather
+from tfprobe.views.intervals import Intervals, one
+
+
+class Level(Enum):
+    """How much a work is bound by its input. The value is its name in documents."""
+
+    HIGH = "high"
+    MODERATE = "moderate"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From where on a work counts as bound by its input, and a call of an iterator as slow."""
+
+    high_ratio: float = 0.20
+    moderate_ratio: float = 0.05
+    slow_call_ns: int = SLOW_CALL_NS
+
+
+@dataclass(frozen=True, slots=True)
+class WorkInput:
+    """The input of one work: `ratio` of its mean cycle is waiting for it.
+
+    `is_watched` says whether the time between its steps is known; else the cycle is the step alone.
+    The pipeline's bottleneck is Missing where the steps hardly wait. `remedies` are sentences.
+    """
+
+    work: Work | Missing
+    captures: int
+    cycle_ns: float
+    is_watched: bool
+    wait_ns: float
+    ratio: float
+    level: Level
+    sources: tuple[Source, ...]
+    pipeline: PipelineUse | Missing
+    producers: tuple[Producer, ...]
+    remedies: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Return kind and name of the work."""
+        return "" if isinstance(self.work, Missing) else f"{self.work.kind} {self.work.name}"
+
+
+def judge(profile: Profile, thresholds: Thresholds | None = None) -> tuple[WorkInput, ...]:
+    """Return the input of each work whose steps were recorded, the work with most time first."""
+    limits = thresholds or Thresholds()
+    return tuple(
+        _judged(item, profile, limits)
+        for item in by_work(profile)
+        if isinstance(item.work, Missing) or not fills_queue(item.work)
+    )
+
+
+def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
+    captures = [step.capture for step in item.steps]
+    wait_ns = item.cycle_ns * sum(item.shares.get(part, 0.0) for part in INPUT_PARTS)
+    ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
+    executions = _of(profile.executions, captures)
+    windows = {each.index: _window(each) for each in captures}
+    found = sources(item.steps, executions)
+    pipeline = gather(
+        _of(profile.spans, captures), executions, windows, slow_call_ns=limits.slow_call_ns
+    )
+    level = Level.NONE if _keeps_up(found, pipeline) else _level(ratio, limits)
+    fillers = _producers(item, profile)
+    return WorkInput(
+        work=item.work,
+        captures=len(captures),
+        cycle_ns=item.cycle_ns,
+        is_watched=any(not isinstance(step.between_ns, Missing) for step in item.steps),
+        wait_ns=wait_ns,
+        ratio=ratio,
+        level=level,
+        sources=found,
+        pipeline=pipeline,
+        producers=fillers,
+        remedies=() if level is Level.NONE else remedies(found, pipeline, fillers),
+    )
+
+
+def _keeps_up(found: tuple[Source, ...], pipeline: PipelineUse | Missing) -> bool:
+    """Say whether all there is to wait for is that elements which are ready change hands."""
+    only_iterator = len(found) > 0 and all(each.what == ITERATOR for each in found)
+    return only_iterator and not isinstance(pipeline, Missing) and pipeline.keeps_up
+
+
+def _level(ratio: float, limits: Thresholds) -> Level:
+    if ratio >= limits.high_ratio:
+        return Level.HIGH
+    return Level.MODERATE if ratio >= limits.moderate_ratio else Level.NONE
+
+
+def _of(rows: T, captures: list[Capture]) -> T:
+    return rows.only(np.isin(rows.capture, [each.index for each in captures]))
+
+
+def _window(capture: Capture) -> Intervals:
+    return one(capture.start_ns, capture.start_ns + max(capture.duration_ns, 1))
+
+
+def _producers(item: WorkParts, profile: Profile) -> tuple[Producer, ...]:
+    if isinstance(item.work, Missing):
+        return ()
+    fillers = [
+        each for each in profile.works if each.process == item.work.process and fills_queue(each)
+    ]
+    return tuple(
+        sorted(
+            (producer(each, _of(profile.executions, _captures(each, profile))) for each in fillers),
+            key=lambda each: (-each.step_ns * each.steps, each.thread),
+        )
+    )
+
+
+def _captures(work: Work, profile: Profile) -> list[Capture]:
+    key = (work.process, work.index)
+    return [each for each in profile.captures if (each.process, each.work) == key]
