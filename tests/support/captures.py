@@ -29,6 +29,10 @@ class Node:
     shape: tuple[int, ...] | None = None
 
 
+class Ref(str):
+    """A text that an XSpace holds once and refers to, as the GPU tracer writes all of its."""
+
+
 @dataclass
 class TraceEvent:
     """An event of an XSpace; times are µs from the start of the trace."""
@@ -140,6 +144,12 @@ def _node(written, node):
 
 def _plane(plane, lines):
     ids: dict[str, int] = {}
+
+    def stat_id(name):
+        number = 1000 + ids.setdefault(f"stat {name}", len(ids) + 1)
+        plane.stat_metadata[number].name = name
+        return number
+
     for at, (name, events) in enumerate(lines.items()):
         line = plane.lines.add(name=name, id=at + 1)
         for event in events:
@@ -151,10 +161,10 @@ def _plane(plane, lines):
                 duration_ps=event.duration_us * 1_000_000,
             )
             for key, value in event.stats.items():
-                stat_id = 1000 + ids.setdefault(f"stat {key}", len(ids) + 1)
-                plane.stat_metadata[stat_id].name = key
-                stat = row.stats.add(metadata_id=stat_id)
-                if isinstance(value, float):
+                stat = row.stats.add(metadata_id=stat_id(key))
+                if isinstance(value, Ref):
+                    stat.ref_value = stat_id(value)
+                elif isinstance(value, float):
                     stat.double_value = value
                 elif isinstance(value, int) and value >= 2**63:
                     stat.uint64_value = value

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.captures import CPU, GPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
@@ -143,6 +144,7 @@ def xspace_rows(content: bytes) -> Executions:
 CAPTURES: dict[str, tuple[Callable[[], bytes], Callable[[bytes], Executions]]] = {
     "run_metadata": (step_bytes, rows_of),
     "xspace": (xspace_bytes, xspace_rows),
+    "xspace_of_a_gpu": (lambda: training_step(start_ns=UNIX_NS), xspace_rows),
 }
 
 
