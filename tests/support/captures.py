@@ -18,7 +18,11 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 
 @dataclass
 class Node:
-    """A row of StepStats; times are µs from the start of the step."""
+    """A row of StepStats; times are µs from the start of the step.
+
+    `records` are what was allocated and freed for it, and when; `peak_bytes` and `live_bytes` are
+    all that recordings without such records tell.
+    """
 
     name: str
     start_us: int = 0
@@ -27,6 +31,12 @@ class Node:
     requested_bytes: int = 0
     output_bytes: int = 0
     shape: tuple[int, ...] | None = None
+    allocator: str = "cpu"
+    records: Sequence[tuple[int, int]] = ()
+    peak_bytes: int = 0
+    live_bytes: int = 0
+    in_use_bytes: int = 0
+    address: int = 0
 
 
 class Ref(str):
@@ -55,9 +65,20 @@ def run_metadata(devices: Mapping[str, Sequence[Node]]) -> bytes:
                 all_start_micros=UNIX_NS // 1000 + node.start_us,
                 op_end_rel_micros=node.duration_us,
             )
-            row.memory.add(allocator_name="cpu", total_bytes=node.requested_bytes)
+            used = row.memory.add(
+                allocator_name=node.allocator,
+                total_bytes=node.requested_bytes,
+                peak_bytes=node.peak_bytes,
+                live_bytes=node.live_bytes,
+                allocator_bytes_in_use=node.in_use_bytes,
+            )
+            for at_us, size in node.records:
+                used.allocation_records.add(alloc_micros=UNIX_NS // 1000 + at_us, alloc_bytes=size)
             described = row.output.add().tensor_description
+            described.dtype = 1
             described.allocation_description.requested_bytes = node.output_bytes
+            described.allocation_description.allocator_name = node.allocator
+            described.allocation_description.ptr = node.address
             if node.shape is not None:
                 described.shape.SetInParent()
                 for size in node.shape:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import graph_def, run_metadata, xspace
+from tfprobe.ingest.trace import Trace
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Capture, Problem
-from tfprobe.model.spans import Spans
 from tfprobe.model.strings import Interner
-from tfprobe.model.tables import empty
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
@@ -24,8 +23,7 @@ class Decoded:
     """One capture with its rows, all in unix ns."""
 
     capture: Capture
-    rows: Executions
-    spans: Spans
+    trace: Trace
 
 
 class Decoder:
@@ -52,6 +50,7 @@ class Decoder:
         self._steps = steps
         self._process = process
         self._with_memory = with_memory
+        self._with_spans = with_spans
         self._interner = interner
         self._xspaces = xspace.Reader(interner, with_spans=with_spans)
         # By the graph that a session's step ran.
@@ -74,24 +73,23 @@ class Decoder:
         if not content:
             raise UnreadableInput("it is empty")
         window_ns = _window_ns(path, sample, self._steps)
-        spans = empty(Spans)
-        if path.name.endswith(XSPACE_SUFFIX):
-            trace = _on_the_clock(self._xspaces.read(content), window_ns)
-            rows, spans = trace.rows, trace.spans
-        else:
-            rows = self._reader(sample).read(content)
-        if not len(rows):
+        reader = self._xspaces if path.name.endswith(XSPACE_SUFFIX) else self._reader(sample)
+        trace = _on_the_clock(reader.read(content), window_ns)
+        if not len(trace.rows):
             raise UnreadableInput("it holds no execution of an op")
-        start_ns, duration_ns = window_ns or _extent_ns(rows)
+        start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
         capture = _capture(path, sample, start_ns, duration_ns, process=self._process)
-        return Decoded(capture, rows, spans)
+        return Decoded(capture, trace)
 
     def _reader(self, sample: Event | None) -> run_metadata.Reader:
         fingerprint = sample.text("graph") if sample else None
         if fingerprint not in self._metadata:
             types = functools.partial(_graph_types, self._folder, fingerprint)
             self._metadata[fingerprint] = run_metadata.Reader(
-                self._interner, types, with_memory=self._with_memory
+                self._interner,
+                types,
+                with_memory=self._with_memory,
+                with_spans=self._with_spans,
             )
         return self._metadata[fingerprint]
 
@@ -146,17 +144,13 @@ def _window_ns(path: Path, sample: Event | None, steps: StepsFile | None) -> tup
     return None
 
 
-def _on_the_clock(trace: xspace.Trace, window_ns: tuple[int, int] | None) -> xspace.Trace:
+def _on_the_clock(trace: Trace, window_ns: tuple[int, int] | None) -> Trace:
     """Place a trace on the wall clock.
 
     Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the
     agent does just before the step: within about 0.1 ms they are the same moment.
     """
-    if trace.is_unix or window_ns is None:
-        return trace
-    rows = replace(trace.rows, start_ns=trace.rows.start_ns + window_ns[0])
-    spans = replace(trace.spans, start_ns=trace.spans.start_ns + window_ns[0])
-    return replace(trace, rows=rows, spans=spans)
+    return trace if trace.is_unix or window_ns is None else trace.moved(window_ns[0])
 
 
 def _extent_ns(rows: Executions) -> tuple[int, int]:

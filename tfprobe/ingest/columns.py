@@ -15,6 +15,11 @@ def int32s(positions: Iterable[int], count: int) -> Int32s:
     return np.fromiter(positions, dtype=np.int32, count=count)
 
 
+def signed(value: int) -> int:
+    """Return a number of 64 bits, such as a hash or an address, with a sign, as columns have it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
 def int64s(values: Iterable[int]) -> Int64s:
     """Return a column of whole numbers.
 

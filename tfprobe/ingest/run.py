@@ -9,6 +9,7 @@ from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
 from tfprobe.ingest.gaps import gaps
 from tfprobe.model.activities import Gap
+from tfprobe.model.allocations import Allocations
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import (
@@ -47,9 +48,9 @@ def load(
     """Read a run; `rank` keeps the processes of one rank, `with_captures` reads the op rows.
 
     Without `with_memory` the bytes of ops may be 0 whatever was recorded: reading them takes most
-    of the time. Without `with_spans` there are no spans, and rows do not tell which iterator of
-    tf.data ran them: for those who need executions alone, and fast. `watch(done, all)` is told how
-    many captures have been read.
+    of the time. Without `with_spans` there are no spans and no allocations, and rows do not tell
+    which iterator of tf.data ran them: for those who need executions alone, and fast.
+    `watch(done, all)` is told how many captures have been read.
 
     Raises NoAnswer when no process has that rank.
     """
@@ -75,6 +76,7 @@ def load(
         captures=tuple(gathered.captures),
         executions=gathered.rows.table(),
         spans=gathered.spans.table(),
+        allocations=gathered.allocations.table(),
         problems=tuple(gathered.problems),
         gaps=tuple(gathered.gaps),
     )
@@ -98,9 +100,11 @@ class _Gathered:
         default_factory=lambda: TableBuilder(Executions, Interner())
     )
     spans: TableBuilder[Spans] = field(init=False)
+    allocations: TableBuilder[Allocations] = field(init=False)
 
     def __post_init__(self) -> None:
         self.spans = TableBuilder(Spans, self.rows.interner)
+        self.allocations = TableBuilder(Allocations, self.rows.interner)
 
 
 def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bool) -> None:
@@ -145,8 +149,9 @@ def _read_captures(
             continue
         number = len(gathered.captures)
         gathered.captures.append(replace(item.capture, index=number))
-        gathered.rows.add(number, item.rows)
-        gathered.spans.add(number, item.spans)
+        gathered.rows.add(number, item.trace.rows)
+        gathered.spans.add(number, item.trace.spans)
+        gathered.allocations.add(number, item.trace.allocations)
 
 
 def _read_notes(entry: ProcessEntry, log: EventLog, gathered: _Gathered) -> None:

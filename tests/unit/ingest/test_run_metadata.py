@@ -9,8 +9,9 @@ import pytest
 from tests.support.captures import CPU, GOLDEN, GPU, Node, run_metadata
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.run_metadata import rows
+from tfprobe.ingest.run_metadata import read, rows
 from tfprobe.model.executions import Place
+from tfprobe.model.spans import SpanKind
 
 
 def test_a_host_row_has_type_time_and_bytes():
@@ -101,3 +102,35 @@ def test_the_recording_of_2017_is_read():
     assert (len(kernels), sum(row.duration_ns for row in kernels)) == (21, 404_000)
     assert {row.op_type for row in kernels} == {"Conv2D"}
     assert sorted(row.place for row in found if row.place > Place.ACCELERATOR) == [2, 3]
+
+
+def test_an_annotated_copy_goes_where_its_stream_says():
+    """From TensorFlow 1.15 on a copy is named by its op, and its stream by the direction."""
+    copied = Node("x/_1:_Recv", 5, 3, "x/_1:_Recv bytes:4096 aync")
+    kernels = [Node("a:MatMul", 1, 2, "void gemm<float, 4> regs:8 shm:0 grid:1,1,1@@a:MatMul")]
+    content = run_metadata(
+        {
+            CPU: [Node("a", 0, 1)],
+            "/device:GPU:0/memcpy": [copied],
+            "/device:GPU:0/stream:14<MemcpyH2D>": [copied],
+            "/device:GPU:0/stream:all": kernels,
+        }
+    )
+
+    found = {row.place: row for row in rows(content)}
+
+    copy = found[Place.HOST_TO_DEVICE]
+    assert (copy.bytes, copy.detail) == (4096, "bytes:4096 aync")
+    assert found[Place.ACCELERATOR].detail == "void gemm<float, 4>"
+
+
+def test_a_wait_for_a_device_is_a_span():
+    """The tracer keeps one call of the driver, in a device of its own."""
+    waits = [Node("cuStreamSynchronize", 5, 300, "ThreadId 7")]
+    trace = read(run_metadata({CPU: [Node("a", 0, 1)], "/device:GPU:0/sync": waits}))
+
+    assert trace.spans.kind.tolist() == [SpanKind.SYNC]
+    assert (trace.spans.start_ns.tolist(), trace.spans.duration_ns.tolist()) == (
+        [UNIX_NS + 5_000],
+        [300_000],
+    )

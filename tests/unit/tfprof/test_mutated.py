@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.captures import CPU, GPU, Node, TraceEvent, run_metadata, xspace
+from tests.support import captures
+from tests.support.captures import CPU, GPU, Node, TraceEvent
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline, tree_timeline
+from tfprobe.ingest import run_metadata, xspace
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
 from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.ingest.run_metadata import rows as rows_of
-from tfprobe.ingest.xspace import read as read_xspace
+from tfprobe.ingest.trace import Trace
 from tfprobe.model.executions import Executions
 from tfprobe.model.records import GraphProfile
 from tfprobe.schema import message_class
@@ -43,8 +44,12 @@ def graph_bytes() -> bytes:
 
 
 def step_bytes() -> bytes:
-    nodes = [Node(f"a/b{at % 3}/n{at}", at, 5 + at, requested_bytes=at) for at in range(12)]
-    return run_metadata({CPU: nodes, f"{GPU}/stream:all": nodes[:4]})
+    records = [(3, 64), (9, -64)]
+    nodes = [
+        Node(f"a/b{at % 3}/n{at}", at, 5 + at, requested_bytes=at, records=records, in_use_bytes=9)
+        for at in range(12)
+    ]
+    return captures.run_metadata({CPU: nodes, f"{GPU}/stream:all": nodes[:4]})
 
 
 def op_log_bytes() -> bytes:
@@ -96,7 +101,9 @@ def xspace_bytes() -> bytes:
     ]
     kernels = [TraceEvent("sgemm", 3, 4, {"tf_op": "a/b1/n1:MatMul"}), TraceEvent("MemcpyH2D")]
     lines = {"tf_Compute/1": events}
-    return xspace({"/host:CPU": lines, "/device:GPU:0": {"Stream #1": kernels}}, start_ns=UNIX_NS)
+    return captures.xspace(
+        {"/host:CPU": lines, "/device:GPU:0": {"Stream #1": kernels}}, start_ns=UNIX_NS
+    )
 
 
 def mutant(content: bytes, chance: random.Random) -> bytes:
@@ -133,18 +140,22 @@ READERS: dict[str, tuple[Callable[[], bytes], Callable[[bytes], GraphProfile]]] 
 }
 
 
-def xspace_rows(content: bytes) -> Executions:
-    trace = read_xspace(content)
+def rows_of(trace: Trace) -> Executions:
+    """Return the rows, after a look at all else."""
     for column in (trace.spans.name, trace.spans.detail, trace.spans.lane):
         assert all(isinstance(trace.spans.strings[at], str) for at in column.tolist())
     assert (trace.spans.start_ns[1:] >= trace.spans.start_ns[:-1]).all()
+    assert (trace.allocations.at_ns[1:] >= trace.allocations.at_ns[:-1]).all()
     return trace.rows
 
 
 CAPTURES: dict[str, tuple[Callable[[], bytes], Callable[[bytes], Executions]]] = {
-    "run_metadata": (step_bytes, rows_of),
-    "xspace": (xspace_bytes, xspace_rows),
-    "xspace_of_a_gpu": (lambda: training_step(start_ns=UNIX_NS), xspace_rows),
+    "run_metadata": (step_bytes, lambda content: rows_of(run_metadata.read(content))),
+    "xspace": (xspace_bytes, lambda content: rows_of(xspace.read(content))),
+    "xspace_of_a_gpu": (
+        lambda: training_step(start_ns=UNIX_NS),
+        lambda content: rows_of(xspace.read(content)),
+    ),
 }
 
 
@@ -194,7 +205,7 @@ def test_a_damaged_capture_is_refused_or_read(kind: str) -> None:
 def test_times_beyond_all_bounds_are_refused(duration_us: int) -> None:
     """A number that cannot be added up is never shown wrapped round."""
     nodes = [Node("a/b0/n0", 0, duration_us), Node("a/b1/n1", 0, duration_us)]
-    profile = from_files(graph_bytes(), run_metadata({CPU: nodes}), b"")
+    profile = from_files(graph_bytes(), captures.run_metadata({CPU: nodes}), b"")
 
     if duration_us < 2**50:
         show_all(profile)

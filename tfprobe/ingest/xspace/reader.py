@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.messages import parse
+from tfprobe.ingest.trace import Trace
+from tfprobe.ingest.xspace.allocations import add_allocations
 from tfprobe.ingest.xspace.datasets import DatasetRuns
 from tfprobe.ingest.xspace.devices import add_kernels
 from tfprobe.ingest.xspace.host import HostReader
 from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
 from tfprobe.ingest.xspace.spans import SpanReader
+from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions
 from tfprobe.model.spans import Spans
 from tfprobe.model.strings import Interner
@@ -22,15 +26,6 @@ from tfprobe.model.tables import Columns
 _SMALLEST_UNIX_NS = 1_000_000_000_000_000_000
 # The year 2116: half of what fits, so that two can be added.
 _LATEST_NS = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The rows of one XSpace. Without `is_unix`, times count from some moment at its start."""
-
-    rows: Executions
-    spans: Spans
-    is_unix: bool
 
 
 def read(content: bytes, *, with_spans: bool = True) -> Trace:
@@ -56,7 +51,7 @@ class Reader:
         self._spans = SpanReader(interner)
 
     def read(self, content: bytes) -> Trace:
-        """Return one row per op execution and per kernel, and the spans, by start.
+        """Return one row per op execution and per kernel, the spans and allocations, by time.
 
         Raises UnreadableInput when the bytes are no XSpace or hold no plane.
         """
@@ -71,9 +66,23 @@ class Reader:
                 add_kernels(rows, self._interner, plane)
             elif plane.name in (HOST, DRIVER):
                 self._add_host(rows, spans, plane, threads)
+        table = rows.rows(self._interner)
         return Trace(
-            rows.rows(self._interner), spans.rows(self._interner).by("start_ns"), is_unix=is_unix
+            rows=table,
+            spans=spans.rows(self._interner).by("start_ns"),
+            allocations=self._allocations(space, table).by("at_ns"),
+            is_unix=is_unix,
         )
+
+    def _allocations(self, space: Any, rows: Executions) -> Allocations:
+        columns = Columns(Allocations)
+        if self._with_spans:
+            texts = rows.strings
+            pairs = np.unique(np.stack((rows.name, rows.op_type)), axis=1).T.tolist()
+            op_types = {texts[name]: texts[op_type] for name, op_type in pairs}
+            for plane in (plane for plane in space.planes if plane.name == HOST):
+                add_allocations(columns, self._interner, plane, op_types)
+        return columns.rows(self._interner)
 
     def _add_host(
         self,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tfprobe.ingest.columns import int64s
+from tfprobe.ingest.columns import int64s, signed
 from tfprobe.model.tables import Int64s
 
 PS_PER_NS = 1000
-_WORD = 2**64
-_LARGEST = 2**63
 
 
 def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
@@ -28,10 +26,8 @@ def stat_values(plane: Any, stats: Any) -> dict[str, Any]:
 
 
 def number(value: object) -> int:
-    """Return a stat as a number of 64 bits with a sign, as hashes and addresses fit; 0 if none."""
-    if isinstance(value, int):
-        return (value + _LARGEST) % _WORD - _LARGEST
-    return 0
+    """Return a stat as a number with a sign, 0 where it is none."""
+    return signed(value) if isinstance(value, int) else 0
 
 
 def integer(plane: Any, event: Any, name: str) -> int:

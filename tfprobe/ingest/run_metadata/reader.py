@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,23 +17,28 @@ import numpy as np
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.columns import int32s, int64s
 from tfprobe.ingest.messages import parse
+from tfprobe.ingest.run_metadata.allocations import add_allocations
+from tfprobe.ingest.run_metadata.copies import Directions, directions, kernel, transfer
+from tfprobe.ingest.run_metadata.devices import is_sync, place_of
+from tfprobe.ingest.trace import Trace
+from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions, Place
+from tfprobe.model.spans import SpanKind, Spans
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, Int32s, Int64s
 
-# The devices whose rows are the host's own time; the same pattern as tfprof's.
-_CANONICAL = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu|device:sycl):\d+\Z")
 _UNKNOWN = -1
 _LABEL = re.compile(r"(?:\[.*?\] )?\S+ = (\w+)\(")
-_TRANSFERS = (
-    ("htod", Place.HOST_TO_DEVICE),
-    ("h2d", Place.HOST_TO_DEVICE),
-    ("dtoh", Place.DEVICE_TO_HOST),
-    ("d2h", Place.DEVICE_TO_HOST),
-)
 # The year 2255: later times, in ns, would not fit.
 _LATEST_US = 9_000_000_000_000_000
-_MEMCPY_BYTES = re.compile(r"(?:num_bytes|size): ?(\d+)")
+
+
+def read(content: bytes) -> Trace:
+    """Return what a capture by itself holds.
+
+    Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
+    """
+    return Reader(Interner()).read(content)
 
 
 def rows(content: bytes) -> Executions:
@@ -40,7 +46,7 @@ def rows(content: bytes) -> Executions:
 
     Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
     """
-    return Reader(Interner()).read(content)
+    return Reader(Interner(), with_spans=False).read(content).rows
 
 
 class Reader:
@@ -48,7 +54,7 @@ class Reader:
 
     Strings become positions in `interner`. `graph_types` tells the op of nodes whose rows do not;
     it is asked when the first such comes. Memory takes most of the time, and is left 0 without
-    `with_memory`.
+    `with_memory`. Without `with_spans` there are rows of ops, kernels and copies alone.
     """
 
     def __init__(
@@ -57,9 +63,11 @@ class Reader:
         graph_types: Callable[[], Mapping[str, str]] = dict,
         *,
         with_memory: bool = True,
+        with_spans: bool = True,
     ) -> None:
         """Know nothing yet."""
         self._with_memory = with_memory
+        self._with_spans = with_spans
         self._interner = interner
         # By device and the name of a node as it is written there: the position of its own name.
         self._names: dict[str, dict[str, int]] = {}
@@ -71,8 +79,8 @@ class Reader:
         self._ask_graph = graph_types
         self._graph_types: Mapping[str, str] | None = None
 
-    def read(self, content: bytes) -> Executions:
-        """Return one row per node execution.
+    def read(self, content: bytes) -> Trace:
+        """Return one row per node execution, and the allocations, by time.
 
         Raises UnreadableInput when the bytes are no RunMetadata or hold no step.
         """
@@ -84,12 +92,19 @@ class Reader:
         nodes = [list(device.node_stats) for device in devices]
         names = [self._learn(*each) for each in zip(devices, nodes, strict=True)]
         home = np.full(len(self._interner), -1, dtype=np.int32)
-        columns = Columns(Executions)
+        columns = _Columns(Columns(Executions), Columns(Spans), Columns(Allocations))
+        known = directions(devices)
         for device, at_device, positions in zip(devices, nodes, names, strict=True):
             place = place_of(device.device.lower())
             if place is not None:
-                self._add(columns, device, at_device, place, positions, home)
-        return columns.rows(self._interner)
+                self._add(columns, device, at_device, place, positions, home, known)
+            elif self._with_spans and is_sync(device.device):
+                self._add_waits(columns.spans, at_device)
+        return Trace(
+            rows=columns.rows.rows(self._interner),
+            spans=columns.spans.rows(self._interner).by("start_ns"),
+            allocations=columns.allocations.rows(self._interner).by("at_ns"),
+        )
 
     def _learn(self, device: Any, nodes: Sequence[Any]) -> Int32s:
         """Return the positions of the names of a device's nodes, after a look at the new ones."""
@@ -128,12 +143,13 @@ class Reader:
 
     def _add(
         self,
-        columns: Columns[Executions],
+        columns: _Columns,
         device: Any,
         nodes: Sequence[Any],
         place: Place,
         names: Int32s,
         home: Int32s,
+        known: Directions,
     ) -> None:
         """Add the rows of a device; `home` is where each name was first seen on a host device."""
         at_device = self._interner.position(device.device)
@@ -152,17 +168,54 @@ class Reader:
         facts: dict[str, Any] = {"place": place}
         if place is Place.HOST and self._with_memory:
             facts["bytes"], facts["output_bytes"] = _memory_bytes(nodes)
+        elif place is Place.ACCELERATOR:
+            facts["detail"] = [self._interner.position(kernel(node)) for node in nodes]
         elif place is Place.DEVICE_TO_DEVICE:
-            facts["place"], facts["bytes"] = _transfers(nodes)
-        columns.add(
+            facts |= self._transfers(nodes, known)
+        names = names[chosen]
+        op_types = self._types_of(names)
+        start_ns, duration_ns = _start_ns(nodes, start_us[chosen]), _duration_ns(nodes)
+        columns.rows.add(
             len(nodes),
             device=at_device,
             lane=self._lanes(nodes, dict(device.thread_names)),
-            name=names[chosen],
-            op_type=self._types_of(names[chosen]),
-            start_ns=_start_ns(nodes, start_us[chosen]),
-            duration_ns=_duration_ns(nodes),
+            name=names,
+            op_type=op_types,
+            start_ns=start_ns,
+            duration_ns=duration_ns,
             **facts,
+        )
+        if place is Place.HOST and self._with_spans:
+            add_allocations(
+                columns.allocations,
+                self._interner,
+                nodes,
+                device=at_device,
+                names=names,
+                op_types=op_types,
+                start_ns=start_ns,
+                duration_ns=duration_ns,
+            )
+
+    def _transfers(self, nodes: Sequence[Any], known: Directions) -> dict[str, Any]:
+        """Return the columns that say what copies moved."""
+        found = [transfer(node, known) for node in nodes]
+        return {
+            "place": [int(each.place) for each in found],
+            "bytes": int64s(each.bytes for each in found),
+            "detail": [self._interner.position(each.detail) for each in found],
+        }
+
+    def _add_waits(self, columns: Columns[Spans], nodes: Sequence[Any]) -> None:
+        """Add the calls of the driver that waited for a device."""
+        start_us = int64s(node.all_start_micros for node in nodes)
+        columns.add(
+            len(nodes),
+            kind=SpanKind.SYNC,
+            lane=self._lanes(nodes, {}),
+            name=[self._interner.position(node.node_name) for node in nodes],
+            start_ns=_start_ns(nodes, start_us),
+            duration_ns=_duration_ns(nodes),
         )
 
     def _no_nodes(self, place: Place) -> list[int]:
@@ -193,13 +246,13 @@ class Reader:
         return self._interner.position(self._graph_types.get(name, name))
 
 
-def place_of(device: str) -> Place | None:
-    """Return what the rows of a device mean; None for those that repeat another device's."""
-    if "stream:all" in device:
-        return Place.ACCELERATOR
-    if _CANONICAL.match(device):
-        return Place.HOST
-    return Place.DEVICE_TO_DEVICE if device.endswith("memcpy") else None
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a capture on their way."""
+
+    rows: Columns[Executions]
+    spans: Columns[Spans]
+    allocations: Columns[Allocations]
 
 
 def _start_ns(nodes: Sequence[Any], start_us: Int64s) -> Int64s:
@@ -233,19 +286,6 @@ def _memory_bytes(nodes: Sequence[Any]) -> tuple[Int64s, Int64s]:
             total += max(described.allocated_bytes, described.requested_bytes)
         held.append(total)
     return int64s(requested), int64s(held)
-
-
-def _transfers(nodes: Sequence[Any]) -> tuple[list[int], Int64s]:
-    """Return the direction of each copy, and its size where the row tells it."""
-    found = [_transfer(node) for node in nodes]
-    return [int(place) for place, _ in found], int64s([size for _, size in found])
-
-
-def _transfer(node: Any) -> tuple[Place, int]:
-    text = f"{node.node_name} {node.timeline_label}"
-    place = next((p for key, p in _TRANSFERS if key in text.lower()), Place.DEVICE_TO_DEVICE)
-    size = _MEMCPY_BYTES.search(text)
-    return place, int(size[1]) if size else 0
 
 
 def _after_colon(label: str, name: str) -> str:
