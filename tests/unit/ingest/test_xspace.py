@@ -61,6 +61,22 @@ def test_an_asynchronous_op_lasts_from_start_to_done():
     assert (row.op_type, row.start_ns, row.duration_ns) == ("IteratorGetNext", 5_000, 45_000)
 
 
+def test_a_get_next_that_is_done_after_the_recording_lasts_until_its_work_is_done():
+    """What runs after it on its thread is within its completion, which may not be recorded."""
+    facts = {"name": "IteratorGetNext", "kernel_type": "IteratorGetNext"}
+    lines = {
+        "tf_Compute/1": [
+            TraceEvent("ExecutorState::ProcessAsync::Start", 5, 1, {**facts, "_p": 9}),
+            TraceEvent("ExecutorState::ProcessAsync::Start", 6, 1, {"kernel_type": "_Recv"}),
+        ],
+        "tf_data/2": [TraceEvent("IteratorGetNextOp::DoCompute", 8, 30)],
+    }
+
+    (row,) = read(xspace({HOST: lines})).rows
+
+    assert (row.op_type, row.start_ns, row.duration_ns) == ("IteratorGetNext", 5_000, 33_000)
+
+
 def test_a_launched_get_next_lasts_until_its_work_is_done():
     """Until TF 2.13 the op event is only the launch."""
     lines = {

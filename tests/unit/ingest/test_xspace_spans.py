@@ -192,6 +192,53 @@ def test_an_op_that_an_iterator_runs_is_background_and_told_the_iterator():
     assert trace.spans.strings[trace.spans.detail[python]] == f"{MAP}::FlatMap"
 
 
+def begun_before(*, second_iterator=False):
+    """A ParallelMap of which one run was called before the recording began."""
+    lines = parallel_map()
+    lines["python"] = [TraceEvent("FunctionRun", 35, 1, {"id": 1})]
+    lines["tf_Compute/3"] = [
+        TraceEvent("ExecutorState::Process", 0, 20, {"id": 5}),
+        TraceEvent("Mul:Mul", 2, 7),
+        TraceEvent("ExecutorState::Process", 25, 30, {"id": 5}),
+    ]
+    lines["tf_Compute/4"] = [
+        TraceEvent("Sum:Sum", 2, 7),
+        TraceEvent("ExecutorState::Process", 90, 20, {"id": 1}),
+        TraceEvent("m/Conv2D:Conv2D", 95, 7),
+    ]
+    if second_iterator:
+        lines["tf_data_iterator_resource/4"] = [
+            TraceEvent(f"{ROOT}::Map", 0, 50, {"id": 1}),
+            TraceEvent("InstantiatedCapturedFunction::Run", 10, 30, {"id": 8}),
+        ]
+    return lines
+
+
+def test_a_function_called_before_the_recording_is_that_of_the_only_iterator_that_runs_any():
+    """Until TensorFlow 2.5 its ops would count as the step's own."""
+    trace = read(xspace({HOST: begun_before()}))
+
+    told = {row.op_type: (row.background, row.detail) for row in trace.rows}
+    assert told["Mul"] == told["Sum"] == (True, f"{MAP}::FlatMap")
+    assert told["MatMul"] == told["Conv2D"] == (False, "")
+    found = [
+        (start_ns, duration_ns)
+        for kind, start_ns, duration_ns in zip(
+            trace.spans.kind, trace.spans.start_ns, trace.spans.duration_ns, strict=True
+        )
+        if kind == SpanKind.DATASET_FUNCTION
+    ]
+    assert found == [(0, 55_000), (2_000, 7_000), (30_000, 140_000)]
+
+
+def test_a_function_called_before_the_recording_is_background_whosever_it_is():
+    """Of two iterators that run functions it may be either's."""
+    trace = read(xspace({HOST: begun_before(second_iterator=True)}))
+
+    (told,) = [(row.background, row.detail) for row in trace.rows if row.op_type == "Mul"]
+    assert told == (True, "")
+
+
 def test_a_function_called_within_a_get_next_is_that_iterators():
     """A Map without threads calls it on the thread that asks."""
     lines = {

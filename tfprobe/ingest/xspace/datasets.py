@@ -5,6 +5,10 @@ the number of that run as its `id`. Where it runs, on whatever thread, events Ex
 carry the same number. The iterator is that of the GetNext around the call; a parallel one calls
 from a thread of its own, within a ...Produce, after the GetNext of its input. So in the recordings
 of TensorFlow 2.4 to 2.21.
+
+A run that nothing in the capture called began before it, so it is none of the step's; nor are the
+ops that a thread of a pool runs before its first ExecutorState::Process. Where only one iterator of
+the capture runs functions, both are that one's.
 """
 
 from __future__ import annotations
@@ -19,12 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfprobe.ingest.columns import int32s, int64s
-from tfprobe.ingest.xspace.names import ITERATOR
+from tfprobe.ingest.xspace.names import ITERATOR, op_of
 from tfprobe.ingest.xspace.stats import integer, times_ns
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Int32s, Int64s
 
 _CALL = "InstantiatedCapturedFunction::Run"
+_FUNCTION_RUN = "FunctionRun"
+# Threads that run ops only within an ExecutorState::Process.
+_POOLS = "tf_"
+# Stands for the path of an iterator that nobody knows.
+SOME_ITERATOR = -1
 _PRODUCE = re.compile(r"\w+Produce\Z")
 # An iterator inside one element of another is written "FlatMap[0]::Generator".
 _ELEMENT = re.compile(r"\[\d+\]\Z")
@@ -47,19 +56,32 @@ class DatasetRuns:
     def __init__(self, plane: Any, interner: Interner) -> None:
         """Find them in the plane of the host. Any: an XPlane."""
         self._plane = plane
+        self._interner = interner
         roles = ((at, _role(each.name)) for at, each in plane.event_metadata.items())
         self._roles = {at: role for at, role in roles if role is not None}
         calls = [call for line in plane.lines for call in self._calls(line)]
         self._paths = {call.number: interner.position(call.path) for call in calls}
-        work = [self._events(line, _WORKING) for line in plane.lines] if calls else []
-        self._segments = [self._segments_of(events) for events in work]
+        has_iterators = _Role.ITERATOR in self._roles.values()
+        work = [self._events(line, _WORKING) for line in plane.lines] if has_iterators else []
+        early = list(self._early(work, {call.path for call in calls}))
+        self._paths |= {run.number: self._position(run) for run in early}
+        before = {run.lane: self._position(run) for run in early if not run.number}
+        self._segments = [
+            self._segments_of(events, before.get(line.name, 0))
+            for line, events in zip(plane.lines, work, strict=False)
+        ]
         ends_ns = self._ends_ns(work)
         self.runs = [
-            call._replace(end_ns=max(call.end_ns, ends_ns.get(call.number, 0))) for call in calls
+            run._replace(end_ns=max(run.end_ns, ends_ns.get(run.number, 0)))
+            for run in (*calls, *early)
+            if run.path
         ]
 
     def paths_at(self, line: int, moments_ns: Int64s) -> Int32s:
-        """Return the path of the iterator that runs what a line does at moments; 0 for none."""
+        """Return the path of the iterator that runs what a line does at moments; 0 for none.
+
+        SOME_ITERATOR where it is not known which.
+        """
         if not self._segments:
             return np.zeros(len(moments_ns), dtype=np.int32)
         starts_ns, paths = self._segments[line]
@@ -77,6 +99,39 @@ class DatasetRuns:
             elif innermost is not None and innermost.path:
                 owner, path = innermost.owner, innermost.path
                 yield Run(event.number, owner, path, line.name, event.start_ns, event.end_ns)
+
+    def _position(self, run: Run) -> int:
+        return self._interner.position(run.path) if run.path else SOME_ITERATOR
+
+    def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[Run]:
+        """Give the runs that nothing in the capture called; number 0 where it is not told."""
+        called = self._paths.keys() | {
+            event.number
+            for line in self._plane.lines
+            for event in self._events(line, (_Role.FUNCTION,))
+        }
+        if called == self._paths.keys():
+            return  # this capture does not tell what was called
+        path = next(iter(paths)) if len(paths) == 1 else ""
+        first: dict[int, Run] = {}
+        for line, events in zip(self._plane.lines, work, strict=False):
+            for event in (event for event in events if event.number not in called):
+                run = Run(event.number, 0, path, line.name, event.start_ns, event.end_ns)
+                first[event.number] = min(first.get(event.number, run), run, key=_start_ns)
+            if events and line.name.startswith(_POOLS):
+                yield from self._before(line, events[0].start_ns, path)
+        yield from first.values()
+
+    def _before(self, line: Any, until_ns: int, path: str) -> Iterator[Run]:
+        """Give the run whose ops a thread of a pool ran first: that of work begun before."""
+        ops = {
+            at for at, each in self._plane.event_metadata.items() if op_of(each.name) is not None
+        }
+        start_ns, duration_ns = times_ns(line, [e for e in line.events if e.metadata_id in ops])
+        early = start_ns < until_ns
+        if early.any():
+            end_ns = int((start_ns + duration_ns)[early].max())
+            yield Run(0, 0, path, line.name, int(start_ns[early].min()), min(end_ns, until_ns))
 
     def _go_into(self, around: list[_Around], event: _Event) -> None:
         if event.role is _Role.PRODUCE:
@@ -109,10 +164,10 @@ class DatasetRuns:
                 ends_ns[event.number] = max(ends_ns.get(event.number, 0), event.end_ns)
         return ends_ns
 
-    def _segments_of(self, work: list[_Event]) -> tuple[Int64s, Int32s]:
-        """Return when a thread turns to another function, and the paths before and after."""
+    def _segments_of(self, work: list[_Event], first: int) -> tuple[Int64s, Int32s]:
+        """Return when a thread turns to another function, and the paths, `first` before all."""
         starts_ns: list[int] = []
-        paths = [0]
+        paths = [first]
         around: list[tuple[int, int]] = []
         for event in work:
             _leave(around, event.start_ns, starts_ns, paths)
@@ -132,6 +187,7 @@ class _Role(IntEnum):
     PRODUCE = 1
     CALL = 2
     WORK = 3
+    FUNCTION = 4
 
 
 _CALLING = (_Role.ITERATOR, _Role.PRODUCE, _Role.CALL)
@@ -166,7 +222,13 @@ def _role(name: str) -> _Role | None:
         return _Role.CALL
     if name in _WORK:
         return _Role.WORK
+    if name == _FUNCTION_RUN:
+        return _Role.FUNCTION
     return _Role.PRODUCE if _PRODUCE.match(name) else None
+
+
+def _start_ns(run: Run) -> int:
+    return run.start_ns
 
 
 def _leave(

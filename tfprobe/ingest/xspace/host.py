@@ -116,8 +116,9 @@ class HostReader:
         background = np.full(count, is_background(line.name), dtype=np.bool_)
         detail = np.zeros(count, dtype=np.int32)
         if paths_at is not None:
-            detail = paths_at(start_ns[is_op])
-            background |= detail > 0
+            paths = paths_at(start_ns[is_op])
+            background |= paths != 0
+            detail = np.maximum(paths, 0)
         return (
             np.full(count, self._interner.position(line.name), dtype=np.int32),
             np.array([kind.name for kind in kinds], dtype=np.int32)[is_op],
@@ -226,5 +227,12 @@ class _AsyncOps:
 
     def ops(self) -> Iterator[_Op]:
         for key, (name, op_type, start_ns) in self._starts.items():
-            if name and op_type and key in self._ends_ns:
-                yield _Op(name, op_type, start_ns, max(self._ends_ns[key] - start_ns, 0))
+            end_ns = self._ends_ns.get(key)
+            if end_ns is None and op_type.startswith("IteratorGetNext"):
+                # What is done after it, on the same thread, may outlast the recording.
+                end_ns = self._next_work_end_ns(start_ns)
+            if name and op_type and end_ns is not None:
+                yield _Op(name, op_type, start_ns, max(end_ns - start_ns, 0))
+
+    def _next_work_end_ns(self, start_ns: int) -> int | None:
+        return min((end_ns for end_ns in self._work_ends_ns if end_ns > start_ns), default=None)

@@ -100,7 +100,7 @@ class SpanReader:
             len(found),
             kind=kind,
             lane=self._interner.position(lane),
-            background=is_background(lane) | (paths > 0),
+            background=is_background(lane) | (paths != 0),
             start_ns=start_ns,
             duration_ns=duration_ns,
             name=[each.name for each in facts],
