@@ -1,0 +1,144 @@
+"""Make signals in memory: for tests of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfprobe.advice.engine import judge
+from tfprobe.advice.finding import Finding, Place
+from tfprobe.advice.signals import (
+    Loop,
+    Machine,
+    Ops,
+    OpUse,
+    Parts,
+    ProcessSignals,
+    Sample,
+    Signals,
+    WorkSignals,
+)
+from tfprobe.advice.thresholds import DEFAULTS, Thresholds
+from tfprobe.errors import Missing
+
+MS = 1_000_000
+MIB = 2**20
+GIB = 2**30
+# The loop of a work, unless a test says otherwise: 100 steps of 8 ms, 2 ms apart.
+STEPS = 100
+WHOLE_NS = STEPS * 10 * MS
+
+
+def found(
+    rule: str,
+    *works: WorkSignals,
+    processes: Sequence[ProcessSignals] | None = None,
+    limits: Thresholds = DEFAULTS,
+) -> Finding | None:
+    """Return what one rule finds in these works, or in these processes."""
+    chosen = tuple(each.process for each in works) if processes is None else tuple(processes)
+    advice = judge(Signals(chosen, works), limits)
+    return next((each for each in advice.findings if each.rule == rule), None)
+
+
+def process(**changes: Any) -> ProcessSignals:
+    """Return a process that is well."""
+    facts: dict[str, Any] = {
+        "place": Place(host="node7", pid=4711),
+        "overhead_ns": 0,
+        "wall_ns": 2 * WHOLE_NS,
+        "settings": {"intra_op_threads": 0, "inter_op_threads": 0, "cpus": 4, "jit": True},
+        "activities": (),
+        "machine": machine(),
+        "loop_ns": WHOLE_NS,
+    }
+    return ProcessSignals(**{**facts, **changes})
+
+
+def machine(**changes: Any) -> Machine:
+    """Return a machine with room."""
+    facts: dict[str, Any] = {
+        "cpus": 4.0,
+        "throttled_ns": 0,
+        "observed_ns": WHOLE_NS,
+        "involuntary_switches_per_s": 1.0,
+        "resident_bytes": GIB,
+        "first_resident_bytes": GIB,
+        "peak_bytes": GIB,
+        "limit_bytes": 16 * GIB,
+        "growth_bytes_per_step": 0.0,
+        "steady_ratio": 0.0,
+        "steps": STEPS,
+    }
+    return Machine(**{**facts, **changes})
+
+
+def loop(**changes: Any) -> Loop:
+    """Return a regular loop."""
+    facts: dict[str, Any] = {
+        "kind": "fit",
+        "name": "model",
+        "steps": STEPS,
+        "per_execution": 1,
+        "retraces": 0,
+        "step_ns": STEPS * 8 * MS,
+        "gap_ns": STEPS * 2 * MS,
+        "usual_step_ns": 8.0 * MS,
+        "usual_gap_ns": 2.0 * MS,
+        "retrace_ns": 0,
+        "untraced": STEPS - 1,
+        "slowest_steps": (7, 3),
+        "thread_ns": WHOLE_NS,
+    }
+    return Loop(**{**facts, **changes})
+
+
+def parts(**shares: float) -> Parts:
+    """Return the parts of a cycle; what is left is host_compute."""
+    rest = 1 - sum(shares.values())
+    return Parts({"host_compute": rest, **shares}, cycle_ns=10.0 * MS, total_ns=float(WHOLE_NS))
+
+
+def use(op_type: str, busy_ms: float) -> OpUse:
+    """Return the use of a type of op."""
+    return OpUse(op_type, 1.0, busy_ms * MS, f"layer/{op_type}")
+
+
+def ops(**changes: Any) -> Ops:
+    """Return the ops of a step of 8 ms with a few large ones."""
+    facts: dict[str, Any] = {
+        "step_ns": 8.0 * MS,
+        "span_ns": 8.0 * MS,
+        "busy_ns": 8.0 * MS,
+        "large_ns": 8.0 * MS,
+        "per_step": 20.0,
+        "usual_op_ns": 0.4 * MS,
+        "host": (use("MatMul", 1.0),),
+        "device": (),
+        "fusible_ns": 0.0,
+    }
+    return Ops(**{**facts, **changes})
+
+
+def gpu_ops(**changes: Any) -> Ops:
+    """Return the ops of a step whose kernels run on a GPU."""
+    return ops(**{"device": (use("MatMul", 1.0),), **changes})
+
+
+def work(**changes: Any) -> WorkSignals:
+    """Return a work that is well."""
+    facts: dict[str, Any] = {
+        "place": Place("node7", 4711, None, "fit", "model"),
+        "process": process(),
+        "loop": loop(),
+        "samples": (Sample(23, "node7/4711-1/captures/000023-fit-0.xplane.pb"),),
+        "outliers": Missing("none"),
+        "parts": parts(),
+        "ops": ops(),
+        "scopes": (),
+        "lines": (),
+        "syncs": Missing("none"),
+        "copies": (),
+        "input": Missing("none"),
+    }
+    return WorkSignals(**{**facts, **changes})

@@ -1,0 +1,25 @@
+"""Callbacks that take a twentieth of the cycle are told, with the line that calls them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.signals import MS, found, parts, work
+from tfprobe.advice.signals import Waste
+
+
+def test_a_twentieth_of_the_cycle_is_told() -> None:
+    """Callbacks and summaries count together; the cause is named by its line."""
+    cause = Waste("callbacks", "on_train_batch_end", "train.py:12", 0.3 * MS)
+    shares = replace(parts(callbacks=0.03, summaries=0.02), causes=(cause,))
+
+    finding = found("callbacks_slow", work(parts=shares))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.05
+    assert "train.py:12" in {each.source for each in finding.evidence}
+
+
+def test_less_is_not() -> None:
+    """A progress bar costs something, too."""
+    assert found("callbacks_slow", work(parts=parts(callbacks=0.049))) is None

@@ -1,0 +1,27 @@
+"""The dearest type of op is told from a fifth of the time on, without alarm."""
+
+from __future__ import annotations
+
+from tests.support.signals import found, gpu_ops, ops, use, work
+from tfprobe.advice.finding import Severity
+
+
+def test_a_fifth_of_the_time_is_told() -> None:
+    """2 ms of each step of 8 ms, which are four fifths of the loop."""
+    finding = found("expensive_ops", work(ops=ops(host=(use("Conv2D", 2.0),))))
+
+    assert finding is not None
+    assert (finding.severity, finding.evidence[0].node) == (Severity.INFO, "layer/Conv2D")
+    assert round(finding.gain.high_ratio, 6) == 0.2
+
+
+def test_less_is_not() -> None:
+    """Nothing stands out."""
+    assert found("expensive_ops", work(ops=ops(host=(use("Conv2D", 1.99),)))) is None
+
+
+def test_kernels_count_where_there_are_some() -> None:
+    """The host only schedules them."""
+    made = gpu_ops(host=(use("Conv2D", 7.0),), device=(use("MatMul", 1.0),))
+
+    assert found("expensive_ops", work(ops=made)) is None

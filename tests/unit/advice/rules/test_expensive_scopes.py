@@ -1,0 +1,21 @@
+"""The dearest layer is told from a fifth of the time on, without alarm."""
+
+from __future__ import annotations
+
+from tests.support.signals import MS, found, work
+from tfprobe.advice.finding import Severity
+from tfprobe.advice.signals import CodeUse
+
+
+def test_a_fifth_of_the_time_is_told() -> None:
+    """2 ms of each step of 8 ms, which are four fifths of the loop."""
+    finding = found("expensive_scopes", work(scopes=(CodeUse("model/conv", 2.0 * MS),)))
+
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+    assert "model/conv" in finding.title
+
+
+def test_less_is_not() -> None:
+    """Nothing stands out."""
+    assert found("expensive_scopes", work(scopes=(CodeUse("model/conv", 1.99 * MS),))) is None

@@ -1,0 +1,36 @@
+"""Reading a tensor after nine of ten steps is told, with the line that does it."""
+
+from __future__ import annotations
+
+from tests.support.signals import MS, found, parts, process, work
+from tfprobe.advice.finding import Severity
+from tfprobe.advice.signals import Syncs
+
+
+def _syncs(ratio: float, ms: float = 0.1) -> Syncs:
+    return Syncs(10, ratio, 1.0, ms * MS, "numpy", "train.py:31")
+
+
+def test_nine_of_ten_gaps_are_told() -> None:
+    """On the host a read costs only itself: that is the bound, and here no cause for alarm."""
+    finding = found("host_sync", work(syncs=_syncs(0.9)))
+
+    assert finding is not None
+    assert (round(finding.gain.high_ratio, 6), finding.severity) == (0.01, Severity.INFO)
+    assert finding.evidence[0].source == "train.py:31"
+
+
+def test_fewer_are_not() -> None:
+    """Logging at every Nth step is what is advised."""
+    assert found("host_sync", work(syncs=_syncs(0.89))) is None
+
+
+def test_with_an_accelerator_the_host_could_run_ahead() -> None:
+    """At best the shorter of host and device hides behind the longer."""
+    shares = parts(device_compute_32bit=0.7, sync_wait=0.3, host_compute=0.0)
+    waiting = work(syncs=_syncs(1.0), parts=shares, process=process(has_accelerator=True))
+
+    finding = found("host_sync", waiting)
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.3

@@ -1,0 +1,35 @@
+"""Exposed launches are told from 15 % of the cycle on."""
+
+from __future__ import annotations
+
+from tests.support.signals import found, gpu_ops, ops, parts, process, work
+
+LAUNCHING = parts(kernel_launch=0.15)
+
+
+def test_fifteen_percent_are_told() -> None:
+    """With the variable that gives launching threads of its own."""
+    finding = found("launch_bound", work(ops=gpu_ops(), parts=LAUNCHING))
+
+    assert finding is not None
+    assert "TF_GPU_THREAD_MODE=gpu_private" in finding.action
+
+
+def test_less_is_not() -> None:
+    """Between kernels there is always something."""
+    assert found("launch_bound", work(ops=gpu_ops(), parts=parts(kernel_launch=0.149))) is None
+
+
+def test_without_an_accelerator_nothing_is_launched() -> None:
+    """A recording may still have driver calls."""
+    assert found("launch_bound", work(ops=ops(), parts=LAUNCHING)) is None
+
+
+def test_a_variable_that_is_set_is_not_advised() -> None:
+    """Only what is left to do."""
+    has_it = process(settings={"environment": {"TF_GPU_THREAD_MODE": "gpu_private"}})
+
+    finding = found("launch_bound", work(ops=gpu_ops(), parts=LAUNCHING, process=has_it))
+
+    assert finding is not None
+    assert "TF_GPU_THREAD_MODE" not in finding.action

@@ -1,0 +1,40 @@
+"""Three traces after the first are told, if they take a hundredth of the time."""
+
+from __future__ import annotations
+
+from tests.support.signals import MS, WHOLE_NS, found, loop, ops, work
+from tfprobe.errors import Missing
+
+
+def test_three_retraces_are_told() -> None:
+    """The bound is what the slow steps took beyond the usual one; half of it is likely."""
+    finding = found("retracing", work(loop=loop(retraces=3, retrace_ns=WHOLE_NS // 100)))
+
+    assert finding is not None
+    assert finding.gain.high_ns == WHOLE_NS // 100
+    assert finding.gain.low_ns == WHOLE_NS // 200
+    assert "7, 3" in finding.evidence[2].text
+
+
+def test_two_are_not() -> None:
+    """A last batch that is smaller, and a second data set."""
+    assert found("retracing", work(loop=loop(retraces=2, retrace_ns=WHOLE_NS))) is None
+
+
+def test_cheap_ones_are_not() -> None:
+    """Less than a hundredth of the time."""
+    cheap = loop(retraces=3, retrace_ns=WHOLE_NS // 100 - 1)
+
+    assert found("retracing", work(loop=cheap)) is None
+
+
+def test_where_each_step_is_traced_the_ops_are_what_is_left() -> None:
+    """No step says what one takes without a trace, but the ops of a sampled one do."""
+    each = loop(retraces=99, untraced=0, retrace_ns=99 * 10 * MS)
+
+    finding = found("retracing", work(loop=each, ops=ops(busy_ns=4.0 * MS)))
+    without = found("retracing", work(loop=each, ops=Missing("no step was sampled")))
+
+    assert finding is not None
+    assert without is not None
+    assert (finding.gain.high_ns, without.gain.high_ns) == (99 * 6 * MS, 99 * 10 * MS)

@@ -1,0 +1,32 @@
+"""A step of tiny ops is told from 50 ops and three tenths of the step on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.signals import MS, found, gpu_ops, ops, work
+
+
+def _tiny(per_step: float, large_ms: float):
+    return ops(per_step=per_step, span_ns=8.0 * MS, large_ns=large_ms * MS)
+
+
+def test_three_tenths_of_a_step_are_told() -> None:
+    """The bound is when no op ran that is worth its scheduling."""
+    finding = found("tiny_ops", work(ops=_tiny(50, 5.6)))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.24
+
+
+@pytest.mark.parametrize(("per_step", "large_ms"), [(49, 5.6), (50, 5.61)])
+def test_less_is_not(per_step: float, large_ms: float) -> None:
+    """Few ops, or little time between the large ones."""
+    assert found("tiny_ops", work(ops=_tiny(per_step, large_ms))) is None
+
+
+def test_with_an_accelerator_launch_bound_looks_at_it() -> None:
+    """The host's ops are launches there."""
+    tiny = gpu_ops(per_step=500.0, span_ns=8.0 * MS, large_ns=0.0)
+
+    assert found("tiny_ops", work(ops=tiny)) is None

@@ -1,0 +1,129 @@
+"""The engine orders findings, merges what several processes share, and adds nothing twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
+from tfprobe.advice import engine
+from tfprobe.advice.finding import Evidence, Finding, Gain, Place, Severity
+from tfprobe.advice.signals import Signals, WorkSignals
+from tfprobe.errors import Missing
+
+
+def _judge(*works: WorkSignals) -> engine.Advice:
+    return engine.judge(Signals(tuple(each.process for each in works), works))
+
+
+def _finding(part: str, high: int, low: int = 1) -> Finding:
+    gain = Gain(low, high, 100)
+    return Finding("t", Severity.INFO, (), "do", gain, part, "rule", Place("h", 1))
+
+
+def test_a_work_that_is_well_yields_nothing() -> None:
+    """Nor does it say that something could not be checked for lack of an accelerator."""
+    assert _judge(work()).findings == ()
+
+
+def test_the_most_important_comes_first() -> None:
+    """By severity, then by what is likely to be won."""
+    slow = work(
+        parts=parts(input_wait=0.5, callbacks=0.1), loop=loop(retraces=5, retrace_ns=MS * 50)
+    )
+
+    advice = _judge(slow)
+
+    assert [each.rule for each in advice.findings] == ["input_bound", "callbacks_slow", "retracing"]
+    assert engine.top(advice, 2) == advice.findings[:2]
+
+
+def test_gains_of_one_part_are_not_added() -> None:
+    """Two rules about the same wait win it once."""
+    found = engine.together([_finding("input", 30), _finding("input", 20), _finding("compile", 10)])
+
+    assert found == Gain(2, 40, 100)
+
+
+def test_gains_together_are_no_more_than_everything() -> None:
+    """Even where parts were measured at different steps."""
+    assert engine.together([_finding("a", 70), _finding("b", 60)]) == Gain(2, 100, 100)
+
+
+def test_a_gain_that_nobody_expects_is_not_in_the_sum() -> None:
+    """That an op takes most of a step does not say that it can be done without."""
+    assert isinstance(engine.together([_finding("compute", 90, low=0)]), Missing)
+
+
+def test_the_same_in_several_ranks_is_told_once() -> None:
+    """With the ranks that share it."""
+    shares = parts(input_wait=0.5)
+    works = []
+    for rank in range(3):
+        place = Place("node7", 100 + rank, rank, "fit", "model")
+        works.append(work(place=place, process=process(place=place), parts=shares))
+
+    findings = [each for each in _judge(*works).findings if each.rule == "input_bound"]
+
+    assert len(findings) == 1
+    assert findings[0].evidence[-1] == Evidence("the same in rank 1, rank 2")
+
+
+def test_what_cannot_be_checked_says_why() -> None:
+    """A rule is unchecked where no work has what it needs."""
+    unknown = work(ops=Missing("no step was sampled"))
+
+    reasons = {each.rule: each.reason for each in _judge(unknown).unchecked}
+
+    assert reasons["expensive_ops"] == "no step was sampled"
+    assert "expensive_ops" not in {each.rule for each in _judge(unknown, work()).unchecked}
+
+
+def test_a_document_has_fractions_and_times() -> None:
+    """Gains are fractions of the loop, and µs."""
+    advice = _judge(work(parts=parts(input_wait=0.5)))
+
+    found = engine.document(advice)["findings"][0]
+
+    assert (found["rule"], found["severity"]) == ("input_bound", "critical")
+    assert found["gain"] == {
+        "low": 0.25,
+        "high": 0.5,
+        "low_us": WHOLE_NS / 4000,
+        "high_us": WHOLE_NS / 2000,
+        "of_us": WHOLE_NS / 1000,
+    }
+    assert found["evidence"][1] == {
+        "text": "a sampled step",
+        "step": 23,
+        "capture": "node7/4711-1/captures/000023-fit-0.xplane.pb",
+    }
+
+
+def test_a_gain_that_is_none_says_why() -> None:
+    """Its numbers are null, never 0."""
+    unused = work(process=process(has_accelerator=True))
+
+    found = engine.document(_judge(unused))["findings"][0]
+
+    assert (found["rule"], found["gain"]["high"]) == ("accelerator_idle", None)
+    assert "unknown" in found["gain"]["missing"]
+
+
+@pytest.mark.parametrize(
+    ("low", "severity"), [(0.15, "critical"), (0.03, "warning"), (0.029, "info")]
+)
+def test_severity_follows_the_likely_gain(low: float, severity: str) -> None:
+    """What may be won at best says little about how much it matters."""
+    advice = _judge(work(parts=parts(input_wait=2 * low)))
+
+    assert advice.findings[0].severity.name.lower() == severity
+
+
+def test_gains_are_no_more_than_the_loop() -> None:
+    """Whatever a sampled step took."""
+    dear = work(ops=gpu_ops(device=(use("MatMul", 80.0),)))
+
+    gains = [each.gain for each in _judge(dear).findings if isinstance(each.gain, Gain)]
+
+    assert gains
+    assert all(gain.high_ns <= gain.of_ns for gain in gains)

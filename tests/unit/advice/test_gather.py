@@ -1,0 +1,256 @@
+"""Signals are what the tables say: of loops, ops, machines, and of what Python reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.profiles import Step, durations, op, process, profile, work
+from tests.support.rundir import UNIX_NS
+from tfprobe.advice.gather import gather
+from tfprobe.advice.gather.busy import busy_ns
+from tfprobe.advice.signals import ProcessSignals, WorkSignals
+from tfprobe.advice.thresholds import DEFAULTS
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity, Call, Gap, Pulse
+from tfprobe.model.executions import Place
+from tfprobe.model.profile import Profile
+
+MS = 1_000_000
+MIB = 2**20
+UNTOLD = Missing("untold")
+
+
+def _work(made: Profile) -> WorkSignals:
+    return gather(made, (), DEFAULTS).works[0]
+
+
+def _process(made: Profile) -> ProcessSignals:
+    return gather(made, (), DEFAULTS).processes[0]
+
+
+def test_the_loop_is_from_the_first_step_to_the_end_of_the_last() -> None:
+    """Ten steps of 1 ms with 1 µs between them."""
+    loop = _work(profile(works=[work()])).loop
+
+    assert (loop.step_ns, loop.gap_ns, loop.thread_ns) == (10 * MS, 9_000, 10 * MS + 9_000)
+
+
+def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
+    """Training that is interrupted by an evaluation waits for it, and not for anything else."""
+    training = work((MS,) * 2, gaps=durations([5 * MS]))
+    start = training.recent.end_ns[-1] - 7 * MS
+    moved = replace(training.recent, start_ns=np.array([start, start + 6 * MS]))
+    moved = replace(moved, end_ns=moved.start_ns + MS)
+    evaluation = work((4 * MS,), index=1, kind="evaluate", recent=replace(
+        moved, start_ns=moved.end_ns[:1] + 1000, end_ns=moved.end_ns[:1] + 4 * MS + 1000
+    ))  # fmt: skip
+
+    signals = gather(profile(works=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
+
+    assert signals.works[0].loop.gap_ns == MS
+
+
+def test_retraces_are_charged_with_the_slowest_steps_but_the_first() -> None:
+    """Beyond the median of the others; the first step is slow in any case."""
+    values = (50 * MS, MS, 9 * MS, MS, 7 * MS, MS, MS, MS)
+
+    loop = _work(profile(works=[work(values, retraces=2)])).loop
+
+    assert loop.retrace_ns == 14 * MS
+    assert loop.slowest_steps[:2] == (2, 4)
+
+
+def test_where_steps_are_forgotten_the_histogram_bounds_retraces() -> None:
+    """By the upper bounds of its buckets, so that the bound stays one."""
+    values = (MS,) * 100 + (9 * MS,) * 3
+
+    loop = _work(profile(works=[work(values, retraces=3, remembered=1)])).loop
+
+    assert 24 * MS <= loop.retrace_ns <= 24 * MS * 17 / 16
+
+
+def test_where_every_step_is_traced_nothing_is_taken_off() -> None:
+    """There is no usual step without a trace."""
+    loop = _work(profile(works=[work((5 * MS,) * 10, retraces=9)])).loop
+
+    assert (loop.retrace_ns, loop.untraced) == (45 * MS, 0)
+
+
+def test_ops_that_overlap_count_once() -> None:
+    """Two threads at the same time are one stretch of time."""
+    rows = [op("MatMul", 0, 60), op("MatMul", 40, 60), op("Add", 90, 5)]
+
+    ops = _work(profile([Step(rows)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert [(use.type, use.busy_ns, use.runs) for use in ops.host] == [
+        ("MatMul", 100_000, 2),
+        ("Add", 5_000, 1),
+    ]
+
+
+def test_time_with_tiny_ops_alone_is_the_span_without_large_ones() -> None:
+    """From the first op to the end of the last; what lies around is not the ops' fault."""
+    rows = [op("Add", 10, 2), op("MatMul", 20, 30), op("Add", 70, 5)]
+
+    ops = _work(profile([Step(rows)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert (ops.span_ns, ops.large_ns, ops.busy_ns) == (65_000, 30_000, 37_000)
+    assert ops.fusible_ns == 7_000
+
+
+def test_calls_and_waits_are_no_ops() -> None:
+    """A function's call covers its ops, and waiting is not computing."""
+    rows = [op("PartitionedCall", 0, 100), op("IteratorGetNext", 0, 50), op("MatMul", 50, 10)]
+
+    ops = _work(profile([Step(rows)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert [use.type for use in ops.host] == ["MatMul"]
+
+
+def test_ops_of_the_host_are_exposed_where_no_kernel_runs() -> None:
+    """An op that has a kernel is only scheduled by the host."""
+    rows = [
+        op("Unique", 0, 50),
+        op("MatMul", 50, 5),
+        op("MatMul", 30, 40, Place.ACCELERATOR),
+    ]
+
+    ops = _work(profile([Step(rows)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert [(use.type, use.busy_ns) for use in ops.exposed_host] == [("Unique", 30_000)]
+    assert [use.type for use in ops.device] == ["MatMul"]
+
+
+def test_busy_time_is_the_union_in_each_group() -> None:
+    """Groups do not cover each other, whatever their times."""
+    group = np.array([2, 0, 2, 0, 2])
+    start = np.array([0, 5, 4, 100, 50])
+    end = np.array([10, 15, 8, 110, 60])
+
+    assert busy_ns(group, 4, start, end).tolist() == [20, 0, 20, 0]
+
+
+def test_sampled_steps_lead_to_their_files() -> None:
+    """Below the run directory."""
+    samples = _work(profile([Step([op("MatMul", 0, 60)])], works=[work()])).samples
+
+    assert [(each.step, each.capture) for each in samples] == [(0, "node7/4711-1/captures/0.pb")]
+
+
+def test_parts_are_those_of_the_breakdown() -> None:
+    """Over all steps they took what all steps took."""
+    made = profile([Step([op("MatMul", 60, 40)])], works=[work((100_000,) * 10)])
+
+    parts = _work(made).parts
+
+    assert not isinstance(parts, Missing)
+    assert parts.ratio("host_compute") == pytest.approx(0.4)
+    assert parts.of_all_steps("host_compute") == pytest.approx(400_000)
+
+
+def test_what_recording_added_is_no_part_of_a_cycle() -> None:
+    """It goes with the recording: nobody wins it by changing the job."""
+    made = profile([Step([op("MatMul", 60, 40)])], works=[work((100_000,) * 10)])
+    traced = replace(made.captures[0], plain_ns=40_000, fed_bytes=1)
+
+    parts = _work(replace(made, captures=(traced,))).parts
+
+    assert not isinstance(parts, Missing)
+    assert parts.ratio("host_compute") == pytest.approx(1.0)
+    assert sum(parts.shares.values()) == pytest.approx(1.0)
+
+
+def _call(function: str, file: str, parent: int | None, self_ns: int, line: int = 1) -> Call:
+    return Call(parent, function, file, line, line, False, 1, self_ns)
+
+
+def _gap(step: int, *calls: Call) -> Gap:
+    duration_ns = sum(call.self_ns for call in calls)
+    return Gap(0, 0, step, UNIX_NS, duration_ns, 0, False, calls)
+
+
+def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
+    """The outermost call counts, with all below it; the line is the job's own."""
+    ops = "/env/site-packages/tensorflow/python/framework/ops.py"
+    reading = (
+        _call("main", "/home/ada/train.py", None, 10),
+        _call("numpy", ops, 0, 20, line=31),
+        _call("_numpy", ops, 1, 30),
+    )
+    made = profile(works=[work()], gaps=(_gap(3, *reading), _gap(4, reading[0])))
+
+    syncs = _work(made).syncs
+
+    assert not isinstance(syncs, Missing)
+    assert (syncs.ratio, syncs.calls, syncs.ns) == (0.5, 0.5, 25)
+    assert (syncs.function, syncs.source) == ("numpy", "/home/ada/train.py:31")
+
+
+def _pulse(second: int, resident_mib: int, **changes) -> Pulse:
+    facts = dict.fromkeys(Pulse.__slots__, UNTOLD)
+    facts |= {"process": 0, "at_ns": UNIX_NS + second * 10**9, "steps": 10 * second}
+    return Pulse(**{**facts, "devices": (), "resident_bytes": resident_mib * MIB, **changes})
+
+
+def test_steady_growth_is_a_slope_and_a_rank_correlation() -> None:
+    """In the later half: what is allocated at the start is no growth."""
+    made = profile(works=[work()], pulses=tuple(_pulse(s, 500 + 10 * s) for s in range(20)))
+
+    machine = _process(made).machine
+
+    assert not isinstance(machine, Missing)
+    assert (machine.growth_bytes_per_step, machine.steady_ratio) == (MIB, 1.0)
+    assert (machine.first_resident_bytes, machine.resident_bytes) == (600 * MIB, 690 * MIB)
+
+
+def test_the_cpus_are_those_that_the_cgroup_allows() -> None:
+    """Where they are fewer than the process may run on."""
+    made = profile(works=[work()], pulses=(_pulse(0, 1), _pulse(1, 1, cpus=64, cpu_limit=2.0)))
+
+    machine = _process(made).machine
+
+    assert not isinstance(machine, Missing)
+    assert machine.cpus == 2.0
+
+
+def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
+    """Restoring a checkpoint is not saving at each step."""
+    first = UNIX_NS + 10 * MS
+    saves = (
+        Activity(0, "save", "Saver.save", "MainThread", UNIX_NS, UNIX_NS + MS, 1, MS),
+        Activity(0, "save", "Saver.save", "MainThread", first, first + 2 * MS, 5, 9 * MS),
+    )
+
+    found = _process(profile(works=[work(first_seen_ns=first)], activities=saves)).activities
+
+    assert [(each.count, each.total_ns) for each in found] == [(4, 8 * MS)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "has_one"),
+    [
+        (("/host:CPU", "/job:localhost/replica:0/task:0/device:CPU:0"), False),
+        (("/device:XLA_CPU:0",), False),
+        (("/device:CPU:0", "/physical_device:GPU:0"), True),
+    ],
+)
+def test_a_cpu_is_no_accelerator(devices: tuple[str, ...], has_one: bool) -> None:
+    """By the names TensorFlow and its profiler give devices."""
+    made = profile(works=[work()], processes=[process(devices=devices)])
+
+    assert _process(made).has_accelerator is has_one
+
+
+def test_a_run_without_anything_yields_signals_all_the_same() -> None:
+    """Nothing is sampled, no process told anything: no rule fails."""
+    signals = gather(profile(), (), DEFAULTS)
+
+    assert signals.works == ()
+    assert isinstance(signals.processes[0].machine, Missing)

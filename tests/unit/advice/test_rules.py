@@ -1,0 +1,76 @@
+"""Every rule has a file, a place in RULES, and a twin test."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import fields
+from pathlib import Path
+
+from tfprobe.advice import rules
+from tfprobe.advice.rules import RULES
+from tfprobe.advice.thresholds import Thresholds
+
+FOLDER = Path(rules.__file__).parent
+TESTS = Path(__file__).parent / "rules"
+
+
+def _files() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+
+
+def test_every_file_is_in_rules() -> None:
+    """In the order of their names, each under its own."""
+    assert [rule.name for rule in RULES] == _files()
+
+
+def test_every_rule_checks_with_the_function_of_its_file() -> None:
+    """None was put under another's name."""
+    wrong = [rule.name for rule in RULES if f"rules.{rule.name}" not in _home(rule.check)]
+
+    assert wrong == []
+
+
+def _home(check) -> str:
+    """Return the module of a rule's function, through what applies it to works or processes."""
+    inner = inspect.getclosurevars(check).nonlocals.get("check", check)
+    return inner.__module__
+
+
+def test_every_rule_has_its_twin() -> None:
+    """A profile that fires it and one just below, in a file of its name."""
+    twins = {name: _tests(TESTS / f"test_{name}.py") for name in _files()}
+
+    assert [name for name, count in twins.items() if count < 2] == []
+
+
+def _tests(path: Path) -> int:
+    if not path.exists():
+        return 0
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    return sum(
+        isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in nodes
+    )
+
+
+def test_rules_read_signals_and_no_tables() -> None:
+    """Tables and views are for `gather` alone."""
+    allowed = ("tfprobe.advice", "tfprobe.errors")
+    modules = {
+        node.module
+        for name in _files()
+        for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tfprobe")
+    }
+
+    assert {each for each in modules if not each.startswith(allowed)} == set()
+    assert {each for each in modules if each.startswith("tfprobe.advice.gather")} == set()
+
+
+def test_every_threshold_is_used() -> None:
+    """And says its unit and its reason."""
+    folder = FOLDER.parent
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+
+    assert [f.name for f in fields(Thresholds) if text.count(f".{f.name}") == 0] == []
+    assert all(f.metadata["unit"] and f.metadata["why"] for f in fields(Thresholds))

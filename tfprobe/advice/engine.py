@@ -1,0 +1,133 @@
+"""Run every rule over the signals of a run, and put what they find in order. Shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tfprobe.advice.finding import Document as Document
+from tfprobe.advice.finding import Evidence, Finding, Gain, Place, gain_document
+from tfprobe.advice.finding import document as finding_document
+from tfprobe.advice.gather import gather
+from tfprobe.advice.rules import RULES
+from tfprobe.advice.signals import Signals
+from tfprobe.advice.thresholds import DEFAULTS, Thresholds
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile
+from tfprobe.model.sampled import SampledWork
+
+TOP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A rule that could not be applied anywhere in the run, and why."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Findings, the most important first, and the rules that had nothing to go by.
+
+    `together` is the bound of following all of it: gains of one part overlap, so that of each part
+    only the largest counts.
+    """
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[Unchecked, ...]
+    together: Gain | Missing
+
+
+def advise(
+    profile: Profile,
+    sampled: Iterable[SampledWork] = (),
+    thresholds: Thresholds = DEFAULTS,
+) -> Advice:
+    """Return the advice on a run.
+
+    `sampled` are works joined with their graphs and code maps; without them no scope and no line
+    is named.
+    """
+    return judge(gather(profile, sampled, thresholds), thresholds)
+
+
+def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
+    """Return the advice that the rules give on signals."""
+    findings: list[Finding] = []
+    unchecked: list[Unchecked] = []
+    for rule in RULES:
+        verdicts = list(rule.check(signals, thresholds))
+        found = [replace(each, rule=rule.name) for each in verdicts if isinstance(each, Finding)]
+        findings += _merged(found)
+        reasons = [each.reason for each in verdicts if isinstance(each, Missing)]
+        if verdicts and len(reasons) == len(verdicts):
+            unchecked.append(Unchecked(rule.name, reasons[0]))
+    ordered = tuple(sorted(findings, key=_order))
+    return Advice(ordered, tuple(unchecked), together(ordered))
+
+
+def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
+    """Return the findings that a report of one screen has room for."""
+    return advice.findings[:count]
+
+
+def together(findings: Iterable[Finding]) -> Gain | Missing:
+    """Return what all findings may win: the largest gain of each part, no more than the whole.
+
+    Findings of which no gain is likely are left out.
+    """
+    by_part: dict[tuple[Place, str], Gain] = {}
+    for each in findings:
+        if isinstance(each.gain, Missing) or not each.gain.low_ns:
+            continue
+        # By thread in effect: works of one process differ in place, and their times do not overlap.
+        key = (each.place, each.part or each.rule)
+        known = by_part.get(key)
+        if known is None or each.gain.high_ns > known.high_ns:
+            by_part[key] = each.gain
+    if not by_part:
+        return Missing("no finding has a gain in time")
+    of_ns = max(gain.of_ns for gain in by_part.values())
+    high_ns = min(sum(gain.high_ns for gain in by_part.values()), of_ns)
+    low_ns = min(sum(gain.low_ns for gain in by_part.values()), high_ns)
+    return Gain(low_ns, high_ns, of_ns)
+
+
+def document(advice: Advice) -> Document:
+    """Return advice as documents show it."""
+    return {
+        "findings": [finding_document(each) for each in advice.findings],
+        "together": gain_document(advice.together),
+        "unchecked": [{"rule": each.rule, "reason": each.reason} for each in advice.unchecked],
+    }
+
+
+def _order(finding: Finding) -> tuple[int, float, float, str]:
+    gain = finding.gain
+    if isinstance(gain, Missing):
+        return (-finding.severity, 0.0, 0.0, finding.rule)
+    return (-finding.severity, -gain.low_ratio, -gain.high_ratio, finding.rule)
+
+
+def _merged(findings: list[Finding]) -> Iterator[Finding]:
+    """Make one finding of those about the same kind of work in several processes."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for each in findings:
+        groups.setdefault((each.title, each.place.kind, each.place.name), []).append(each)
+    for group in groups.values():
+        first, *others = sorted(group, key=_order)
+        if others:
+            also = Evidence(f"the same in {_named(each.place for each in others)}")
+            first = replace(first, evidence=(*first.evidence, also))
+        yield first
+
+
+def _named(places: Iterable[Place]) -> str:
+    """Name processes by rank where they have one, else by host and pid; threads of one once."""
+    names = dict.fromkeys(
+        f"{each.host} pid {each.pid}" if each.rank is None else f"rank {each.rank}"
+        for each in places
+    )
+    return ", ".join(names)

@@ -1,0 +1,129 @@
+"""Hold what a rule found: evidence that one can open, what to do, and a bound of what it wins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+from tfprobe.errors import Missing
+
+_NS_PER_US = 1000
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+
+class Severity(IntEnum):
+    """How much a finding matters: by its likely gain, or by what will break."""
+
+    INFO = 0
+    WARNING = 1
+    CRITICAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Time that following the advice wins, in ns.
+
+    `high_ns` is Amdahl's bound: what is won where the part goes away entirely and nothing else
+    changes. `low_ns` is what is likely, by the formula of the rule (docs/advice.md). `of_ns` is the
+    loop of the thread, from its first step to its last.
+    """
+
+    low_ns: int
+    high_ns: int
+    of_ns: int
+
+    @property
+    def low_ratio(self) -> float:
+        return self.low_ns / self.of_ns if self.of_ns else 0.0
+
+    @property
+    def high_ratio(self) -> float:
+        return self.high_ns / self.of_ns if self.of_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that a person can check: a text, at most one amount, and where to look.
+
+    `capture` is a file below the run directory, `source` is "file:line", `iterator` the path of a
+    node of tf.data, `command` what shows it.
+    """
+
+    text: str
+    time_ns: int | None = None
+    size_bytes: int | None = None
+    ratio: float | None = None
+    step: int | None = None
+    capture: str = ""
+    node: str = ""
+    source: str = ""
+    iterator: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose finding it is; a finding of a process or of the whole run has no work, or no pid."""
+
+    host: str = ""
+    pid: int | None = None
+    rank: int | None = None
+    kind: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One piece of advice.
+
+    `part` names the time that the gain is taken from: gains of the same part overlap. `rule` and
+    `place` are filled in by the engine.
+    """
+
+    title: str
+    severity: Severity
+    evidence: tuple[Evidence, ...]
+    action: str
+    gain: Gain | Missing
+    part: str = ""
+    rule: str = ""
+    place: Place = Place()
+
+
+def document(finding: Finding) -> Document:
+    """Return a finding as every document shows it: times in µs, gains also as fractions."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.name.lower(),
+        "title": finding.title,
+        "evidence": [_evidence(each) for each in finding.evidence],
+        "action": finding.action,
+        "gain": gain_document(finding.gain),
+        "part": finding.part,
+        "place": _told(finding.place),
+    }
+
+
+def gain_document(gain: Gain | Missing) -> Document:
+    """Return a gain; where there is none, why."""
+    names = ("low", "high", "low_us", "high_us", "of_us")
+    if isinstance(gain, Missing):
+        # None, so that every gain has the same keys.
+        return {**dict.fromkeys(names), "missing": gain.reason}
+    times = (gain.low_ns / _NS_PER_US, gain.high_ns / _NS_PER_US, gain.of_ns / _NS_PER_US)
+    return dict(zip(names, (gain.low_ratio, gain.high_ratio, *times), strict=True))
+
+
+def _evidence(each: Evidence) -> Document:
+    shown = _told(each)
+    if "time_ns" in shown:
+        shown["time_us"] = shown.pop("time_ns") / _NS_PER_US
+    return shown
+
+
+def _told(value: Evidence | Place) -> Document:
+    """Return the fields that say something."""
+    pairs = ((each.name, getattr(value, each.name)) for each in fields(value))
+    return {name: given for name, given in pairs if given not in (None, "")}

@@ -1,0 +1,98 @@
+"""Gather which scopes and lines of Python the ops of a work's sampled steps belong to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from tfprobe.advice.gather.busy import busy_ns
+from tfprobe.advice.signals import CodeUse
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Frame, Node
+from tfprobe.model.sampled import SampledWork
+from tfprobe.model.tables import Flags, Int64s
+from tfprobe.views.layers import by_layer
+
+_TOP = 5
+# Code that is not the job's own.
+_LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<")
+
+
+def scopes(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
+    """Return the dearest layers: the innermost scopes that hold ops, with their gradients."""
+    nodes = by_layer(found.graph).nodes
+    names = [_layer(node.name) for node in nodes]
+    uses = _uses(found, names)
+    if not uses:
+        return Missing("no op of the sampled steps is in a scope")
+    return uses
+
+
+def lines(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
+    """Return the dearest lines of the job's own code, those that made the ops."""
+    if not found.graph.has_traces:
+        return Missing("the recording does not say which code made the ops")
+    names = [_line(node) for node in found.graph.nodes]
+    uses = _uses(found, names)
+    if not uses:
+        return Missing("no op of the sampled steps was made by a known line")
+    return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
+
+
+def _layer(name: str) -> str:
+    """Return the scope of a node without the marks of gradients and the model's own name."""
+    scope = name.rpartition("/")[0]
+    return scope.partition("/(backward)")[0]
+
+
+def _line(node: Node) -> str:
+    own = [frame for frame in node.trace or () if not _LIBRARY.search(frame.file)]
+    return _place(own[-1]) if own else ""
+
+
+def _place(frame: Frame) -> str:
+    return f"{frame.file}:{frame.line}"
+
+
+def _uses(found: SampledWork, names: list[str]) -> tuple[CodeUse, ...]:
+    """Return the names by how long an op of them ran; "" is none."""
+    known = sorted({name for name in names if name})
+    numbers = {name: at for at, name in enumerate(known)}
+    group_of = np.array([numbers.get(name, -1) for name in names], dtype=np.int64)
+    rows = found.executions
+    if not known or not len(rows):
+        return ()
+    chosen = _own(found) & (group_of[found.node] >= 0)
+    capture = np.unique(rows.capture[chosen], return_inverse=True)[1]
+    group = capture * len(known) + group_of[found.node[chosen]]
+    count = max(len(found.captures), 1)
+    start_ns = rows.start_ns[chosen]
+    busy = busy_ns(group, count * len(known), start_ns, start_ns + rows.duration_ns[chosen])
+    total = busy.reshape(count, len(known)).sum(axis=0)
+    dearest = np.argsort(-total, kind="stable")[:_TOP].tolist()
+    example = _examples(found, group_of, chosen, dearest)
+    return tuple(CodeUse(known[at], int(total[at]) / count, "", example[at]) for at in dearest)
+
+
+def _own(found: SampledWork) -> Flags:
+    """Say which rows are of the place that counts: kernels where there are some, else the host."""
+    rows = found.executions
+    on_device: Flags = rows.place == Place.ACCELERATOR
+    on_host: Flags = rows.place == Place.HOST
+    return on_device if on_device.any() else on_host
+
+
+def _examples(
+    found: SampledWork, group_of: Int64s, chosen: Flags, groups: Iterable[int]
+) -> dict[int, str]:
+    """Return the node of each group whose one execution took longest."""
+    node, duration_ns = found.node[chosen], found.executions.duration_ns[chosen]
+    examples = {}
+    for group in groups:
+        rows = np.flatnonzero(group_of[node] == group)
+        longest = rows[int(np.argmax(duration_ns[rows]))] if len(rows) else None
+        examples[group] = "" if longest is None else found.graph.nodes[int(node[longest])].name
+    return examples

@@ -1,0 +1,132 @@
+"""Gather how long the steps of a work took, the time between them, and the thread around both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tfprobe.advice.signals import Loop
+from tfprobe.model.durations import Durations, bucket_bounds_ns
+from tfprobe.model.profile import Profile, Work
+from tfprobe.model.tables import Int64s
+
+# Slow steps named as evidence.
+_NAMED = 5
+# With fewer steps that were not traced there is no telling what a step takes without.
+LEAST_UNTRACED = 3
+
+
+def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
+    """Return the loop of each work, by its process and number; works without steps have none."""
+    whole_ns = _threads(profile.works)
+    busy_ns: dict[tuple[int, str], int] = {}
+    for work in profile.works:
+        key = (work.process, work.thread)
+        busy_ns[key] = busy_ns.get(key, 0) + work.times.sum_ns
+    return {
+        (work.process, work.index): _loop(
+            work,
+            whole_ns[work.process, work.thread],
+            busy_ns[work.process, work.thread],
+        )
+        for work in profile.works
+        if work.times.count
+    }
+
+
+def _threads(works: Iterable[Work]) -> dict[tuple[int, str], int]:
+    """Return the time of each thread from its first step to the end of its last."""
+    bounds: dict[tuple[int, str], tuple[int, int]] = {}
+    for work in works:
+        length_ns = work.times.sum_ns + work.gaps.sum_ns
+        end_ns = int(work.recent.end_ns[-1]) if len(work.recent.end_ns) else length_ns
+        start_ns = end_ns - length_ns
+        key = (work.process, work.thread)
+        known = bounds.get(key, (start_ns, end_ns))
+        bounds[key] = (min(known[0], start_ns), max(known[1], end_ns))
+    return {key: end_ns - start_ns for key, (start_ns, end_ns) in bounds.items()}
+
+
+def _loop(work: Work, thread_ns: int, busy_ns: int) -> Loop:
+    durations_ns = _durations_ns(work)
+    retraced = slowest_ns(work, durations_ns, work.retraces)
+    return Loop(
+        kind=work.kind,
+        name=work.name,
+        steps=work.count,
+        per_execution=work.steps_per_execution,
+        retraces=work.retraces,
+        step_ns=work.times.sum_ns,
+        # What other works did between two steps of this one is not time between steps.
+        gap_ns=max(min(work.gaps.sum_ns, thread_ns - busy_ns), 0),
+        usual_step_ns=_median_ns(work.times, durations_ns),
+        usual_gap_ns=_median_ns(work.gaps, _gaps_ns(work)),
+        retrace_ns=retraced,
+        untraced=max(work.times.count - work.retraces - 1, 0),
+        slowest_steps=_slowest(work, durations_ns),
+        thread_ns=thread_ns,
+    )
+
+
+def slowest_ns(work: Work, durations_ns: Int64s, count: int) -> int:
+    """Return what the slowest `count` steps took beyond the median of the others.
+
+    The very first one is slow in any case and left out. Where not all steps are remembered they
+    come from the histogram, by the upper bounds of its buckets, and the first may be among them.
+    Where too few others are left, nothing is taken off.
+    """
+    if count <= 0:
+        return 0
+    if work.recent.first_step == 0 and len(durations_ns) == work.executed:
+        later = np.sort(durations_ns[1:])[::-1]
+        others = later[count:]
+        usual_ns = float(np.median(others)) if len(others) >= LEAST_UNTRACED else 0.0
+        return int(np.maximum(later[:count] - usual_ns, 0).sum())
+    return _slowest_of_histogram(work.times, count)
+
+
+def _slowest_of_histogram(times: Durations, count: int) -> int:
+    usual_ns = _quantile_ns(times, max(times.count - count, 0) / 2)
+    if times.count - count < LEAST_UNTRACED:
+        usual_ns = 0.0
+    total_ns, left = 0.0, count
+    for bucket in np.flatnonzero(times.buckets)[::-1].tolist():
+        taken = min(int(times.buckets[bucket]), left)
+        upper_ns = min(bucket_bounds_ns(bucket)[1], times.max_ns)
+        total_ns += taken * max(upper_ns - usual_ns, 0.0)
+        left -= taken
+        if not left:
+            break
+    return round(total_ns)
+
+
+def _slowest(work: Work, durations_ns: Int64s) -> tuple[int, ...]:
+    order = np.argsort(durations_ns, kind="stable")[::-1]
+    steps = (int(at) + work.recent.first_step for at in order[: _NAMED + 1])
+    return tuple(step for step in steps if step)[:_NAMED]
+
+
+def _median_ns(all_of_them: Durations, remembered_ns: Int64s) -> float:
+    """Return the median of those remembered, all or the latest; else that of the histogram."""
+    if len(remembered_ns):
+        return float(np.median(remembered_ns))
+    if not all_of_them.count:
+        return 0.0
+    return _quantile_ns(all_of_them, all_of_them.count / 2)
+
+
+def _quantile_ns(times: Durations, rank: float) -> float:
+    """Return the lower bound of the bucket in which the duration of this rank is."""
+    bucket = int(np.searchsorted(np.cumsum(times.buckets), rank))
+    return bucket_bounds_ns(min(bucket, len(times.buckets) - 1))[0]
+
+
+def _durations_ns(work: Work) -> Int64s:
+    durations: Int64s = np.maximum(work.recent.end_ns - work.recent.start_ns, 0)
+    return durations
+
+
+def _gaps_ns(work: Work) -> Int64s:
+    gaps: Int64s = np.maximum(work.recent.start_ns[1:] - work.recent.end_ns[:-1], 0)
+    return gaps

@@ -1,0 +1,184 @@
+"""Gather what ran in the sampled steps of a work: ops by type, how many and how small they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.advice.gather.busy import busy_ns
+from tfprobe.advice.signals import Ops, OpUse
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.profile import Capture
+from tfprobe.model.tables import Flags, Int64s
+
+_TOP = 10
+# The path of calls through which a function was reached: of no use to a reader.
+_CALL_PATH = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
+# Ops whose time is waiting for others, or running a function whose ops are rows of their own.
+WAITS = (
+    "_Recv",
+    "_HostRecv",
+    "_Send",
+    "_HostSend",
+    "RecvTensor",
+    "IteratorGetNext",
+    "IteratorGetNextSync",
+    "QueueDequeue",
+    "QueueDequeueV2",
+    "QueueDequeueMany",
+    "QueueDequeueManyV2",
+    "QueueDequeueUpToV2",
+    "CollectiveReduce",
+    "CollectiveReduceV2",
+    "CollectiveGather",
+    "CollectiveGatherV2",
+    "NcclAllReduce",
+)
+CALLS = (
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "If",
+    "StatelessIf",
+    "While",
+    "StatelessWhile",
+    "Case",
+    "StatelessCase",
+    "RemoteCall",
+)
+# Element by element: XLA makes one kernel of a chain of them.
+_FUSIBLE = (
+    "Abs Add AddN AddV2 BiasAdd BiasAddV1 BiasAddGrad Cast Div DivNoNan Elu EluGrad Equal Erf Exp "
+    "Expm1 Fill Floor FloorDiv FloorMod Gelu Greater GreaterEqual Less LessEqual LeakyRelu "
+    "LeakyReluGrad Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mul MulNoNan Neg "
+    "NotEqual OnesLike Pow RealDiv Reciprocal Relu Relu6 Relu6Grad ReluGrad Round Rsqrt RsqrtGrad "
+    "Select SelectV2 Sigmoid SigmoidGrad Sign Softplus SoftplusGrad Softsign Sqrt SqrtGrad Square "
+    "SquaredDifference Sub Tanh TanhGrad TruncateDiv Xdivy Xlogy ZerosLike"
+)
+FUSIBLE = frozenset(_FUSIBLE.split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of the sampled steps of one work; `capture` counts its captures from 0."""
+
+    rows: Executions
+    capture: Int64s
+    captures: int
+
+    @property
+    def end_ns(self) -> Int64s:
+        end: Int64s = self.rows.start_ns + self.rows.duration_ns
+        return end
+
+
+def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> Ops | Missing:
+    """Return the ops of the mean sampled step; `rows` are those of these captures.
+
+    Rows of threads that prepare later steps are left out. Ops shorter than `tiny_ns` are tiny.
+    """
+    mine = _mine(rows, captures)
+    kept = _only(mine, ~mine.rows.background)
+    on_host = kept.rows.place == Place.HOST
+    works = on_host & ~_of_types(kept.rows, (*WAITS, *CALLS))
+    if not works.any():
+        return Missing("the sampled steps hold no execution of an op")
+    host, device = _only(kept, works), _only(kept, kept.rows.place == Place.ACCELERATOR)
+    span_ns, busy, large_ns = _span(host, tiny_ns)
+    return Ops(
+        step_ns=sum(each.duration_ns for each in captures) / len(captures),
+        span_ns=span_ns,
+        busy_ns=busy,
+        large_ns=large_ns,
+        per_step=len(host.rows) / len(captures),
+        usual_op_ns=float(np.median(host.rows.duration_ns)),
+        host=_types(host),
+        device=_types(device),
+        fusible_ns=_fusible_ns(device if len(device.rows) else host),
+        exposed_host=_exposed(host, device),
+    )
+
+
+def _mine(rows: Executions, captures: tuple[Capture, ...]) -> _Rows:
+    at = np.full(max((each.index for each in captures), default=0) + 1, -1, dtype=np.int64)
+    at[[each.index for each in captures]] = np.arange(len(captures))
+    return _Rows(rows, at[rows.capture], len(captures))
+
+
+def _only(mine: _Rows, chosen: Flags) -> _Rows:
+    return _Rows(mine.rows.only(chosen), mine.capture[chosen], mine.captures)
+
+
+def _of_types(rows: Executions, types: tuple[str, ...] | frozenset[str]) -> Flags:
+    wanted = np.array([text in types for text in rows.strings.values], dtype=np.bool_)
+    chosen: Flags = wanted[rows.op_type]
+    return chosen
+
+
+def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float]:
+    """Return from the first op to the end of the last, and how much ops and large ops cover."""
+    start, end = host.rows.start_ns, host.end_ns
+    first = np.full(host.captures, np.iinfo(np.int64).max)
+    last = np.zeros(host.captures, dtype=np.int64)
+    np.minimum.at(first, host.capture, start)
+    np.maximum.at(last, host.capture, end)
+    large = host.rows.duration_ns >= tiny_ns
+    covered = busy_ns(host.capture[large], host.captures, start[large], end[large])
+    busy = busy_ns(host.capture, host.captures, start, end)
+    sums = (each.sum() for each in (np.maximum(last - first, 0), busy, covered))
+    span, any_op, large_op = (float(each) / host.captures for each in sums)
+    return span, any_op, large_op
+
+
+def _types(mine: _Rows) -> tuple[OpUse, ...]:
+    rows, strings = mine.rows, len(mine.rows.strings.values)
+    group = mine.capture * strings + rows.op_type
+    by_group = busy_ns(group, mine.captures * strings, rows.start_ns, mine.end_ns)
+    busy = by_group.reshape(mine.captures, strings).sum(axis=0)
+    runs = np.bincount(rows.op_type, minlength=strings)
+    dearest = np.argsort(-busy, kind="stable")[:_TOP]
+    return tuple(_use(mine, int(at), busy, runs) for at in dearest if runs[at])
+
+
+def _use(mine: _Rows, op_type: int, busy: Int64s, runs: Int64s) -> OpUse:
+    rows = mine.rows
+    of_type = np.flatnonzero(rows.op_type == op_type)
+    longest = of_type[int(np.argmax(rows.duration_ns[of_type]))]
+    return OpUse(
+        type=rows.strings[op_type],
+        runs=int(runs[op_type]) / mine.captures,
+        busy_ns=int(busy[op_type]) / mine.captures,
+        node=_CALL_PATH.sub("", rows.strings[int(rows.name[longest])]),
+    )
+
+
+def _fusible_ns(mine: _Rows) -> float:
+    chosen = _of_types(mine.rows, FUSIBLE)
+    rows, end_ns = mine.rows, mine.end_ns
+    busy = busy_ns(mine.capture[chosen], mine.captures, rows.start_ns[chosen], end_ns[chosen])
+    return float(busy.sum()) / mine.captures
+
+
+def _exposed(host: _Rows, device: _Rows) -> tuple[OpUse, ...]:
+    """Return the ops that ran on the host alone, by the time in which no kernel ran."""
+    if not len(device.rows):
+        return ()
+    launched = np.zeros(len(host.rows.strings.values), dtype=np.bool_)
+    launched[device.rows.name] = True
+    own = _only(host, ~launched[host.rows.name])
+    found = [_alone(each, own, device) for each in _types(own)]
+    return tuple(sorted(found, key=lambda use: -use.busy_ns))
+
+
+def _alone(use: OpUse, own: _Rows, device: _Rows) -> OpUse:
+    """Return a use with its time less that in which a kernel ran, too."""
+    of_type = _of_types(own.rows, frozenset({use.type}))
+    both = np.concatenate([own.capture[of_type], device.capture])
+    start_ns = np.concatenate([own.rows.start_ns[of_type], device.rows.start_ns])
+    end_ns = np.concatenate([own.end_ns[of_type], device.end_ns])
+    together = busy_ns(both, own.captures, start_ns, end_ns)
+    kernels = busy_ns(device.capture, own.captures, device.rows.start_ns, device.end_ns)
+    alone = float((together - kernels).sum()) / own.captures
+    return OpUse(use.type, use.runs, alone, use.node)

@@ -1,0 +1,49 @@
+"""Say what a rule is: a name, and a function from signals to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tfprobe.advice.finding import Finding
+from tfprobe.advice.signals import ProcessSignals, Signals, WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# A finding; why there can be none; or nothing to say.
+Verdict = Finding | Missing | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; its module in `rules` has its name."""
+
+    name: str
+    check: Callable[[Signals, Thresholds], Iterator[Verdict]]
+
+
+def of_works(name: str, check: Callable[[WorkSignals, Thresholds], Verdict]) -> Rule:
+    """Return a rule that looks at each work by itself."""
+
+    def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+        for work in signals.works:
+            found = check(work, limits)
+            yield replace(found, place=work.place) if isinstance(found, Finding) else found
+
+    return Rule(name, check_all)
+
+
+def of_processes(name: str, check: Callable[[ProcessSignals, Thresholds], Verdict]) -> Rule:
+    """Return a rule that looks at each process by itself."""
+
+    def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+        for process in signals.processes:
+            found = check(process, limits)
+            yield replace(found, place=process.place) if isinstance(found, Finding) else found
+
+    return Rule(name, check_all)
+
+
+def lacking(*signals: object) -> Missing:
+    """Return the first of these signals that is missing."""
+    return next(each for each in signals if isinstance(each, Missing))

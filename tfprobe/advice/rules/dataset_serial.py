@@ -1,0 +1,59 @@
+"""Tell of a tf.data pipeline without prefetch, parallel calls or cache where steps wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict, lacking
+from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# What runs beside the step costs it nothing as long as it is faster than the step.
+LIKELY = 0.5
+_PREFETCHES = ("Prefetch",)
+# A node -> what does the same in parallel.
+_PARALLEL = {
+    "Map": ".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    "Interleave": ".interleave(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    "FlatMap": ".interleave(..., num_parallel_calls=tf.data.AUTOTUNE) instead of .flat_map",
+    "Batch": ".batch(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    "Generator": "a source in TensorFlow (TFRecordDataset ...) instead of from_generator",
+}
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where steps wait and the pipeline is serial; the bound is the wait."""
+    if isinstance(work.input, Missing) or isinstance(work.parts, Missing):
+        return lacking(work.input, work.parts)
+    gain_ns = work.parts.of_all_steps("input_wait")
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    lacks = tuple(_lacks(work.input.nodes))
+    if not lacks or gain.high_ratio < limits.tuned_input_ratio:
+        return None
+    return Finding(
+        title=f"The tf.data pipeline does without {lacks[0][0]}",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("pipeline, from the step down", iterator=" < ".join(work.input.nodes)),
+            *work.sample(),
+            work.shown_by("input"),
+        ),
+        action="Add " + "; ".join(action for _, action in lacks) + ".",
+        gain=gain,
+        part="input",
+    )
+
+
+def _lacks(nodes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Return what the pipeline lacks and what adds it."""
+    if not nodes:
+        return
+    if not any(node.startswith(_PREFETCHES) for node in nodes[:2]):
+        yield "prefetch at its end", ".prefetch(tf.data.AUTOTUNE) as the last step"
+    for node in nodes:
+        if node in _PARALLEL:
+            yield f"parallel calls in {node}", _PARALLEL[node]
+    if not any("Cache" in node for node in nodes):
+        yield "cache", ".cache() before what is random, if the data fits in memory"

@@ -1,0 +1,37 @@
+"""Tell which layer a step spends its time in."""
+
+from __future__ import annotations
+
+from tfprobe.advice.finding import Evidence, Finding, Severity
+from tfprobe.advice.rule import Verdict, lacking
+from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+_SHOWN = 3
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return the dearest layer; the bound is the time in which an op of it runs."""
+    if isinstance(work.scopes, Missing) or isinstance(work.ops, Missing):
+        return lacking(work.scopes, work.ops)
+    if not work.scopes:
+        return None
+    dearest = work.scopes[0]
+    gain = work.gain(work.of_steps(dearest.busy_ns), 0)
+    if gain.high_ratio < limits.expensive_ratio:
+        return None
+    return Finding(
+        title=f"Layer {dearest.name} takes most of a step",
+        severity=Severity.INFO,
+        evidence=(
+            *(
+                Evidence(f"{use.name} a step", time_ns=round(use.busy_ns), node=use.node)
+                for use in work.scopes[:_SHOWN]
+            ),
+            work.shown_by("scope --by-layer"),
+        ),
+        action="Begin with this layer: its width, its strides, or what stands in its place.",
+        gain=gain,
+        part="compute",
+    )

@@ -1,0 +1,54 @@
+"""Tell of Python that asks for the value of a tensor after every step."""
+
+from __future__ import annotations
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict
+from tfprobe.advice.rules.accelerator_idle import ON_DEVICE
+from tfprobe.advice.signals import Syncs, WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# Reading at every tenth step wins nine tenths; half leaves room for what else is in the way.
+LIKELY = 0.5
+# Of fewer gaps "every step" says nothing.
+_LEAST_GAPS = 3
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where each step is waited for.
+
+    Without an accelerator the bound is the time of the reads. With one, the host could run ahead of
+    the device, at best to hide the shorter of the two behind the longer: that is the bound.
+    """
+    syncs = work.syncs
+    if isinstance(syncs, Missing):
+        return syncs
+    if syncs.gaps < _LEAST_GAPS or syncs.ratio < limits.sync_ratio:
+        return None
+    gain_ns = _bound_ns(work, syncs)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    return Finding(
+        title="Python reads the value of a tensor after every step",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{syncs.calls:.3g} reads a step, by {syncs.function}",
+                time_ns=round(syncs.ns),
+                source=syncs.source,
+            ),
+            Evidence(f"in watched gaps, of {syncs.gaps}", ratio=syncs.ratio),
+            work.shown_by("breakdown"),
+        ),
+        action="Read losses and metrics at every Nth step (.numpy(), float(), print, if), or keep "
+        "them in a tf.metrics object and read that at the end of the epoch.",
+        gain=gain,
+        part="sync",
+    )
+
+
+def _bound_ns(work: WorkSignals, syncs: Syncs) -> float:
+    if isinstance(work.parts, Missing) or not work.process.has_accelerator:
+        return syncs.ns * work.loop.steps
+    device_ratio = work.parts.ratio(*ON_DEVICE)
+    return min(device_ratio, 1 - device_ratio) * work.parts.total_ns

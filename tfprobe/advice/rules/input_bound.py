@@ -1,0 +1,74 @@
+"""Tell of steps that wait for their input, and of the node or the line they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict
+from tfprobe.advice.signals import Parts, WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
+# what applying the fix must win at least in tests/tf.
+LIKELY = 0.5
+_PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
+_ACTIONS = {
+    "input_wait": "Make the input faster than the step: num_parallel_calls=tf.data.AUTOTUNE, "
+    ".prefetch(tf.data.AUTOTUNE) at the end, .cache() before what is random.",
+    "host_preprocess": "Make batches beside the steps: a tf.data pipeline with prefetch, or for a "
+    "Keras Sequence or PyDataset workers=N and use_multiprocessing=True.",
+    "feed": "Hand over less at each step: read by tf.data, keep constant arrays in a tf.Variable, "
+    "and feed arrays of the dtype and layout that the graph wants.",
+    "host_to_device": "Copy ahead of the step: dataset.apply(tf.data.experimental."
+    "prefetch_to_device('/GPU:0')), or send 8-bit images and widen them on the device.",
+}
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where the input takes long; the bound is all of the wait."""
+    parts = work.parts
+    if isinstance(parts, Missing):
+        return parts
+    ratio = parts.ratio(*_PARTS)
+    if ratio < limits.input_ratio:
+        return None
+    gain_ns = parts.of_all_steps(*_PARTS)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    largest = max(_PARTS, key=parts.ratio)
+    return Finding(
+        title="Steps wait for their input",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"of the cycle, most of it {largest}", ratio=ratio),
+            *_waited_for(work, parts, largest),
+            *work.sample(),
+            work.shown_by("input" if largest == "input_wait" else "breakdown"),
+        ),
+        action=_action(work, largest),
+        gain=gain,
+        part="input",
+    )
+
+
+def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
+    found = work.input
+    if largest == "input_wait" and not isinstance(found, Missing):
+        yield Evidence(
+            f"{found.bottleneck} a step",
+            time_ns=round(found.own_ns),
+            iterator=found.iterator,
+            source=found.source,
+        )
+        return
+    cause = parts.cause(largest)
+    if cause is not None:
+        yield Evidence(f"{cause.what} a step", time_ns=round(cause.ns), source=cause.source)
+
+
+def _action(work: WorkSignals, largest: str) -> str:
+    found = work.input
+    if largest == "input_wait" and not isinstance(found, Missing) and found.advice:
+        return found.advice
+    return _ACTIONS[largest]

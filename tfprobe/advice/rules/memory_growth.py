@@ -1,0 +1,55 @@
+"""Tell of memory that grows from step to step."""
+
+from __future__ import annotations
+
+from tfprobe.advice.finding import Evidence, Finding, Severity
+from tfprobe.advice.rule import Verdict, lacking
+from tfprobe.advice.signals import Machine, ProcessSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# A job that fails before it has run ten times as long as it has will hardly reach its end.
+_SOON = 10
+
+
+def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where resident memory keeps growing; it has no gain in time."""
+    machine = process.machine
+    if isinstance(machine, Missing):
+        return machine
+    growth, first, last = (
+        machine.growth_bytes_per_step,
+        machine.first_resident_bytes,
+        machine.resident_bytes,
+    )
+    if isinstance(growth, Missing):
+        return growth
+    if isinstance(first, Missing) or isinstance(last, Missing):
+        return lacking(first, last)
+    grown = last - first
+    is_large = grown >= limits.growth_bytes and grown >= limits.growth_ratio * first
+    if not is_large or machine.steady_ratio < limits.growth_steadiness:
+        return None
+    left = _steps_left(machine, last, growth)
+    return Finding(
+        title="The memory of the process grows from step to step",
+        severity=Severity.CRITICAL
+        if left is not None and left <= _SOON * machine.steps
+        else Severity.WARNING,
+        evidence=(
+            Evidence("a step", size_bytes=round(growth)),
+            Evidence("resident half-way", size_bytes=first),
+            Evidence("resident at the end", size_bytes=last),
+            *([Evidence(f"enough for {left:,} more steps")] if left is not None else []),
+        ),
+        action="Look for tensors kept in a list (append(loss) instead of append(float(loss))), for "
+        "ops added to a graph at each step (graph.finalize() finds them), for functions and "
+        "datasets made inside the loop; tf.keras.backend.clear_session() between models.",
+        gain=Missing("memory that grows costs no time until there is no more"),
+    )
+
+
+def _steps_left(machine: Machine, resident: int, growth: float) -> int | None:
+    if isinstance(machine.limit_bytes, Missing) or growth <= 0:
+        return None
+    return max(round((machine.limit_bytes - resident) / growth), 0)

@@ -1,0 +1,39 @@
+"""Tell of steps that took far longer than the others."""
+
+from __future__ import annotations
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict
+from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# What comes now and then has several causes, of which one or the other goes.
+LIKELY = 0.5
+_NAMED = 8
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where outliers add up; the bound is what they took beyond the usual."""
+    outliers = work.outliers
+    if isinstance(outliers, Missing):
+        return outliers
+    gain = work.gain(outliers.excess_ns, LIKELY * outliers.excess_ns)
+    if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
+        return None
+    every = f", one every {outliers.every}" if outliers.every else ""
+    named = ", ".join(map(str, sorted(outliers.steps[:_NAMED])))
+    return Finding(
+        title="Some steps take far longer than the others",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"{len(outliers.steps):,} of {outliers.looked_at:,} steps{every}"),
+            Evidence(f"the longest: {named}"),
+            *([Evidence(f"then: {outliers.cause}")] if outliers.cause else []),
+            work.shown_by("steps"),
+        ),
+        action="Look at what happens then: what comes at one distance is the job's own (logging, "
+        "summaries, checkpoints, evaluation); what does not is often another job on the machine.",
+        gain=gain,
+        part="outliers",
+    )

@@ -1,0 +1,82 @@
+"""Tell of the one process that all others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict
+from tfprobe.advice.signals import Signals, WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# A slow machine can be made as fast as the others or left out.
+LIKELY = 0.5
+_WAITS = ("collectives", "sync_wait")
+
+
+def check(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+    """Return a finding for each kind of work with one late process.
+
+    Of processes in step with each other, the late one waits least. Its own time is the cycle less
+    what it waits for others; the bound is what it takes more than the mean of the others.
+    """
+    groups: dict[tuple[str, str], list[WorkSignals]] = {}
+    for work in signals.works:
+        groups.setdefault((work.place.kind, work.place.name), []).append(work)
+    for group in groups.values():
+        by_process = {(each.place.host, each.place.pid): each for each in group}
+        if len(by_process) > 1 and _are_ranks(by_process.values()):
+            yield _late(list(by_process.values()), limits)
+
+
+def _are_ranks(works: Iterable[WorkSignals]) -> bool:
+    return all(each.place.rank is not None for each in works)
+
+
+def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
+    own = _own_ns(works)
+    latest = max(range(len(works)), key=own.__getitem__)
+    others = [ns for at, ns in enumerate(own) if at != latest]
+    late_ns = own[latest] - sum(others) / len(others)
+    work = works[latest]
+    cycle_ns = work.loop.work_ns / max(work.loop.steps, 1)
+    if late_ns < limits.straggler_ratio * cycle_ns:
+        return None
+    gain_ns = late_ns * work.loop.steps
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    return Finding(
+        title=f"Rank {work.place.rank} is slower than the others, which wait for it",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"rank {work.place.rank}, own time a step", time_ns=round(own[latest])),
+            *(
+                Evidence(f"rank {each.place.rank}, own time a step", time_ns=round(ns))
+                for at, (each, ns) in enumerate(zip(works, own, strict=True))
+                if at != latest
+            ),
+            work.shown_by("steps"),
+        )[:5],
+        action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
+        "share of the data; `tfprobe report --rank` shows one rank.",
+        gain=gain,
+        part="straggler",
+        place=work.place,
+    )
+
+
+def _own_ns(works: list[WorkSignals]) -> list[float]:
+    """Return the time of a mean cycle that each process spends on its own account.
+
+    Where the parts are known, that is all but waiting. Else a step is taken to be as long as that
+    of the process with the shortest steps, and the rest of it to be waiting for others.
+    """
+    cycles = [each.loop.work_ns / max(each.loop.steps, 1) for each in works]
+    if not any(isinstance(each.parts, Missing) for each in works):
+        return [
+            cycle * (1 - each.parts.ratio(*_WAITS))
+            for cycle, each in zip(cycles, works, strict=True)
+            if not isinstance(each.parts, Missing)
+        ]
+    shortest_ns = min(each.loop.usual_step_ns for each in works)
+    return [shortest_ns + each.loop.usual_gap_ns for each in works]

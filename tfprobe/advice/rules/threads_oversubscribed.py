@@ -1,0 +1,73 @@
+"""Tell of thread pools larger than the CPUs that the process may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict, lacking
+from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# Threads that take turns lose caches and hold each other up, not all of the time.
+LIKELY = 0.2
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding for too many threads.
+
+    The bound is the host's compute time but for its share with as many threads as CPUs: of n
+    threads on c CPUs, each waits (n - c) / n of the time.
+    """
+    process, parts = work.process, work.parts
+    if isinstance(process.settings, Missing):
+        return process.settings
+    if isinstance(process.machine, Missing):
+        return process.machine
+    cpus = process.machine.cpus
+    if isinstance(cpus, Missing) or isinstance(parts, Missing):
+        return lacking(cpus, parts)
+    pools = sorted(_pools(process.settings), key=lambda pool: -pool[1])
+    if not pools or pools[0][1] < limits.threads_per_cpu * cpus:
+        return None
+    name, threads = pools[0]
+    gain_ns = parts.of_all_steps("host_compute", "input_wait") * (1 - cpus / threads)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    throttled_ns = process.machine.throttled_ns
+    count = max(int(cpus), 1)
+    return Finding(
+        title="There are more threads than CPUs",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"{name}: {threads:,} threads for {cpus:.3g} CPUs"),
+            *(
+                [Evidence("the cgroup held the process back for", time_ns=throttled_ns)]
+                if isinstance(throttled_ns, int) and throttled_ns
+                else []
+            ),
+        ),
+        action=f"Set TF_NUM_INTRAOP_THREADS={count} TF_NUM_INTEROP_THREADS={count} "
+        f"OMP_NUM_THREADS={count}. Where the job sets its threads itself "
+        "(tf.config.threading, ConfigProto), that wins over these variables.",
+        gain=gain,
+        part="threads",
+    )
+
+
+def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Return the sizes of pools; 0 stands for as many as TensorFlow sees CPUs."""
+    for name in ("intra_op_threads", "inter_op_threads"):
+        size = settings.get(name)
+        if isinstance(size, int) and not isinstance(size, bool):
+            yield name, size or _whole(settings.get("cpus"))
+    environment = settings.get("environment") or {}
+    for name in _VARIABLES:
+        yield name, _whole(environment.get(name))
+
+
+def _whole(value: object) -> int:
+    text = str(value)
+    return int(text) if text.isdigit() else 0

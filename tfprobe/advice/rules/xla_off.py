@@ -1,0 +1,55 @@
+"""Tell of chains of element-wise ops that XLA would fuse, where it is off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict
+from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
+
+# On an accelerator such ops wait for memory: a chain of two or more reads and writes it once.
+LIKELY_ON_ACCELERATOR = 0.5
+# On CPUs grappler and oneDNN have fused what is common, and XLA's own products may be slower.
+LIKELY_ON_HOST = 0.0
+_XLA_OPS = ("_XlaRun", "_XlaCompile", "XlaLaunch", "_XlaMerge")
+
+
+def check(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where fusible ops take long; the bound is all of their time."""
+    if isinstance(work.ops, Missing):
+        return work.ops
+    settings = work.process.settings
+    if isinstance(settings, Missing):
+        return settings
+    gain_ns = work.of_steps(work.ops.fusible_ns)
+    likely = LIKELY_ON_ACCELERATOR if work.ops.has_accelerator else LIKELY_ON_HOST
+    gain = work.gain(gain_ns, likely * gain_ns)
+    if _is_on(settings, work) or gain.high_ratio < limits.fusible_ratio:
+        return None
+    flags = "--tf_xla_auto_jit=2"
+    if not work.ops.has_accelerator:
+        flags += " --tf_xla_cpu_global_jit"
+    return Finding(
+        title="XLA is off, and would fuse element-wise ops",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("element-wise ops a step", time_ns=round(work.ops.fusible_ns)),
+            *work.sample(),
+            work.shown_by("op"),
+        ),
+        action=f"Try TF_XLA_FLAGS='{flags}', or jit_compile=True for the step. Shapes that change "
+        "from step to step are compiled again each time.",
+        gain=gain,
+        part="fusible",
+    )
+
+
+def _is_on(settings: Mapping[str, Any], work: WorkSignals) -> bool:
+    flags = str((settings.get("environment") or {}).get("TF_XLA_FLAGS", ""))
+    types = () if isinstance(work.ops, Missing) else (*work.ops.host, *work.ops.device)
+    ran = any(use.type in _XLA_OPS for use in types)
+    return bool(settings.get("jit")) or "auto_jit" in flags or ran

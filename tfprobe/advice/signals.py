@@ -1,0 +1,330 @@
+"""Name what rules may look at: one signal a field, gathered by `gather`. Holds no tables.
+
+Times are ns; those called "a step" are means over the sampled steps. A signal that a recording
+does not give is `Missing`, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.advice.finding import Evidence, Gain, Place
+from tfprobe.errors import Missing
+
+NOT_GATHERED = Missing("it was not looked at")
+NO_CAPTURE = Missing("no step was sampled")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The steps of a work, from the first to the last, with the time between them.
+
+    `thread_ns` is that of the thread with all its works; `retrace_ns` what the slowest steps, as
+    many as were traced again, took beyond the usual one of the others. `untraced` counts those
+    others: where they are too few to say what is usual, `retrace_ns` is all of the slow steps.
+    """
+
+    kind: str
+    name: str
+    steps: int
+    per_execution: int
+    retraces: int
+    step_ns: int
+    gap_ns: int
+    usual_step_ns: float
+    usual_gap_ns: float
+    retrace_ns: int
+    untraced: int
+    slowest_steps: tuple[int, ...]
+    thread_ns: int
+
+    @property
+    def work_ns(self) -> int:
+        return self.step_ns + self.gap_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Outliers:
+    """Steps far from the usual one: their numbers, slowest first, and what they took beyond it.
+
+    `every` is the distance between them where they come at one distance, `cause` what went on
+    during most of their time.
+    """
+
+    steps: tuple[int, ...]
+    excess_ns: int
+    looked_at: int
+    every: int | None = None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """What a part of the mean cycle went to: a call and the line that makes it, or a phase."""
+
+    part: str
+    what: str
+    source: str
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The exclusive parts of the mean cycle: a sampled step and the time up to the next one.
+
+    `shares` sum to 1, by the names of the breakdown view. `total_ns` is what the cycles of all
+    steps, sampled or not, took; `causes` are dearest first.
+    """
+
+    shares: Mapping[str, float]
+    cycle_ns: float
+    total_ns: float
+    causes: tuple[Waste, ...] = ()
+
+    def ratio(self, *names: str) -> float:
+        """Return the share of these parts together."""
+        return sum(self.shares.get(name, 0.0) for name in names)
+
+    def of_all_steps(self, *names: str) -> float:
+        """Return what these parts took over all steps, in ns."""
+        return self.ratio(*names) * self.total_ns
+
+    def cause(self, *names: str) -> Waste | None:
+        """Return the dearest cause of these parts."""
+        return next((each for each in self.causes if each.part in names), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sampled step: its number and its file below the run directory."""
+
+    step: int
+    capture: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpUse:
+    """One type of op. `busy_ns` is the time of a step during which one of them ran (a union)."""
+
+    type: str
+    runs: float
+    busy_ns: float
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """The ops of a mean sampled step, on threads that work for it.
+
+    `span_ns` is from the start of its first op to the end of its last, `busy_ns` that of it in
+    which any op ran, `large_ns` in which one ran that is not tiny; `usual_op_ns` is the median op.
+    `host` and `device` are the types by busy time, dearest first.
+    """
+
+    step_ns: float
+    span_ns: float
+    busy_ns: float
+    large_ns: float
+    per_step: float
+    usual_op_ns: float
+    host: tuple[OpUse, ...]
+    device: tuple[OpUse, ...]
+    fusible_ns: float
+    exposed_host: tuple[OpUse, ...] = ()
+
+    @property
+    def has_accelerator(self) -> bool:
+        return bool(self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeUse:
+    """A scope or a line of Python, and the time of a step in which an op of it ran (a union)."""
+
+    name: str
+    busy_ns: float
+    source: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Syncs:
+    """Reading the value of a tensor between steps, as `.numpy()` and `float(loss)` do.
+
+    `ratio` is the share of the watched gaps with one, `ns` what they took in a mean gap;
+    `source` is the line of the job that asks most often, `calls` how often in a gap.
+    """
+
+    gaps: int
+    ratio: float
+    calls: float
+    ns: float
+    function: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityUse:
+    """One kind and name of activity: how often and how long inside the loop of its process."""
+
+    kind: str
+    name: str
+    count: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies of one direction in a mean sampled step.
+
+    `exposed_ns` is when one ran and no kernel did, `pageable_ns` what the pageable ones took.
+    """
+
+    direction: str
+    count: float
+    bytes: float
+    busy_ns: float
+    exposed_ns: float
+    pageable_count: float
+    pageable_ns: float
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Where the input of the steps comes from, and which node of it the step waits for.
+
+    `shape` are the names of the nodes from the root down, `advice` what makes that node faster.
+    """
+
+    bottleneck: str
+    own_ns: float
+    iterator: str
+    nodes: tuple[str, ...]
+    advice: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Convolutions on the accelerator by data format, and what turning tensors around took."""
+
+    nhwc_ns: float
+    nchw_ns: float
+    transpose_ns: float
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What the accelerator computed in a mean step, by width; `eligible_ns` in 32 bits, of ops
+    that have a faster form in 16 (matrix products and convolutions)."""
+
+    narrow_ns: float
+    wide_ns: float
+    eligible_ns: float
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a process used of its machine over the time of its steps.
+
+    `growth_bytes_per_step` is the slope of resident memory over the later half of them, and
+    `steady_ratio` how much of that is a straight line (the rank correlation with time).
+    """
+
+    cpus: float | Missing
+    throttled_ns: int | Missing
+    observed_ns: int
+    involuntary_switches_per_s: float | Missing
+    resident_bytes: int | Missing
+    first_resident_bytes: int | Missing
+    peak_bytes: int | Missing
+    limit_bytes: int | Missing
+    growth_bytes_per_step: float | Missing
+    steady_ratio: float
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """The most that an accelerator's memory held, and what there is of it."""
+
+    device: str
+    peak_bytes: int
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSignals:
+    """What is known of one process."""
+
+    place: Place
+    overhead_ns: int | Missing
+    wall_ns: int
+    settings: Mapping[str, Any] | Missing
+    activities: tuple[ActivityUse, ...]
+    machine: Machine | Missing
+    device_memory: tuple[DeviceMemory, ...] = ()
+    has_accelerator: bool = False
+    loop_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSignals:
+    """What is known of one work."""
+
+    place: Place
+    process: ProcessSignals
+    loop: Loop
+    samples: tuple[Sample, ...] = ()
+    outliers: Outliers | Missing = NOT_GATHERED
+    parts: Parts | Missing = NO_CAPTURE
+    ops: Ops | Missing = NO_CAPTURE
+    scopes: tuple[CodeUse, ...] | Missing = NO_CAPTURE
+    lines: tuple[CodeUse, ...] | Missing = NO_CAPTURE
+    syncs: Syncs | Missing = NOT_GATHERED
+    copies: tuple[Copies, ...] | Missing = NO_CAPTURE
+    input: Input | Missing = NOT_GATHERED
+    layout: Layout | Missing = NO_CAPTURE
+    precision: Precision | Missing = NO_CAPTURE
+
+    def gain(self, high_ns: float, low_ns: float) -> Gain:
+        """Return a gain of this work's thread; no more than all of it."""
+        whole_ns = self.loop.thread_ns
+        high = min(round(high_ns), whole_ns)
+        return Gain(min(round(low_ns), high), high, whole_ns)
+
+    def of_steps(self, ns_a_step: float) -> float:
+        """Return what takes so long in a sampled step, summed over all steps.
+
+        Sampled steps are slower than others: what they spend is scaled to what all steps took.
+        """
+        if isinstance(self.ops, Missing) or not self.ops.step_ns:
+            return ns_a_step * self.loop.steps
+        return ns_a_step / self.ops.step_ns * self.loop.step_ns
+
+    def sample(self) -> tuple[Evidence, ...]:
+        """Return a sampled step to open, where there is one."""
+        if not self.samples:
+            return ()
+        last = self.samples[-1]
+        return (Evidence("a sampled step", step=last.step, capture=last.capture),)
+
+    def shown_by(self, command: str) -> Evidence:
+        """Return the command that shows more of it."""
+        return Evidence("shown by", command=f"tfprobe {command}")
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Everything rules may look at, of a whole run."""
+
+    processes: tuple[ProcessSignals, ...]
+    works: tuple[WorkSignals, ...]
+
+    def __iter__(self) -> Iterator[WorkSignals]:
+        return iter(self.works)
