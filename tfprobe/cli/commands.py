@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: tuple[Entry, ...] = (
+    Entry("advise", "Say what of a run costs time that could be won, and what to do about it."),
     Entry("breakdown", "Show what a step spends before, on and after the accelerator."),
     Entry("code", "Show which lines of Python made the ops a step spends its time in."),
     Entry("completion", "Print the completion script of a shell."),

@@ -143,6 +143,15 @@ def _answer(view: str, asked: _Asked) -> int:
     return 0
 
 
+def found_sampled(run: str, output: str | None, *, rank: int | None) -> SampledWork:
+    """Return the sampled steps of the dearest work of RUN, or of a file, without float operations.
+
+    Raises NoAnswer where none was sampled.
+    """
+    asked = _Asked(run=run, output=output, rank=rank)
+    return _found(asked, with_memory=False, with_float_ops=False)[1]
+
+
 def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[str, SampledWork]:
     """Return what RUN names, a run or a file, and the sampled steps of the work that is meant."""
     if _is_one_file(asked.run):

@@ -25,13 +25,22 @@ def find(cwd: str) -> str | None:
 
 def read(path: str) -> dict[str, object]:
     """Give the [run] table. Raises BadSetting where the file cannot be read or has unknown keys."""
-    table = _document(path).get("run", {})
-    if not isinstance(table, dict):
-        raise BadSetting(f"{path} has `run` as a value.", hint="Write a table: [run].")
+    table = read_table(path, "run")
     unknown = sorted(set(table) - set(VARIABLES))
     if unknown:
         known = ", ".join(sorted(VARIABLES))
         raise BadSetting(f"{path} has {unknown[0]!r} in [run].", hint=f"Known keys: {known}.")
+    return table
+
+
+def read_table(path: str, name: str) -> dict[str, object]:
+    """Give a table as it stands, empty where there is none.
+
+    Raises BadSetting where the file cannot be read or has something else by this name.
+    """
+    table = _document(path).get(name, {})
+    if not isinstance(table, dict):
+        raise BadSetting(f"{path} has `{name}` as a value.", hint=f"Write a table: [{name}].")
     return table
 
 

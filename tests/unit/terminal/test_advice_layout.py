@@ -1,0 +1,95 @@
+"""Advice fits its page, says how much it matters without colour, and where to look."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.signals import MS, found, machine, parts, process, work
+from tfprobe.advice.engine import Advice, judge
+from tfprobe.advice.finding import Evidence, Finding, Gain, Place, Severity
+from tfprobe.advice.signals import Input, Signals
+from tfprobe.errors import Missing
+from tfprobe.terminal.advice import finding_lines, lay_out, lay_out_markdown
+
+
+def _advice() -> Advice:
+    slow = Input("Map", 3.0 * MS, "Iterator::Root::Prefetch::BatchV2::Map", ("Map",), "", "d.py:9")
+    waiting = work(parts=parts(input_wait=0.4, callbacks=0.06), input=slow, ops=Missing("none"))
+    return judge(Signals((waiting.process,), (waiting,)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_is_wider_than_the_page(width: int) -> None:
+    """At any width, with long names."""
+    text = lay_out(_advice(), "python " + "train/" * 40, width=width, colour=False)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_a_finding_says_what_how_much_where_and_what_to_do() -> None:
+    """In a few lines, the word of its severity first."""
+    text = lay_out(_advice(), "python train.py", width=100, colour=False)
+
+    assert "\ncritical  Steps wait for their input  input_bound\n" in text
+    assert "fit model · at most 40.0 % (400 ms of 1.00 s), likely 20.0 %" in text
+    flowing = " ".join(text.split())
+    assert "Map a step 3.00 ms (Iterator::Root::Prefetch::BatchV2::Map, d.py:9)" in flowing
+    assert "step 23: 000023-fit-0.xplane.pb · tfprobe input" in text
+    assert "→ Make the input faster than the step" in text
+
+
+def test_colour_only_where_it_is_asked_for() -> None:
+    """A pipe gets none."""
+    plain = lay_out(_advice(), "x", width=80, colour=False)
+    coloured = lay_out(_advice(), "x", width=80, colour=True)
+
+    assert "\x1b[" not in plain
+    assert "\x1b[" in coloured
+
+
+def test_nothing_found_is_said() -> None:
+    """And what could not be looked at."""
+    text = lay_out(judge(Signals((), (work(ops=Missing("no")),))), "x", width=80, colour=False)
+
+    assert "Nothing was found" in text
+    assert "could not be checked" in text
+
+
+def test_a_gain_that_is_none_says_why() -> None:
+    """Memory costs no time until it is full."""
+    full = process(machine=machine(peak_bytes=9, limit_bytes=10))
+    finding = found("memory_full", processes=[full])
+
+    assert finding is not None
+    assert finding_lines(finding)[1] == (
+        "process 4711 · a full memory costs no time until it is full"
+    )
+
+
+def test_names_from_a_recording_steer_no_terminal() -> None:
+    """A work may be called anything."""
+    evil = Finding(
+        title="\x1b[2Jgone",
+        severity=Severity.INFO,
+        evidence=(Evidence("a\nb", source="\x1b]0;x\x07"),),
+        action="do",
+        gain=Gain(0, 1, 2),
+        place=Place(kind="fit", name="\x1b[31m"),
+    )
+    advice = Advice((evil,), (), Missing("none"))
+
+    text = lay_out(advice, "\x1b[2J", width=80, colour=False)
+
+    assert "\x1b" not in text
+    assert "\x1b" not in lay_out_markdown(advice, "t")
+
+
+def test_markdown_has_a_heading_for_each_finding() -> None:
+    """With its evidence as a list, the capture and the command as code."""
+    text = lay_out_markdown(_advice(), "python train.py")
+
+    assert "# Advice on `python train.py`" in text
+    assert "\n## critical: Steps wait for their input\n" in text
+    assert "- step 23: `node7/4711-1/captures/000023-fit-0.xplane.pb`" in text
+    assert "- `tfprobe input`" in text
