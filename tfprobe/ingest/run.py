@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
-from tfprobe.ingest.gaps import gaps
-from tfprobe.model.activities import Gap
+from tfprobe.ingest.notes import Notes
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
@@ -28,7 +27,6 @@ from tfprobe.model.strings import Interner
 from tfprobe.model.tables import TableBuilder
 from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
 from tfprobe.store.events import EventLog, read_events, read_interpreters
-from tfprobe.store.gaps import read_gaps
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import ProcessManifest
@@ -77,8 +75,9 @@ def load(
         executions=gathered.rows.table(),
         spans=gathered.spans.table(),
         allocations=gathered.allocations.table(),
-        problems=tuple(gathered.problems),
-        gaps=tuple(gathered.gaps),
+        problems=(*gathered.problems, *gathered.notes.problems),
+        activities=tuple(gathered.notes.activities),
+        gaps=tuple(gathered.notes.gaps),
     )
 
 
@@ -93,9 +92,9 @@ class _Gathered:
     expected: int
     seen: int = 0
     processes: list[Process] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     works: list[Work] = field(default_factory=list)
     captures: list[Capture] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
     rows: TableBuilder[Executions] = field(
         default_factory=lambda: TableBuilder(Executions, Interner())
     )
@@ -120,7 +119,7 @@ def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bo
         gathered.works += [_work(record, index, steps.header) for record in steps.works]
     if with_captures:
         _read_captures(entry.folder, log, steps, gathered, process=index)
-    _read_notes(entry, log, gathered)
+    gathered.notes.add(entry, log, gathered.processes[-1])
 
 
 def _read_captures(
@@ -152,27 +151,6 @@ def _read_captures(
         gathered.rows.add(number, item.trace.rows)
         gathered.spans.add(number, item.trace.spans)
         gathered.allocations.add(number, item.trace.allocations)
-
-
-def _read_notes(entry: ProcessEntry, log: EventLog, gathered: _Gathered) -> None:
-    """Read what the latest process did besides steps."""
-    process = gathered.processes[-1]
-    where = f"{entry.folder.host}/{entry.folder.name}"
-    shift_ns = process.unix_minus_monotonic_ns
-    if isinstance(shift_ns, Missing):
-        shift_ns = _shift_ns(log)
-    told = read_gaps(entry.folder.gaps)
-    if told.bad_lines:
-        gathered.problems.append(
-            Problem(where, f"{told.bad_lines} lines of gaps.jsonl are no gaps.")
-        )
-    gathered.gaps += gaps(told, process=process.index, unix_minus_monotonic_ns=shift_ns)
-
-
-def _shift_ns(log: EventLog) -> int:
-    """Return unix time less monotonic time, as any event tells it; 0 where there is none."""
-    pairs = ((event.unix_ns, event.integer("mono_ns")) for event in log.events)
-    return next((unix_ns - mono_ns for unix_ns, mono_ns in pairs if unix_ns and mono_ns), 0)
 
 
 def _steps(entry: ProcessEntry, where: str, problems: list[Problem]) -> StepsFile | None:

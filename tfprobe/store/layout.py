@@ -48,6 +48,10 @@ class ProcessFolder:
         return self.root / "events.jsonl"
 
     @property
+    def activities(self) -> Path:
+        return self.root / "activities.jsonl"
+
+    @property
     def gaps(self) -> Path:
         return self.root / "gaps.jsonl"
 

@@ -1,0 +1,49 @@
+"""Turn what a process told of its activities into intervals on the wall clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tfprobe.model.activities import Activity
+from tfprobe.store.activities import ActivityLine, ActivityLog
+
+
+def activities(
+    log: ActivityLog, *, process: int, unix_minus_monotonic_ns: int, last_ns: int
+) -> tuple[Activity, ...]:
+    """Return the intervals by their beginnings.
+
+    One that was told when it began and never ended lasts to the last sign of life of the process,
+    `last_ns` (monotonic): the process was killed in it, or is in it still.
+    """
+    ended = {_key(line) for line in log.lines if line.end_ns is not None}
+    last_ns = max([last_ns, *(line.end_ns or line.start_ns for line in log.lines)])
+    lines = [
+        line if line.end_ns is not None else _cut(line, last_ns)
+        for line in log.lines
+        if line.end_ns is not None or _key(line) not in ended
+    ]
+    found = (_activity(line, process, unix_minus_monotonic_ns, last_ns) for line in lines)
+    return tuple(sorted(found, key=lambda item: (item.start_ns, -item.end_ns)))
+
+
+def _key(line: ActivityLine) -> tuple[str, str, str, int]:
+    return line.kind, line.name, line.thread, line.start_ns
+
+
+def _cut(line: ActivityLine, last_ns: int) -> ActivityLine:
+    total_ns = line.total_ns + last_ns - line.start_ns
+    return replace(line, end_ns=last_ns, count=line.count + 1, total_ns=total_ns)
+
+
+def _activity(line: ActivityLine, process: int, shift_ns: int, last_ns: int) -> Activity:
+    return Activity(
+        process=process,
+        kind=line.kind,
+        name=line.name,
+        thread=line.thread,
+        start_ns=line.start_ns + shift_ns,
+        end_ns=(last_ns if line.end_ns is None else line.end_ns) + shift_ns,
+        count=line.count,
+        total_ns=line.total_ns,
+    )
