@@ -1,18 +1,19 @@
 """Record any TensorFlow job without changing it, and read the recording back.
 
-`tfprobe.open_run()` opens a recording from Python.
+`tfprobe.open_run()` opens a recording from Python; `tfprobe.activity(name)` names a part of a job.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tfprobe.marks import activity
     from tfprobe.recording import Recording
 
-__all__ = ["open_run", "__version__"]
+__all__ = ["activity", "open_run", "__version__"]
 
 __version__ = "0.1.0"
 
@@ -27,3 +28,13 @@ def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -
     from tfprobe import recording
 
     return recording.open_run(path, output=output)
+
+
+def __getattr__(name: str) -> Any:
+    # Any: what a module's attribute is. Looked for once, because a job may ask at each step.
+    if name != "activity":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tfprobe.marks import activity
+
+    globals()["activity"] = activity
+    return activity

@@ -8,7 +8,8 @@ import sys
 
 from .originals import ORIGINAL
 
-# Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps.
+# Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps, and what is done
+# rarely.
 _KERAS_HOMES = ("tensorflow.python.keras", "keras", "keras.src", "tf_keras", "tf_keras.src")
 _KERAS_PARTS = (
     "engine.training",
@@ -19,6 +20,13 @@ _KERAS_PARTS = (
     "optimizers.optimizer_experimental.optimizer",
     "optimizers.legacy.optimizer_v2",
     "optimizers.optimizer",
+    "engine.network",
+    "engine.functional",
+    "engine.sequential",
+    "engine.saving",
+    "callbacks",
+    "saving.save",
+    "saving.saving_api",
 )
 TARGETS = frozenset(
     (
@@ -35,9 +43,29 @@ TARGETS = frozenset(
         "tensorflow.python.keras.engine.training_v2_utils",
         "keras.src.backend.tensorflow.trainer",
         "keras.src.optimizers.base_optimizer",
+        "keras.src.trainers.trainer",
+        "keras.src.models.functional",
+        "keras.src.models.model",
+        "keras.src.models.sequential",
+        "keras.src.callbacks.callback_list",
+        "tensorflow.python.framework.func_graph",
+        "tensorflow.python.training.saver",
+        "tensorflow.python.training.checkpoint_management",
+        "tensorflow.python.training.tracking.util",
+        "tensorflow.python.checkpoint.checkpoint",
+        "tensorflow.python.checkpoint.checkpoint_management",
+        "tensorflow.python.saved_model.save",
+        "tensorflow.python.summary.writer.writer",
+        "tensorflow.python.ops.summary_ops_v2",
+        "tensorflow_estimator.python.estimator.estimator",
     )
     + tuple(home + "." + part for home in _KERAS_HOMES for part in _KERAS_PARTS)
 )
+# Packages whose import takes seconds: told as an activity, from the finder's sight of it to its end.
+TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
+# What a program imports to name its activities (its marks.py); supplied where it is not installed.
+MARKS = "tfprobe"
+_SEEN = TARGETS.union(TIMED, (MARKS,))
 
 
 def arm(boot):
@@ -54,15 +82,20 @@ class Finder:
 
     def __init__(self, boot):
         self.boot = boot
+        self.timing = 0  # imports of TIMED packages under way: one inside another is part of it
+        self.untold = []  # imports that have ended, while there is nobody to record them
 
     def find_spec(self, name, path=None, target=None):
         """Return the other finders' spec for a target module, with its loader watched; None for any other name."""
-        if name not in TARGETS:
+        if name not in _SEEN:
             return None
+        seen_ns = ORIGINAL.monotonic_ns()
         spec = self._ask_the_others(name, path, target)
         try:
+            if name == MARKS:
+                return spec if spec is not None else _supplied()
             if spec is not None:
-                self._watch(spec.loader, name)
+                self._watch(spec.loader, name, seen_ns)
         except Exception:
             pass  # a loader that cannot be watched: the module goes unrecorded, the import goes on
         return spec
@@ -75,20 +108,40 @@ class Finder:
                 return spec
         return None
 
-    def _watch(self, loader, name):
+    def _watch(self, loader, name, seen_ns):
         """Shadow `loader.exec_module` by an instance attribute that removes itself before the module runs."""
         exec_module = loader.exec_module
+        timed = name in TIMED
 
         def exec_and_fire(module):
             loader.__dict__.pop("exec_module", None)
-            exec_module(module)
+            self.timing += timed
             try:
-                if module.__name__ == name:  # a zip file's loader serves a whole directory
+                exec_module(module)
+            finally:
+                self.timing -= timed
+            try:
+                if timed:
+                    self._note_import(name, seen_ns)
+                elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
                 pass  # as below: without hooks there is nothing to tell, and no log to tell it to
 
         loader.exec_module = exec_and_fire
+
+    def _note_import(self, name, seen_ns):
+        if not self.timing:
+            self.untold.append((name, seen_ns, ORIGINAL.monotonic_ns()))
+            self._tell_imports()
+
+    def _tell_imports(self):
+        """Record how long imports took, once there is a recording."""
+        activities = sys.modules.get(__package__ + ".activities")
+        if activities is not None:
+            untold, self.untold = self.untold, []
+            for each in untold:
+                activities.imported(*each)
 
     def fire(self, name, module):
         """Hand a target module that has just run to the hooks."""
@@ -96,9 +149,32 @@ class Finder:
             from . import hooks
 
             hooks.module_ready(name, module, self.boot)
+            self._tell_imports()
         except Exception:
             # hooks guard themselves; what gets here is an agent that cannot even be imported
             self.find_spec = _find_nothing
+
+
+def _supplied():
+    """Return the spec of a module with `activity` and nothing else."""
+    from _frozen_importlib import ModuleSpec
+
+    return ModuleSpec(MARKS, _Supplier(), origin="supplied by the recording")
+
+
+class _Supplier:
+    """The loader of that module."""
+
+    def create_module(self, spec):
+        """Have an ordinary module made."""
+
+    def exec_module(self, module):
+        """Put into it what a program needs; an ImportError, as where nothing records, if that fails."""
+        try:
+            from .activities import activity
+        except Exception:
+            raise ImportError("No module named %r" % MARKS, name=MARKS)
+        module.activity = activity
 
 
 def _find_nothing(name, path=None, target=None):

@@ -77,7 +77,11 @@ def find(mine, args, kwargs):
 
 def _name_of(function):
     name = getattr(function, "_name", None) or getattr(getattr(function, "graph", None), "name", None)
-    name = name if isinstance(name, str) else type(function).__name__
+    return plain_name(name if isinstance(name, str) else type(function).__name__)
+
+
+def plain_name(name):
+    """Return the name of a function without what TensorFlow adds when it traces it."""
     traced = _TRACED_NAME.match(name)
     return traced.group(1) if traced else name
 

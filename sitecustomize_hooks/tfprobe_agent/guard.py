@@ -1,7 +1,7 @@
 """What happens when the agent itself fails: log it, step aside, and never let the job see it.
 
-Two depths: an error while sampling stops sampling and leaves counting and timing alone; an error anywhere else stops
-the agent in this process.
+Three depths: an error while noting activities and pulses stops those, one while sampling stops sampling; both leave
+counting and timing alone. An error anywhere else stops the agent in this process.
 """
 
 import functools
@@ -12,11 +12,15 @@ from .log import Log
 
 
 class State:
-    """The agent's switches in this process. `aside`: do nothing any more. `sampling`: captures may be taken."""
+    """The agent's switches in this process. `aside`: do nothing any more. `sampling`: captures may be taken.
+
+    `noting`: activities and pulses may be written.
+    """
 
     def __init__(self):
         self.aside = False
         self.sampling = True
+        self.noting = True
         self.log = Log()
         self.on_failure = None  # called with (where, what, aside); set by the recorder
 
@@ -24,7 +28,7 @@ class State:
 STATE = State()
 
 
-def failed(where, sampling_only=False):
+def failed(where, sampling_only=False, noting_only=False):
     """Answer the exception being handled; re-raises it only if a signal handler of the job raised it, not we."""
     error = sys.exc_info()[1]
     try:
@@ -35,7 +39,9 @@ def failed(where, sampling_only=False):
         del error  # with its traceback it would hold this frame, and this frame it
         raise
     try:
-        if sampling_only:
+        if noting_only:
+            STATE.noting = False
+        elif sampling_only:
             STATE.sampling = False
         else:
             STATE.aside = True
@@ -72,6 +78,21 @@ def never_raise_sampling(function):
             return function(*args, **kwargs)
         except Exception:
             return failed(function.__name__, sampling_only=True)
+
+    return guarded
+
+
+def never_raise_noting(function):
+    """Like `never_raise`, for notes beside the steps: activities, pulses."""
+
+    @functools.wraps(function)
+    def guarded(*args, **kwargs):
+        if STATE.aside or not STATE.noting:
+            return None
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            return failed(function.__name__, noting_only=True)
 
     return guarded
 

@@ -5,7 +5,19 @@ import os
 import sys
 import threading
 
-from . import functions, graphs, keras, optimizers, patching, profiler, recorder, session, tracing
+from . import (
+    activities,
+    functions,
+    graphs,
+    keras,
+    occasions,
+    optimizers,
+    patching,
+    profiler,
+    recorder,
+    session,
+    tracing,
+)
 from .guard import STATE, failed, never_raise
 from .originals import ORIGINAL
 
@@ -40,11 +52,11 @@ def module_ready(name, module, boot):
     """Patch a target module that has just been imported."""
     began_ns = ORIGINAL.monotonic_ns()
     _arm(boot)
-    patch = _BY_MODULE.get(name)
-    if patch is None:
-        patch = next(patch for ending, patch in _BY_ENDING if name.endswith(ending))
+    patch = _BY_MODULE.get(name) or next((patch for ending, patch in _BY_ENDING if name.endswith(ending)), None)
     if "tensorflow.python.client.session" in sys.modules or name.startswith("tensorflow."):
-        patch(module)
+        if patch is not None:
+            patch(module)
+        occasions.patch(module)
     if name == "tensorflow.python.client.session":
         recorder.current()
     if recorder.CURRENT.recorder is not None:
@@ -58,6 +70,7 @@ def _arm(boot):
     if not _unarmed.acquire(False):
         return
     atexit.register(recorder.at_exit)
+    atexit.register(activities.at_exit)  # before it: the last registered runs first
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
     else:
@@ -74,6 +87,7 @@ def _after_fork():
     try:
         tracing.reset()
         graphs.reset()
+        activities.reset()
         recorder.forget_parent()
     except Exception:
         failed("after fork")

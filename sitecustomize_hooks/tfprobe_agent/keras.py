@@ -3,12 +3,13 @@
 import functools
 import weakref
 
-from . import door, functions, optimized, patching, profiler
+from . import activities, door, functions, optimized, patching, profiler
 from .guard import failed
 from .recorder import THREAD, find_named, remember
 from .steps import OPTIMIZER_STEPS, PER_EXECUTION
 
-_LOOPS = ("fit", "evaluate", "predict")
+# The methods that run many steps, and the activity that each is.
+_LOOPS = (("fit", "train"), ("evaluate", "evaluate"), ("predict", "predict"))
 _ON_BATCH = ("train_on_batch", "test_on_batch", "predict_on_batch")
 _MAKERS = (
     ("make_train_function", "train_function", "fit"),
@@ -25,8 +26,8 @@ def patch_model(module):
         cls = module.__dict__.get(name)
         if cls is None or cls.__module__ != module.__name__:
             continue
-        for method in _LOOPS:
-            patching.patch_method(cls, method, _in_phase(method))
+        for method, activity in _LOOPS:
+            patching.patch_method(cls, method, _in_phase(method, activity))
         for method in _ON_BATCH:
             patching.patch_door(cls, method, _on_batch(method))
         for maker, attribute, kind in _MAKERS:
@@ -59,13 +60,14 @@ class Phase:
         self.model = model
 
 
-def _in_phase(kind):
+def _in_phase(kind, activity=None):
     """Note which Keras method a thread is in; the steps inside it have doors of their own."""
 
     def wrapper(wrapped, instance, args, kwargs):
         outer = THREAD.mine.phase
-        before = None
+        before = began = None
         try:
+            began = activity and activities.begin(activity, "%s.%s" % (_model_name(instance), kind))
             THREAD.mine.phase = Phase(kind, _model_name(instance), weakref.ref(instance))
             before = _optimizer_steps(instance) if kind == "fit" and THREAD.mine.depth == 0 else None
         except Exception:
@@ -74,6 +76,8 @@ def _in_phase(kind):
             return wrapped(*args, **kwargs)
         finally:
             THREAD.mine.phase = outer
+            if began is not None:
+                activities.end(began)
             try:
                 _note_optimizer_steps(instance, before)
             except Exception:

@@ -28,6 +28,19 @@ def patch_door(cls, name, around):
         setattr(cls, name, _like(method, around(method)))
 
 
+def patch_call(owner, name, around):
+    """Put what `around` makes of it in the place of a class's method or a module's function.
+
+    Its signature is found behind `__wrapped__` alone: Keras wraps the bound `build` of each model once more, and would
+    copy a `__signature__` with the `self` in it.
+    """
+    original = vars(owner).get(name)
+    if inspect.isfunction(original) and not is_patched(original):
+        replacement = functools.update_wrapper(around(original), original)
+        setattr(replacement, _PATCHED, True)
+        setattr(owner, name, replacement)
+
+
 def _own_method(cls, name):
     method = cls.__dict__.get(name)
     if method is None or isinstance(method, (staticmethod, classmethod, property)) or is_patched(method):

@@ -41,7 +41,19 @@ MAX_KEYS = 4096
 class OneThread:
     """What the doors need to know about a thread."""
 
-    __slots__ = ("awaiting_tape", "collecting", "depth", "eager_work", "kept", "known", "phase", "role", "works")
+    __slots__ = (
+        "awaiting_tape",
+        "collecting",
+        "depth",
+        "doing",
+        "eager_work",
+        "kept",
+        "known",
+        "name",
+        "phase",
+        "role",
+        "works",
+    )
 
     def __init__(self):
         self.depth = 0  # > 0 inside a step
@@ -53,6 +65,8 @@ class OneThread:
         self.awaiting_tape = None  # the eager work whose next step is to be sampled
         self.eager_work = None  # the eager work whose window is open
         self.collecting = None  # functions called inside a sampled step
+        self.doing = ()  # kinds of activity under way
+        self.name = None  # once asked for
 
 
 class _Threads(threading.local):
@@ -134,13 +148,13 @@ class Recorder:
             return self._new_work(kind, name)
 
     def _new_work(self, kind, name):
-        thread_name, thread_id = _this_thread()
-        work = self.steps.add_work(kind, name, thread_name, thread_id, ORIGINAL.monotonic_ns())
+        thread, thread_id = _this_thread()
+        work = self.steps.add_work(kind, name, thread, thread_id, ORIGINAL.monotonic_ns())
         if work is None:
             return None  # the disk is full, or more kinds of step than the file holds
         self.works.append(work)
         work.next_sample = self.schedule.first_sample(work)
-        self.journal.event("work", work=work.index, kind=kind, name=name, thread=thread_name)
+        self.journal.event("work", work=work.index, kind=kind, name=name, thread=thread)
         return work
 
     def poll_request(self, work):
@@ -270,6 +284,14 @@ def _tell_failure(where, what, aside):
     if aside:
         recorder.journal.event("aside", why="an error in %s" % where)
         recorder.steps.put(STATE_WORD, ASIDE)
+
+
+def thread_name():
+    """Return the name of the calling thread, as it was when first asked for."""
+    mine = THREAD.mine
+    if mine.name is None:
+        mine.name = _this_thread()[0]
+    return mine.name
 
 
 def _this_thread():

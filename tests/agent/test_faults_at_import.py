@@ -18,6 +18,10 @@ import tensorflow.python.profiler.profiler_v2
 import tensorflow.python.keras.engine.training as training
 import tensorflow.python.keras.backend
 import tensorflow.python.training.optimizer
+import tensorflow.python.training.saver as saver
+import tensorflow.python.framework.func_graph as func_graph
+print(saver.Saver().save(None, "path"), training.Model().compile(), training.Model().evaluate())
+print(func_graph.func_graph_from_py_func("f", lambda: 3))
 print(session.BaseSession().run("loss"), def_function.Function()(2), training.Model().fit())
 print("sitecustomize" in sys.modules)
 faults = sys.modules.get("tfprobe_agent.faults")

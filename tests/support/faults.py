@@ -14,6 +14,12 @@ HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
 # errors; alone it is never called.
 ENTRY_POINTS = frozenset(
     {
+        "activities:activity.__call__",
+        "activities:activity.__call__.named",
+        "activities:activity.__enter__",
+        "activities:activity.__exit__",
+        "activities:activity.__init__",
+        "activities:noted.around.call",
         "boot:Finder.find_spec",
         "boot:Finder._ask_the_others",
         "boot:Finder._watch.exec_and_fire",
@@ -22,6 +28,7 @@ ENTRY_POINTS = frozenset(
         "hooks:_after_fork_36",
         "guard:failed",
         "guard:never_raise.guarded",
+        "guard:never_raise_noting.guarded",
         "keras:_adopting.around.make",
         "keras:_execution_function",
         "keras:_in_phase.wrapper",

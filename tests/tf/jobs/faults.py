@@ -26,12 +26,15 @@ def session_workload():
         loss = tf.reduce_mean(tf.square(tf.matmul(x, weights) - 1.0))
         train = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
         init = tf1.global_variables_initializer()
+        saver = tf1.train.Saver()
     rows = np.arange(8, dtype=np.float32).reshape(2, 4) / 8
     with tf1.Session(graph=graph) as session:
         session.run(init)
         for _ in range(6):
             _, value = session.run([train, loss], {x: rows})
         print("session %r" % float(value))
+        with tempfile.TemporaryDirectory() as folder:
+            print("saved %r" % os.path.basename(saver.save(session, os.path.join(folder, "model"))))
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         session.run(train, {x: rows}, options, metadata)

@@ -1,0 +1,336 @@
+"""What a job does besides steps is told by intervals, and never in the job's way."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.launching import interpreter
+from tests.support.agent import Laboratory, load
+
+IMPORTS = """
+import tensorflow.python.keras.engine.training as training
+import tensorflow.python.training.saver as saver
+import tensorflow.python.framework.func_graph as func_graph
+model = training.Model()
+trace = func_graph.func_graph_from_py_func
+"""
+
+
+def _lines(laboratory: Laboratory, folder: Path | None = None) -> list[dict[str, Any]]:
+    (folder,) = [folder] if folder is not None else laboratory.folders()
+    text = (folder / "activities.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _counts(laboratory: Laboratory, folder: Path | None = None) -> dict[tuple[str, str], int]:
+    """How often each kind and name was done, by their last lines."""
+    lines = [line for line in _lines(laboratory, folder) if line["end_ns"] is not None]
+    return {(line["activity"], line["name"]): line["count"] for line in lines}
+
+
+def test_what_is_done_rarely_is_told(laboratory: Laboratory) -> None:
+    """Import, compile, train, evaluate, save and trace, each by the name it is called by."""
+    laboratory.arm()
+
+    laboratory.finish(
+        IMPORTS
+        + """
+model.compile(); model.fit(); model.evaluate(); model.save("path"); model.save_weights("path")
+saver.Saver().save(session, "path")
+trace("__inference_step_12", lambda: 1); trace(name="step", python_func=lambda: 1)
+"""
+    )
+
+    assert _counts(laboratory) == {
+        ("import", "tensorflow"): 1,
+        ("compile", "Model.compile"): 1,
+        ("train", "model.fit"): 1,
+        ("evaluate", "model.evaluate"): 1,
+        ("save", "Model.save"): 1,
+        ("save", "Model.save_weights"): 1,
+        ("save", "Saver.save"): 1,
+        ("trace", "step"): 2,
+    }
+
+
+def test_an_interval_is_that_of_the_call(laboratory: Laboratory) -> None:
+    """From its beginning to its end, by the monotonic clock, on the thread that made it."""
+    laboratory.arm()
+
+    before, inside, after = laboratory.finish(
+        IMPORTS
+        + """
+def body():
+    print(time.monotonic_ns())
+    trace("step", lambda: print(time.monotonic_ns()))
+    print(time.monotonic_ns())
+thread = threading.Thread(target=body, name="tracer")
+thread.start(); thread.join()
+"""
+    )
+
+    (line,) = [line for line in _lines(laboratory) if line["activity"] == "trace"]
+    assert int(before) <= line["start_ns"] <= int(inside) <= line["end_ns"] <= int(after)
+    assert line["thread"] == "tracer"
+    assert line["total_ns"] == line["end_ns"] - line["start_ns"]
+
+
+def test_of_one_kind_only_the_outermost_is_told(laboratory: Laboratory) -> None:
+    """The times of a kind can be added up: a trace inside a trace is part of it."""
+    laboratory.arm()
+
+    laboratory.finish(
+        IMPORTS
+        + """
+trace("outer", lambda: trace("inner", lambda: 1))
+trace("outer", lambda: model.evaluate())
+"""
+    )
+
+    counts = _counts(laboratory)
+    assert counts["trace", "outer"] == 2
+    assert ("trace", "inner") not in counts
+    assert counts["evaluate", "model.evaluate"] == 1
+
+
+def test_what_raises_is_told_and_raises(laboratory: Laboratory) -> None:
+    """The job sees its own error; the interval ends where it was raised."""
+    laboratory.arm()
+
+    lines = laboratory.finish(
+        IMPORTS
+        + """
+for _ in range(2):
+    try: saver.Saver().save(session, "")
+    except ValueError as error: print(error, error.__context__)
+"""
+    )
+
+    assert lines == ["no path None"] * 2
+    assert _counts(laboratory)["save", "Saver.save"] == 2
+
+
+def test_of_what_happens_often_some_intervals_are_told_and_all_are_counted(
+    laboratory: Laboratory,
+) -> None:
+    """The first 256, then one a second; the last line has the exact count and time."""
+    laboratory.arm()
+
+    (total_ns,) = laboratory.finish(
+        IMPORTS
+        + """
+import tfprobe
+total_ns = -time.monotonic_ns()
+for _ in range(5000):
+    with tfprobe.activity("batch"): pass
+total_ns += time.monotonic_ns()
+print(total_ns)
+"""
+    )
+
+    lines = [line for line in _lines(laboratory) if line["activity"] == "user"]
+    assert 257 <= len(lines) <= 262
+    assert [line["count"] for line in lines[:256]] == list(range(1, 257))
+    assert lines[-1]["count"] == 5000
+    assert lines[255]["total_ns"] < lines[-1]["total_ns"] < int(total_ns)
+    assert all(line["start_ns"] <= line["end_ns"] for line in lines)
+
+
+def test_names_made_up_without_end_share_one(laboratory: Laboratory) -> None:
+    """Neither the file nor the job's memory grows by them."""
+    laboratory.arm()
+
+    laboratory.finish(
+        IMPORTS
+        + """
+import tfprobe
+for i in range(15000):
+    with tfprobe.activity("item %d" % i): pass
+"""
+    )
+
+    lines = _lines(laboratory)
+    further = [line for line in lines if line["name"] == "(further names)"]
+    assert len({line["name"] for line in lines}) <= 1002
+    assert len(lines) < 12000
+    assert further[-1]["count"] > 13000
+
+
+@pytest.mark.parametrize("version", ["this", "3.6"])
+def test_a_program_can_name_what_it_does(laboratory: Laboratory, version: str) -> None:
+    """`tfprobe.activity` is there in a recorded job whether or not tfprobe is installed."""
+    laboratory.arm()
+    python = sys.executable if version == "this" else interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} under ~/.pyenv")
+
+    lines = laboratory.finish(
+        """
+sys.path[:] = [entry for entry in sys.path if not os.path.isdir(os.path.join(entry, "tfprobe"))]
+import tfprobe
+@tfprobe.activity("load")
+def load(number, *, more):
+    'Read a file.'
+    return number + more
+with tfprobe.activity("prepare") as prepare, tfprobe.activity(3): print(load(1, more=2))
+print(load.__name__, load.__doc__, prepare.name, hasattr(tfprobe, "open_run"))
+""",
+        python=str(python),
+    )
+
+    assert lines == ["3", "load Read a file. prepare False"]
+    counts = _counts(laboratory)
+    assert (counts["user", "load"], counts["user", "prepare"], counts["user", "3"]) == (1, 1, 1)
+
+
+def test_what_is_named_before_tensorflow_comes_is_told(laboratory: Laboratory) -> None:
+    """A program may load its data first; the intervals wait for the process folder."""
+    laboratory.arm()
+    code = """
+import tfprobe
+with tfprobe.activity("early"): pass
+import tensorflow.python.client.session
+"""
+
+    ended = _plain(laboratory, code)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert _counts(laboratory) == {("user", "early"): 1, ("import", "tensorflow"): 1}
+
+
+def test_a_job_without_tensorflow_may_name_what_it_does(laboratory: Laboratory) -> None:
+    """There is nothing to record it in, and nothing to see."""
+    laboratory.arm()
+
+    ended = _plain(laboratory, "import tfprobe\nwith tfprobe.activity('x'): print('done')")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"done\n", b"")
+    assert laboratory.folders() == []
+
+
+def _plain(laboratory: Laboratory, code: str) -> subprocess.CompletedProcess[bytes]:
+    """Run code that imports what it likes."""
+    command = [sys.executable, "-c", code]
+    environment = laboratory.environment()
+    return subprocess.run(command, env=environment, capture_output=True, check=False)
+
+
+def test_a_killed_job_shows_what_it_was_at(laboratory: Laboratory) -> None:
+    """Training, evaluation and prediction are told when they begin."""
+    laboratory.arm()
+    job = laboratory.start(
+        IMPORTS
+        + """
+def step(iterator):
+    print("in", flush=True)
+    time.sleep(60)
+training.Model.make_train_function = lambda self: step
+model.fit()
+"""
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"in\n"
+
+    job.kill()
+    job.communicate()
+
+    assert job.returncode == -signal.SIGKILL
+    (line,) = [line for line in _lines(laboratory) if line["activity"] == "train"]
+    assert (line["name"], line["end_ns"], line["count"]) == ("model.fit", None, 0)
+
+
+def test_a_forked_child_tells_its_own(laboratory: Laboratory) -> None:
+    """Not what its parent was in the middle of."""
+    laboratory.arm()
+
+    laboratory.finish(
+        IMPORTS
+        + """
+import tfprobe
+def in_both():
+    if os.fork() == 0:
+        session.run("loss")
+        with tfprobe.activity("child"): pass
+        sys.exit(0)
+    os.wait()
+    return 1
+session.run("loss")
+trace("step", in_both)
+"""
+    )
+
+    parent, child = laboratory.folders()
+    assert ("trace", "step") in _counts(laboratory, parent)
+    assert _counts(laboratory, child) == {("user", "child"): 1}
+
+
+def test_an_error_of_ours_ends_the_notes_only(laboratory: Laboratory) -> None:
+    """Steps are counted and sampled on; the report says what went wrong."""
+    laboratory.arm(every=2)
+
+    lines = laboratory.finish(
+        IMPORTS
+        + """
+import tfprobe
+from tfprobe_agent import activities
+activities.TABLE.kept = None
+with tfprobe.activity("x"): print("inside")
+print(model.compile(), trace("step", lambda: 3))
+for _ in range(4): session.run("loss")
+"""
+    )
+
+    assert lines == ["inside", "sgd 3"]
+    assert laboratory.counts()["loss"] == 4
+    kinds = [event["event"] for event in laboratory.events()]
+    assert kinds.count("error") == 1
+    assert kinds.count("sample") == 2
+    assert "aside" not in kinds
+
+
+def test_patched_methods_look_as_before(laboratory: Laboratory) -> None:
+    """Name, signature and documentation are the job's own."""
+    laboratory.arm()
+
+    lines = laboratory.finish(
+        IMPORTS
+        + """
+import inspect, pickle
+print(inspect.signature(model.compile), model.compile.__doc__, model.compile.__name__)
+print(inspect.signature(trace), trace.__doc__, pickle.loads(pickle.dumps(trace)) is trace)
+print(training.Model.compile == training.Model.compile)
+"""
+    )
+
+    assert lines == [
+        "(optimizer='sgd') Say what to train with. compile",
+        "(name, python_func, *args) Trace a function. True",
+        "True",
+    ]
+
+
+def test_naming_costs_a_job_little() -> None:
+    """A few microseconds a use, on the slowest machine these tests run on."""
+    activities = load("activities")
+    clock = load("originals").ORIGINAL.monotonic_ns
+    name = "test_naming_costs_a_job_little"
+    for _ in range(activities.FIRST_INTERVALS):
+        with activities.activity(name):
+            pass
+
+    best_ns = 10**9
+    for _ in range(20):
+        began_ns = clock()
+        for _ in range(100):
+            with activities.activity(name):
+                pass
+        best_ns = min(best_ns, (clock() - began_ns) // 100)
+
+    assert best_ns < 5000

@@ -1,0 +1,63 @@
+"""What real jobs do besides steps is told by name, as often as it was done."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tf.laboratory import Laboratory, Outcome
+from tests.tf.requirements import need_tensorflow
+from tfprobe.ingest.run import load
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import this_machine
+
+WAYS = {
+    "keras": ((1, 14), (2, 99)),
+    "function": ((2, 0), (2, 99)),
+    "session": ((1, 14), (2, 99)),
+    "estimator": ((1, 14), (2, 15)),
+    "named": ((1, 14), (2, 99)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_job_does_besides_steps_is_counted(laboratory: Laboratory, way: str) -> None:
+    """Import, build, compile, trace, train, evaluate, predict, save, callbacks, summary."""
+    need_tensorflow(laboratory, *WAYS[way])
+
+    outcome = laboratory.outcomes("activities.py", way)["budget"]
+
+    assert outcome.status == 0, outcome.stderr[-2000:]
+    stated = {name: fact["count"] for name, fact in outcome.stated.items()}
+    told = _told(outcome)
+    assert {name: told.get(name) for name in stated} == stated
+    assert [event for event in outcome.events if event["event"] == "error"] == []
+
+
+def test_a_retrace_lies_in_its_step(laboratory: Laboratory) -> None:
+    """A call that traces takes the time of the trace: it can be told from one that runs."""
+    need_tensorflow(laboratory, (2, 0))
+    outcome = laboratory.outcomes("activities.py", "function")["budget"]
+
+    profile = load(RunFolder(outcome.run), this_machine())
+
+    (work,) = [work for work in profile.works if work.name == "retraced"]
+    shift_ns = profile.processes[work.process].unix_minus_monotonic_ns
+    assert isinstance(shift_ns, int)
+    steps = list(zip(work.recent.start_ns.tolist(), work.recent.end_ns.tolist(), strict=True))
+    traces = [item for item in profile.activities if item.name == "retraced"]
+    assert len(traces) == 4
+    for step, trace in zip(steps[::3], traces, strict=True):
+        assert step[0] <= trace.start_ns - shift_ns <= trace.end_ns - shift_ns <= step[1]
+
+
+def test_naming_changes_nothing(laboratory: Laboratory) -> None:
+    """What the jobs print is the same recorded and not."""
+    for way in ("keras", "session"):
+        outcomes = laboratory.outcomes("activities.py", way)
+
+        assert outcomes["bare"].stdout == outcomes["budget"].stdout == outcomes["every"].stdout
+
+
+def _told(outcome: Outcome) -> dict[str, int]:
+    profile = load(RunFolder(outcome.run), this_machine(), with_captures=False)
+    return {f"{item.kind} {item.name}": item.count for item in profile.activities}
