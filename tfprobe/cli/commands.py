@@ -31,6 +31,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("graph", "Show which parts of the graph a step spends its time in."),
     Entry("input", "Show why steps wait for input: which stage, queue, feed or Python code."),
     Entry("ls", "List runs, newest first."),
+    Entry("memory", "Show what holds memory: devices at their peak, the host over time."),
     Entry("op", "Show which types of op a step spends its time in."),
     Entry("report", "Say what a run did and where its time went."),
     Entry("run", "Record a TensorFlow job, unchanged."),

@@ -29,15 +29,19 @@ class OneWork:
     sampled: tuple[SampledWork, ...]
 
     @property
-    def work(self) -> Work:
-        return self.sampled[0].work
+    def work(self) -> Work | None:
+        """Return the work in its first process, None where no step was sampled."""
+        return self.sampled[0].work if self.sampled else None
 
 
-def read(run: str, output: str | None, *, work: str, rank: int | None) -> OneWork:
+def read(
+    run: str, output: str | None, *, work: str, rank: int | None, needs_steps: bool = True
+) -> OneWork:
     """Read RUN, a run or a file, and choose the work: that with `work` in its name, else the first
     by time.
 
-    Raises NoAnswer where no step of it was sampled, UnreadableInput and UsageError as it must.
+    Raises NoAnswer where no step of it was sampled and it `needs_steps`, or where no work has that
+    name; UnreadableInput and UsageError as it must.
     """
     if Path(run).exists() and not Path(run).is_dir():
         if work or rank is not None:
@@ -50,10 +54,7 @@ def read(run: str, output: str | None, *, work: str, rank: int | None) -> OneWor
     folder = reading.chosen_run(run, output)
     with reading.progress("Reading captures") as watch:
         profile = load(folder, this_machine(), rank=rank, watch=watch)
-        chosen = chosen_work(profile, work)
-        alike = [
-            each for each in profile.works if (each.kind, each.name) == (chosen.kind, chosen.name)
-        ]
+        alike = _alike(profile, work, needs_steps=needs_steps)
         found = [sampled(folder, profile, each, with_shapes=True) for each in alike]
     reading.warn_of_problems(profile)
     with_steps = tuple(each for each in found if each.captures)
@@ -61,6 +62,15 @@ def read(run: str, output: str | None, *, work: str, rank: int | None) -> OneWor
     # In the order of the whole profile, in which their rows are.
     kept = tuple(sorted(captures, key=lambda capture: capture.index))
     return OneWork(folder.id, profile.only(kept), profile, with_steps)
+
+
+def _alike(profile: Profile, work: str, *, needs_steps: bool) -> list[Work]:
+    """Return the chosen work in all of its processes, none where no step was sampled."""
+    if not needs_steps and not work and not profile.captures:
+        return []
+    chosen = chosen_work(profile, work)
+    key = (chosen.kind, chosen.name)
+    return [each for each in profile.works if (each.kind, each.name) == key]
 
 
 def _of_file(path: str) -> OneWork:

@@ -40,7 +40,7 @@ def command(
     found = one_work.read(run, output, work=work, rank=rank)
     origins = Origins(found.sampled)
     moves = Moves(
-        work=found.work,
+        work=found.sampled[0].work,
         steps=len(found.profile.captures),
         processes=len(found.sampled),
         transfers=transfers(found.profile, origins, by),

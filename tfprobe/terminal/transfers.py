@@ -12,7 +12,7 @@ from tfprobe.terminal.page import Column
 from tfprobe.views.collectives import Collective, Collectives, Rank
 from tfprobe.views.copies import Memory, Move, Waits
 from tfprobe.views.moves import Moves
-from tfprobe.views.origins import By
+from tfprobe.views.origins import By, shown
 from tfprobe.views.sends import Sends
 from tfprobe.views.transfers import TINY_BYTES, Amount, Cause, Flow, Transfers
 
@@ -112,7 +112,7 @@ def _transfers(found: Transfers, by: By, width: int) -> Iterator[RenderableType]
     yield page.blank()
     yield page.heading(f"Copies by {by}")
     causes = found.causes[:MOST_ROWS]
-    yield page.table(_CAUSE, [_cause(each, found.steps) for each in causes], width=width)
+    yield page.table(_CAUSE, [_cause(each, found.steps, by) for each in causes], width=width)
     rest = len(found.causes) - len(causes)
     if rest > 0:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
@@ -162,9 +162,9 @@ def _flow(flow: Flow, steps: int) -> Sequence[str]:
     )
 
 
-def _cause(cause: Cause, steps: int) -> Sequence[str]:
+def _cause(cause: Cause, steps: int, by: By) -> Sequence[str]:
     return (
-        cause.label,
+        shown(cause.label, by),
         TITLES[cause.move],
         _per(cause.amount.count, steps),
         _size(cause.amount, steps),

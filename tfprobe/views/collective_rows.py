@@ -28,6 +28,8 @@ _OPS = re.compile(
 # NCCL's kernels and RCCL's, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclKernel_AllReduce...",
 # TensorFlow's own and those of others.
 _KERNELS = re.compile(r"(?:void )?(?:nccl|rccl)|.*(?:all_?reduce_?kernel|nvshmem)", re.IGNORECASE)
+# Threads so named carry out TensorFlow's own collectives.
+CARRIERS = "collective_ops"
 # How many ops that ended inside an outer one are passed over on the way to it.
 _DEEPEST = 64
 

@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Profile
 from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.collective_rows import is_collective, launches
+from tfprobe.views.collective_rows import CARRIERS, is_collective, launches
 from tfprobe.views.copies import accelerators
 from tfprobe.views.intervals import Intervals, intersection, union
 from tfprobe.views.origins import Origins
@@ -35,7 +35,6 @@ _S = 1e9
 # Of an op that goes on by itself there is a row of the thread that started it; from TensorFlow 2.5
 # on one on this lane, from its start until it is done; and one of the thread that carried it out.
 _ASYNC_LANE = "async"
-_CARRIERS = "collective_ops"
 _UNKNOWN = -1
 # A row, the start and the end of the execution it is of, and how long that was queued.
 _Run = tuple[int, int, int, int]
@@ -196,7 +195,7 @@ def _op_runs(rows: Executions, ops: Int64s) -> Iterator[_Run]:
     """Give the executions that rows of ops tell of, of which each may have up to three."""
     texts = rows.strings.values
     is_whole = np.array([text == _ASYNC_LANE for text in texts], dtype=np.bool_)[rows.lane[ops]]
-    is_carrier = np.array([_CARRIERS in text for text in texts], dtype=np.bool_)[rows.lane[ops]]
+    is_carrier = np.array([CARRIERS in text for text in texts], dtype=np.bool_)[rows.lane[ops]]
     whole = _by_turn(rows, ops[is_whole])
     carried = _by_turn(rows, ops[is_carrier])
     started = _by_turn(rows, ops[~is_whole & ~is_carrier])

@@ -80,7 +80,8 @@ _MEMORIES = {
     "managed_static": Memory.MANAGED,
 }
 _SIZE = re.compile(r"(?:size|num_bytes|bytes): ?(\d+)")
-_ASYNC = re.compile(r"\basync: ?(\d|true|false)")
+# "aync" is how TensorFlow's tracer of 1.14 to 2.3 writes it, and its absence the contrary.
+_ASYNC = re.compile(r"\basync: ?(?P<told>\d|true|false)|bytes:\d+(?P<flag> a?s?ync)?")
 _DEVICE = re.compile(r".*?gpu:\d+")
 
 
@@ -198,7 +199,8 @@ def _waits_of_detail(text: str) -> int:
     found = _ASYNC.search(text)
     if found is None:
         return Waits.UNKNOWN
-    return Waits.SYNCHRONOUS if found[1] in ("0", "false") else Waits.ASYNCHRONOUS
+    is_async = found["told"] not in ("0", "false") if found["told"] else bool(found["flag"])
+    return Waits.ASYNCHRONOUS if is_async else Waits.SYNCHRONOUS
 
 
 def _waits_of_call(name: str) -> int:

@@ -26,6 +26,8 @@ _BYTES: Mapping[str, int] = {
     "DT_UINT8": 1,
 }
 
+_NUMPY: Mapping[str, str] = {"float": "float32", "double": "float64", "half": "float16"}
+
 
 def output_bytes(node: Node, number: int, shapes: Mapping[tuple[str, int], Shape]) -> int | None:
     """Return the bytes of an output of a node, None where its shape or type is not known.
@@ -33,7 +35,7 @@ def output_bytes(node: Node, number: int, shapes: Mapping[tuple[str, int], Shape
     `shapes` are those that outputs had when they ran, which the graph may leave open.
     """
     shape = shapes.get((node.name, number)) or node.output_shapes.get(number, ())
-    one_bytes = _BYTES.get(_dtype(node, number))
+    one_bytes = dtype_bytes(node, number)
     if one_bytes is None or not shape or min(shape) < 0:
         return None
     return prod(shape) * one_bytes
@@ -45,6 +47,20 @@ def outputs_bytes(node: Node, shapes: Mapping[tuple[str, int], Shape]) -> int | 
     found = [output_bytes(node, number, shapes) for number in numbers]
     known = [each for each in found if each is not None]
     return sum(known) if known and len(known) == len(found) else None
+
+
+def dtype_bytes(node: Node, number: int) -> int | None:
+    """Return the bytes of one element of an output, None where its type is not known."""
+    return _BYTES.get(_dtype(node, number))
+
+
+def shape_text(node: Node, number: int, shapes: Mapping[tuple[str, int], Shape]) -> str:
+    """Return type and shape of an output as "float32[64,10]", "" where one is not known."""
+    shape = shapes.get((node.name, number)) or node.output_shapes.get(number, ())
+    name = _dtype(node, number).removeprefix("DT_").lower()
+    if not name or not shape or min(shape) < 0:
+        return ""
+    return f"{_NUMPY.get(name, name)}[{','.join(map(str, shape))}]"
 
 
 def _dtype(node: Node, number: int) -> str:

@@ -174,6 +174,8 @@ def test_memsets_stand_apart() -> None:
         ({"op_type": "Memcpy HtoD (Pageable -> Device)"}, Memory.PAGEABLE, Waits.UNKNOWN),
         ({"detail": "num_bytes: 4 async: false"}, Memory.UNKNOWN, Waits.SYNCHRONOUS),
         ({"detail": "num_bytes: 4 async: true"}, Memory.UNKNOWN, Waits.ASYNCHRONOUS),
+        ({"detail": "bytes:4096 aync"}, Memory.UNKNOWN, Waits.ASYNCHRONOUS),
+        ({"detail": "bytes:4096"}, Memory.UNKNOWN, Waits.SYNCHRONOUS),
         ({"detail": "size:4"}, Memory.UNKNOWN, Waits.UNKNOWN),
     ],
 )

@@ -54,7 +54,9 @@ def transfer(node: Any, known: Directions) -> Transfer:
     details = _DETAILS.search(node.timeline_label) or _DETAILS.search(node.node_name)
     if details is None:
         return Transfer(place, 0, "")
-    return Transfer(place, int(details["bytes"]), details[0].strip())
+    # Of a node that is named by the driver's word only the label names the op.
+    label = node.timeline_label if "num_bytes" in details[0] else details[0]
+    return Transfer(place, int(details["bytes"]), label.strip())
 
 
 def kernel(node: Any) -> str:

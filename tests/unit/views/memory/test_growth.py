@@ -1,0 +1,87 @@
+"""A leak is told apart from a warm-up and from noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tfprobe.errors import Missing
+from tfprobe.views.memory.growth import Growth, Verdict, growth
+
+MIB = 2**20
+STEPS = np.arange(0, 1000, 10, dtype=np.int64)
+NOISE = np.random.default_rng(5).integers(-MIB // 4, MIB // 4, len(STEPS))
+
+
+def found(size_bytes) -> Growth:
+    told = growth(STEPS, np.asarray(size_bytes, dtype=np.int64))
+    assert isinstance(told, Growth), told
+    return told
+
+
+def test_a_leak_is_found_with_its_slope() -> None:
+    """A job that keeps 100 KiB a step grows by that."""
+    told = found(500 * MIB + STEPS * 102_400 + NOISE)
+
+    assert told.verdict is Verdict.GROWING
+    assert told.bytes_per_step == pytest.approx(102_400, rel=0.02)
+    assert told.low < 102_400 < told.high
+
+
+def test_memory_that_fills_up_at_first_is_a_warm_up() -> None:
+    """Pools, traces and plans take what they need, and then no more."""
+    told = found(500 * MIB + 200 * MIB * (1 - np.exp(-STEPS / 100)) + NOISE)
+
+    assert told.verdict is Verdict.WARMING_UP
+
+
+def test_noise_is_no_growth() -> None:
+    """Pages come and go."""
+    assert found(500 * MIB + NOISE).verdict is Verdict.STEADY
+
+
+def test_one_large_allocation_late_in_a_run_is_no_leak() -> None:
+    """A checkpoint or an evaluation takes something once and keeps it."""
+    told = found(500 * MIB + np.where(STEPS > 700, 300 * MIB, 0) + NOISE)
+
+    assert told.verdict is not Verdict.GROWING
+
+
+def test_outliers_do_not_move_the_slope() -> None:
+    """Every tenth measurement met something large."""
+    spikes = np.where(np.arange(len(STEPS)) % 10 == 3, 800 * MIB, 0)
+
+    told = found(500 * MIB + STEPS * 102_400 + spikes)
+
+    assert told.verdict is Verdict.GROWING
+    assert told.bytes_per_step == pytest.approx(102_400, rel=0.05)
+
+
+def test_a_slow_leak_below_the_noise_is_not_called_one() -> None:
+    """Half a MiB over a run is not worth a person's time."""
+    assert found(500 * MIB + STEPS * 500).verdict is Verdict.STEADY
+
+
+def test_memory_that_shrinks_does_not_grow() -> None:
+    """The bounds of the slope are below 0."""
+    told = found(500 * MIB - STEPS * 102_400 + NOISE)
+
+    assert (told.verdict, told.high < 0) == (Verdict.STEADY, True)
+
+
+def test_many_measurements_are_thinned() -> None:
+    """An hour of measurements has millions of pairs; medians of neighbours say as much."""
+    steps = np.arange(5000, dtype=np.int64)
+
+    told = growth(steps, steps * 10_000)
+
+    assert isinstance(told, Growth)
+    assert (told.points, told.bytes_per_step) == (200, 10_000)
+
+
+@pytest.mark.parametrize("steps", [[], [5], [5, 5, 5], [0, 1, 2, 3, 4]])
+def test_of_too_few_measurements_nothing_is_said(steps) -> None:
+    """A short run cannot tell a leak from a warm-up."""
+    values = np.array(steps, dtype=np.int64)
+
+    assert isinstance(growth(values, values), Missing)

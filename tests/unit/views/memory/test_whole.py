@@ -1,0 +1,247 @@
+"""Who holds memory at the peak of an allocator, and what is estimated where none was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.profiles import Step, profile, work
+from tests.support.rundir import UNIX_NS
+from tests.unit.views.test_transfers import row
+from tfprobe.errors import Missing
+from tfprobe.model.allocations import Allocations
+from tfprobe.model.executions import Place, Row
+from tfprobe.model.graph import Graph, Node
+from tfprobe.model.profile import Profile
+from tfprobe.model.sampled import SampledWork
+from tfprobe.model.strings import Interner
+from tfprobe.model.tables import Columns, TableBuilder
+from tfprobe.views.memory.growth import Growth, Verdict
+from tfprobe.views.memory.roles import Role
+from tfprobe.views.memory.whole import ESTIMATE, Lasting, Memory, lasting, memories
+from tfprobe.views.origins import By, Origins
+
+KIB = 1024
+GPU, BFC = "/device:GPU:0", "GPU_0_bfc"
+# Moment in µs, bytes, address, op, what is in use afterwards.
+Event = tuple[int, int, int, str, int]
+
+
+def allocations(steps: Sequence[Sequence[Event]], device: str = GPU) -> Allocations:
+    interner = Interner()
+    builder = TableBuilder(Allocations, interner)
+    for capture, events in enumerate(steps):
+        columns = Columns(Allocations)
+        for at_us, size, address, op, in_use in events:
+            columns.add(
+                1,
+                allocator=interner.position(BFC),
+                device=interner.position(device),
+                op=interner.position(op),
+                op_type=interner.position(op.rpartition("/")[2]),
+                shape=interner.position("float32[2,2]" if op else ""),
+                at_ns=UNIX_NS + at_us * 1000,
+                bytes=size,
+                address=address,
+                in_use_bytes=in_use,
+                free_bytes=1000 * KIB - in_use,
+                peak_bytes=900 * KIB,
+                largest_free_bytes=(1000 * KIB - in_use) // 4,
+            )
+        builder.add(capture, columns.rows(interner))
+    return builder.table()
+
+
+def sampled(made: Profile, nodes: Sequence[Node]) -> SampledWork:
+    rows = made.executions
+    ids = {node.name: at for at, node in enumerate(nodes)}
+    names = [ids.get(text, 0) for text in rows.strings.values]
+    return SampledWork(
+        work=work(),
+        graph=Graph(tuple(nodes)),
+        devices=(None,) * len(nodes),
+        captures=made.captures,
+        executions=rows,
+        node=np.array(names, dtype=np.int32)[rows.name],
+        has_graph=True,
+        has_memory=False,
+    )
+
+
+def only(made: Profile, nodes: Sequence[Node] = (), by: By = "op") -> Memory:
+    works = [sampled(made, nodes)] if nodes else []
+    found = memories(made, works, Origins(works), by)
+    assert not isinstance(found, Missing), found
+    [memory] = found
+    return memory
+
+
+def recorded(*steps: Sequence[Event], rows: Sequence[Row] = (), device: str = GPU) -> Profile:
+    made = profile([Step(rows) for _ in steps])
+    return replace(made, allocations=allocations(steps, device))
+
+
+STEP: tuple[Event, ...] = (
+    (1, 100 * KIB, 1, "dense/MatMul", 300 * KIB),
+    (2, 60 * KIB, 2, "dense/Relu", 360 * KIB),
+    (3, -60 * KIB, 2, "", 300 * KIB),
+    (4, 10 * KIB, 3, "gradient_tape/dense/MatMul", 310 * KIB),
+)
+
+
+def test_the_peak_is_held_by_what_is_live_then() -> None:
+    """At 360 KiB, 200 of which were there before."""
+    memory = only(recorded(STEP))
+
+    assert (memory.device, memory.allocator) == (GPU, BFC)
+    assert (memory.peak.bytes, memory.peak.after_ns) == (360 * KIB, 2000)
+    assert [(each.label, each.bytes // KIB, each.role) for each in memory.peak.holders] == [
+        ("(held before the step)", 200, Role.HELD_BEFORE),
+        ("dense/MatMul", 100, Role.ACTIVATIONS),
+        ("dense/Relu", 60, Role.ACTIVATIONS),
+    ]
+    assert sum(each.bytes for each in memory.peak.holders) == memory.peak.bytes
+
+
+def test_the_peak_is_that_of_the_fullest_step() -> None:
+    """Steps differ; the one that held most is shown."""
+    fuller = ((1, 500 * KIB, 1, "big/MatMul", 700 * KIB),)
+
+    memory = only(recorded(STEP, fuller, STEP))
+
+    assert (memory.captures, memory.peak.capture.step) == (3, 1)
+    assert memory.peak.holders[0].label == "big/MatMul"
+
+
+def test_capacity_fragmentation_and_lifetime_peak_are_the_allocators_own() -> None:
+    """Three quarters of what is free are not in its largest piece."""
+    memory = only(recorded(STEP))
+
+    assert memory.capacity_bytes == 1000 * KIB
+    assert memory.fragmentation_ratio == pytest.approx(0.75)
+    assert memory.lifetime_peak_bytes == 900 * KIB
+
+
+def test_holders_may_be_layers() -> None:
+    """Ops of one scope count together."""
+    memory = only(recorded(STEP), by="layer")
+
+    assert [(each.label, each.pieces) for each in memory.peak.holders] == [
+        ("(held before the step)", 1),
+        ("dense", 2),
+    ]
+
+
+def test_a_piece_that_its_op_gives_back_is_temporary() -> None:
+    """Work space of a convolution lives no longer than the convolution."""
+    events = ((1, 50, 1, "c/Conv2D", 50), (2, 80, 2, "c/Conv2D", 130), (8, -80, 2, "", 50))
+    rows = [row("c/Conv2D", 0, 10, Place.HOST)]
+
+    memory = only(recorded(events, rows=rows))
+
+    assert dict(memory.peak.by_role) == {Role.ACTIVATIONS: 50, Role.TEMPORARY: 80}
+
+
+def test_variables_are_part_of_what_a_gpu_held_before() -> None:
+    """What their shapes tell is named; the rest is not."""
+    names = ("w", "w/Momentum")
+    nodes = [
+        Node(name, "VariableV2", shape=(10, 10 * KIB // 10), dtypes=("DT_FLOAT",)) for name in names
+    ]
+
+    memory = only(recorded(STEP), nodes)
+
+    roles = dict(memory.peak.by_role)
+    assert roles[Role.PARAMETERS] == roles[Role.OPTIMIZER_STATE] == 10 * 1024 * 4
+    assert sum(roles.values()) == memory.peak.bytes
+
+
+def test_what_steps_leave_behind_is_a_leak() -> None:
+    """Each step holds 1 MiB more than the one before at its emptiest."""
+    steps = [((1, 10, 1, "a", at * KIB * KIB),) for at in range(1, 41)]
+
+    memory = only(recorded(*steps))
+
+    assert isinstance(memory.growth, Growth)
+    assert memory.growth.verdict is Verdict.GROWING
+    assert memory.growth.bytes_per_step == pytest.approx(KIB * KIB)
+
+
+FLOATS = {"dtypes": ("DT_FLOAT",)}
+
+
+def test_without_an_allocator_lifetimes_are_estimated() -> None:
+    """`a` lives until `c` has read it, through a reshape that holds nothing; `c` until the end."""
+    nodes = [
+        Node("a", "MatMul", output_shapes={0: (100,)}, **FLOATS),
+        Node("b", "Reshape", {0: "a"}, output_shapes={0: (10, 10)}, **FLOATS),
+        Node("c", "Relu", {0: "b"}, output_shapes={0: (100,)}, **FLOATS),
+        Node("d", "Sum", {0: "c"}, output_shapes={0: (1,)}, **FLOATS),
+    ]
+    rows = [
+        row(node.name, 10 * at, 10, Place.HOST, op_type=node.op) for at, node in enumerate(nodes)
+    ]
+
+    memory = only(profile([Step(rows)]), nodes)
+
+    assert (memory.is_estimate, memory.allocator) == (True, ESTIMATE)
+    assert memory.peak.bytes == 800
+    assert memory.curve.held_bytes.tolist() == [400, 800, 400, 404, 4, 0]
+    assert [(each.label, each.shape) for each in memory.peak.holders] == [
+        ("a", "float32[100]"),
+        ("c", "float32[100]"),
+    ]
+
+
+def test_each_run_in_a_loop_lives_until_the_reader_runs_next() -> None:
+    """Two iterations do not add up."""
+    nodes = [
+        Node("a", "MatMul", output_shapes={0: (100,)}, **FLOATS),
+        Node("b", "Relu", {0: "a"}, output_shapes={0: (1,)}, **FLOATS),
+    ]
+    rows = [
+        row(name, start, 10, Place.HOST, op_type=op)
+        for name, op, start in (
+            ("a", "MatMul", 0),
+            ("b", "Relu", 10),
+            ("a", "MatMul", 20),
+            ("b", "Relu", 30),
+        )
+    ]
+
+    memory = only(profile([Step(rows)]), nodes)
+
+    assert memory.peak.bytes == 408
+
+
+def test_an_estimate_says_of_how_much_it_knows_nothing() -> None:
+    """A shape that nobody knows is no 0."""
+    nodes = [
+        Node("a", "MatMul", output_shapes={0: (100,)}, **FLOATS),
+        Node("b", "Where", output_shapes={0: (-1, 2)}, dtypes=("DT_INT64",)),
+    ]
+    rows = [row(node.name, 0, 10, Place.HOST, op_type=node.op) for node in nodes]
+
+    assert only(profile([Step(rows)]), nodes).unknown_ratio == 0.5
+
+
+def test_where_nothing_tells_of_memory_the_reason_is_told() -> None:
+    """A trace without sizes, shapes and allocators."""
+    made = profile([Step([row("a", 0, 10, Place.HOST)])])
+
+    found = memories(made, [sampled(made, [Node("a", "MatMul")])], Origins(()))
+
+    assert isinstance(found, Missing)
+    assert isinstance(memories(profile(), [], Origins(())), Missing)
+
+
+def test_what_variables_hold_is_told_by_itself() -> None:
+    """Wherever they are."""
+    made = profile([Step([row("w", 0, 10, Place.HOST)])])
+    nodes = [Node("w", "VariableV2", shape=(10,), dtypes=("DT_FLOAT",))]
+
+    assert lasting([sampled(made, nodes)]) == Lasting(40, 0)
+    assert isinstance(lasting([sampled(made, [Node("w", "MatMul")])]), Missing)

@@ -1,0 +1,55 @@
+"""`tfprobe memory`: what holds memory, on devices at the peak of a step, and on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tfprobe.cli import reading
+from tfprobe.errors import Missing, NoAnswer
+from tfprobe.views.origins import BYS, By
+
+
+@click.command("memory")
+@reading.run_argument
+@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option(
+    "--by",
+    type=click.Choice(BYS),
+    default="op",
+    show_default=True,
+    help="What pieces are counted for.",
+)
+def command(
+    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: By
+) -> int:
+    """Show what holds memory: of each allocator at its peak, and of the host over time.
+
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
+    Of a run it is the work with most time, in all of its processes.
+    """
+    from tfprobe.cli import one_work
+    from tfprobe.views.memory.host import host_memory
+    from tfprobe.views.memory.whole import lasting, memories
+    from tfprobe.views.origins import Origins
+
+    found = one_work.read(run, output, work=work, rank=rank, needs_steps=False)
+    allocators = memories(found.profile, found.sampled, Origins(found.sampled), by)
+    variables, hosts = lasting(found.sampled), host_memory(found.whole)
+    if as_json:
+        from tfprobe.views.memory.documents import document
+
+        head: dict[str, Any] = {"schema": "tfprobe.memory/1", "run": found.source, "by": by}
+        reading.show_json(head | document(allocators, variables, hosts))
+    if isinstance(allocators, Missing) and isinstance(hosts, Missing):
+        raise NoAnswer(f"{found.source} does not tell of memory: {allocators.reason}.")
+    if not as_json:
+        from tfprobe.terminal.memory import lay_out
+
+        width, colour = reading.page_width(), reading.page_colour()
+        reading.show(
+            lay_out(found.work, allocators, variables, hosts, by, width=width, colour=colour)
+        )
+    return 0

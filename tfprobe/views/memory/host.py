@@ -1,0 +1,77 @@
+"""Follow the memory of processes on their host: resident, peak, limit and growth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile
+from tfprobe.model.tables import Int64s
+from tfprobe.views.memory.growth import Growth, growth
+
+NO_PULSES = Missing(
+    "the recording has no measurements of the process: they are taken at most once a second, when "
+    "a step is"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """The resident memory of a process: measured at `at_ns` (unix), after so many `steps`.
+
+    `limit_bytes` is the smaller of the cgroup's and the machine's.
+    """
+
+    process: Process
+    at_ns: Int64s
+    steps: Int64s
+    resident_bytes: Int64s
+    peak_bytes: int
+    limit_bytes: int | Missing
+    growth: Growth | Missing
+
+    @property
+    def used_ratio(self) -> float | Missing:
+        """Return how much of its limit the process had at its peak."""
+        if isinstance(self.limit_bytes, Missing):
+            return self.limit_bytes
+        return self.peak_bytes / self.limit_bytes
+
+
+def host_memory(profile: Profile) -> tuple[HostMemory, ...] | Missing:
+    """Return the memory of each process of which there are measurements."""
+    found = tuple(each for process in profile.processes for each in _of_process(profile, process))
+    return found or NO_PULSES
+
+
+def _of_process(profile: Profile, process: Process) -> tuple[HostMemory, ...]:
+    pulses = [each for each in profile.pulses if each.process == process.index]
+    told = [
+        (each.at_ns, each.steps, each.resident_bytes)
+        for each in sorted(pulses, key=lambda pulse: pulse.at_ns)
+        if not isinstance(each.resident_bytes, Missing)
+    ]
+    if not told:
+        return ()
+    at_ns, steps, resident_bytes = np.array(told, dtype=np.int64).T
+    peaks = [each.peak_resident_bytes for each in pulses]
+    known = [each for each in peaks if not isinstance(each, Missing)]
+    limits = [
+        limit
+        for each in pulses
+        for limit in (each.memory_limit_bytes, each.machine_memory_bytes)
+        if not isinstance(limit, Missing) and limit > 0
+    ]
+    none = Missing("neither the cgroup nor the machine told how much memory there is")
+    found = HostMemory(
+        process=process,
+        at_ns=at_ns,
+        steps=steps,
+        resident_bytes=resident_bytes,
+        peak_bytes=max([int(resident_bytes.max()), *known]),
+        limit_bytes=min(limits) if limits else none,
+        growth=growth(steps, resident_bytes),
+    )
+    return (found,)

@@ -1,0 +1,244 @@
+"""Gather what holds memory in the sampled steps of a work, by device and allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.allocations import Allocations
+from tfprobe.model.profile import Profile
+from tfprobe.model.sampled import SampledWork
+from tfprobe.model.tables import Int64s
+from tfprobe.views.memory.growth import Growth, growth
+from tfprobe.views.memory.levels import UNTOLD, Level, level, pieces
+from tfprobe.views.memory.lifetimes import lifetimes
+from tfprobe.views.memory.peak import Peak, Piece, peak, recorded_pieces
+from tfprobe.views.memory.roles import Role, lasting_bytes
+from tfprobe.views.origins import By, Origins
+from tfprobe.views.sizes import shape_text
+
+# A curve on a screen has no more columns than this.
+_MOMENTS = 120
+ESTIMATE = "outputs of ops"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How much was held in the step of the peak: the most in each of equal parts of its events."""
+
+    after_ns: Int64s
+    held_bytes: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One allocator of a device of one process over its sampled steps.
+
+    With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
+    it, of one step. `unknown_ratio` is then the part of executions with outputs of unknown size.
+    Without `is_absolute` amounts are above what was held before each step, which nobody told.
+    """
+
+    process: int
+    device: str
+    allocator: str
+    captures: int
+    is_estimate: bool
+    is_absolute: bool
+    unknown_ratio: float
+    peak: Peak
+    curve: Curve
+    lifetime_peak_bytes: int | Missing
+    capacity_bytes: int | Missing
+    fragmentation_ratio: float | Missing
+    growth: Growth | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What variables hold, by their shapes and types, wherever they are."""
+
+    parameters_bytes: int
+    optimizer_state_bytes: int
+
+
+def memories(
+    profile: Profile, sampled: Sequence[SampledWork], origins: Origins, by: By = "op"
+) -> tuple[Memory, ...] | Missing:
+    """Return the allocators of the sampled steps, or an estimate where none was recorded.
+
+    `profile` holds the captures of `sampled`, each of which is the work in one process.
+    """
+    if not profile.captures:
+        return Missing("no step was sampled")
+    found = list(_recorded(profile, _variables(sampled), origins, by))
+    told = {each.process for each in found}
+    for work in sampled:
+        if work.work.process not in told:
+            found += _estimated(work, origins, by)
+    if not found:
+        return Missing(
+            "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
+            "CPU may have none, and their graph with its shapes was not recorded"
+        )
+    return tuple(sorted(found, key=lambda each: (each.process, -each.peak.bytes)))
+
+
+def lasting(sampled: Sequence[SampledWork]) -> Lasting | Missing:
+    """Return what the variables of the work hold, or why that is not known."""
+    held = _variables(sampled)
+    if not held[Role.PARAMETERS]:
+        return Missing("the recording has no graph that tells the shapes of variables")
+    return Lasting(held[Role.PARAMETERS], held[Role.OPTIMIZER_STATE])
+
+
+def _variables(sampled: Sequence[SampledWork]) -> dict[Role, int]:
+    # Each process has the same ones.
+    if not sampled:
+        return {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
+    return lasting_bytes(sampled[0].graph.nodes, sampled[0].shapes)
+
+
+def _recorded(
+    profile: Profile, variables: dict[Role, int], origins: Origins, by: By
+) -> Iterator[Memory]:
+    rows = profile.allocations
+    if not len(rows):
+        return
+    processes = np.array([each.process for each in profile.captures], dtype=np.int64)
+    key = np.stack((processes[rows.capture], rows.device, rows.allocator))
+    groups, group = np.unique(key, axis=1, return_inverse=True)
+    for number, process in enumerate(groups[0].tolist()):
+        mine = rows.only(group.reshape(-1) == number)
+        if (mine.bytes > 0).any() or (mine.in_use_bytes > 0).any():
+            yield _allocator(profile, mine, process, variables, origins, by)
+
+
+def _allocator(
+    profile: Profile,
+    rows: Allocations,
+    process: int,
+    variables: dict[Role, int],
+    origins: Origins,
+    by: By,
+) -> Memory:
+    levels = {
+        number: level(rows.only(rows.capture == number))
+        for number in np.unique(rows.capture).tolist()
+    }
+    number = max(levels, key=lambda each: int(levels[each].held_bytes.max()))
+    fullest, mine = levels[number], rows.only(rows.capture == number)
+    at_ns = int(fullest.at_ns[fullest.peak])
+    capture = profile.captures[number]
+    live = recorded_pieces(profile.executions, mine, pieces(mine), at_ns)
+    device = rows.strings[rows.device[0]]
+    if fullest.is_absolute:
+        before = fullest.top_bytes - sum(each.bytes for each in live)
+        live += _before(before, variables if "GPU" in device.upper() else {})
+    return Memory(
+        process=process,
+        device=device,
+        allocator=rows.strings[rows.allocator[0]],
+        captures=len(levels),
+        is_estimate=False,
+        is_absolute=fullest.is_absolute,
+        unknown_ratio=0.0,
+        peak=peak(capture, at_ns, fullest.top_bytes, live, origins, by),
+        curve=_curve(fullest, capture.start_ns),
+        lifetime_peak_bytes=_told(rows.peak_bytes, "this allocator does not tell its peak"),
+        capacity_bytes=_told(
+            np.where(rows.free_bytes == UNTOLD, UNTOLD, rows.free_bytes + rows.in_use_bytes),
+            "this allocator does not tell how much it may give",
+        ),
+        fragmentation_ratio=_fragmentation(mine, fullest.peak),
+        growth=_growth(profile, levels),
+    )
+
+
+def _before(held_bytes: int, variables: dict[Role, int]) -> list[Piece]:
+    """Divide what was held before a step: variables as far as their shapes tell, and the rest."""
+    found = []
+    for role, label in (
+        (Role.PARAMETERS, "(parameters)"),
+        (Role.OPTIMIZER_STATE, "(optimizer state)"),
+    ):
+        part = min(max(held_bytes, 0), variables.get(role, 0))
+        if part:
+            found.append(Piece("", "", "", part, role, label))
+            held_bytes -= part
+    if held_bytes > 0:
+        label = "(held before the step)"
+        found.append(Piece("", "", "", held_bytes, Role.HELD_BEFORE, label))
+    return found
+
+
+def _told(column: Int64s, reason: str) -> int | Missing:
+    most = int(column.max(initial=UNTOLD))
+    return most if most > 0 else Missing(reason)
+
+
+def _fragmentation(rows: Allocations, at: int) -> float | Missing:
+    """Return the part of what was free at an event that was not in the largest piece."""
+    told = (rows.free_bytes > 0) & (rows.largest_free_bytes != UNTOLD)
+    before = np.flatnonzero(told[: at + 1])
+    if not len(before):
+        return Missing("this allocator does not tell its largest free piece")
+    row = before[-1]
+    return float(1 - rows.largest_free_bytes[row] / rows.free_bytes[row])
+
+
+def _growth(profile: Profile, levels: dict[int, Level]) -> Growth | Missing:
+    """Return how what is held at the emptiest moment of a step grows over the steps."""
+    if not all(each.is_absolute for each in levels.values()):
+        return Missing("this allocator does not tell how much it holds from step to step")
+    steps = np.array([profile.captures[number].step for number in levels], dtype=np.int64)
+    lows = np.array([each.held_bytes.min() for each in levels.values()], dtype=np.int64)
+    order = np.argsort(steps, kind="stable")
+    return growth(steps[order], lows[order])
+
+
+def _curve(found: Level, start_ns: int) -> Curve:
+    parts = np.array_split(np.arange(len(found.at_ns)), min(len(found.at_ns), _MOMENTS))
+    return Curve(
+        after_ns=np.array([found.at_ns[part[0]] for part in parts], dtype=np.int64) - start_ns,
+        held_bytes=np.array([found.held_bytes[part].max() for part in parts], dtype=np.int64),
+    )
+
+
+def _estimated(work: SampledWork, origins: Origins, by: By) -> Iterator[Memory]:
+    """Give the estimate of the last sampled step of a process, if any is possible."""
+    capture = work.captures[-1]
+    found = lifetimes(work, capture.index)
+    if found is None:
+        return
+    rows = work.executions
+    held = found.level()
+    at_ns = int(held.at_ns[held.peak])
+    live = [
+        Piece.of(
+            rows.strings[rows.name[row]],
+            rows.strings[rows.op_type[row]],
+            shape_text(work.graph.nodes[work.node[row]], 0, work.shapes),
+            size,
+        )
+        for row, size in zip(*found.live_at(at_ns), strict=True)
+    ]
+    untold = Missing("no allocator was recorded")
+    yield Memory(
+        process=work.work.process,
+        device=rows.strings[rows.device[found.pieces.row[0]]],
+        allocator=ESTIMATE,
+        captures=1,
+        is_estimate=True,
+        is_absolute=False,
+        unknown_ratio=found.unknown_ratio,
+        peak=peak(capture, at_ns, held.top_bytes, live, origins, by),
+        curve=_curve(held, capture.start_ns),
+        lifetime_peak_bytes=untold,
+        capacity_bytes=untold,
+        fragmentation_ratio=untold,
+        growth=untold,
+    )
