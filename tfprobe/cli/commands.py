@@ -38,6 +38,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("scope", "Show which name scopes, such as layers, a step spends its time in."),
     Entry("steps", "Show the steps of a run."),
     Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
+    Entry("tiers", "Show a run in four tiers: application, framework, runtime, hardware."),
     Entry("transfers", "Show what a step moves: over the bus, between devices and ranks."),
 )
 

@@ -138,6 +138,12 @@ def paragraph(text: str, *, indent: int = 2, style: str = "") -> Padding:
     return Padding(Text(plain(text), style=style), (0, 0, 0, indent))
 
 
+def line(text: str, *, indent: int = 2) -> Padding:
+    """Return text on one line, cut where the page ends."""
+    # Padded also where nothing is indented: rich joins bare texts and then wraps them.
+    return Padding(Text(plain(text), no_wrap=True, overflow="ellipsis"), (0, 0, 0, indent))
+
+
 def blank() -> Text:
     """Return an empty line."""
     return Text("")

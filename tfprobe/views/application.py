@@ -126,12 +126,14 @@ def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
 def _of_activities(rows: Sequence[Activity]) -> _Kind:
     start_ns = np.array([each.start_ns for each in rows], dtype=np.int64)
     end_ns = np.array([each.end_ns for each in rows], dtype=np.int64)
+    kept_ns = int(np.maximum(end_ns - start_ns, 0).sum())
+    # One that has not ended is among the rows, but not yet in the counts of the agent.
     return _Kind(
         kind=rows[0].kind,
         name=rows[0].name,
         is_step=False,
-        count=max(each.count for each in rows),
-        total_ns=max(each.total_ns for each in rows),
+        count=max(len(rows), *(each.count for each in rows)),
+        total_ns=max(kept_ns, *(each.total_ns for each in rows)),
         threads=tuple(each.thread for each in rows),
         start_ns=start_ns,
         end_ns=np.maximum(start_ns, end_ns),

@@ -56,6 +56,27 @@ def test_a_silent_run_is_reported_with_status_1(runs, capsys):
     assert (status, len(document["silences"])) == (1, 1)
 
 
+def test_tiers_are_four(runs, capsys):
+    """What a recording does not tell of a tier is null or left out, and why is said."""
+    status = main(["tiers", str(runs / "r2"), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    (process,) = document["application"]
+    assert (status, document["schema"]) == (0, "tfprobe.tiers/1")
+    assert [each["name"] for each in process["activities"]] == ["loss,train_op"]
+    assert document["framework"]["types"][0]["type"] == "X"
+    assert "no accelerator" in document["runtime"]["missing"]
+    assert "sampled nothing" in document["hardware"]["processes"][0]["missing"]
+
+
+def test_tiers_of_a_silent_run_are_no_answer(runs, capsys):
+    """The status is 1, and why nothing was recorded is said."""
+    status = main(["tiers", str(runs / "r1")])
+
+    assert status == 1
+    assert "nothing of any tier" in capsys.readouterr().err
+
+
 def test_markdown_goes_to_a_file(runs, tmp_path, capsys):
     """--md writes the file and nothing else."""
     target = tmp_path / "report.md"

@@ -103,6 +103,13 @@ def test_intervals_that_were_not_kept_count_too():
     assert found["callbacks batch"].is_estimate
 
 
+def test_what_has_not_ended_counts_up_to_now():
+    """A job that was killed in its fit had been fitting: the agent tells when that began."""
+    found = by_name(used(activity("train", "fit", 0, 100, count=0, total_ns=0)))
+
+    assert (found["train fit"].count, found["train fit"].total_ns) == (1, 100 * MS)
+
+
 def test_what_was_not_kept_and_lies_in_nothing_is_not_elsewhere():
     """Summaries written outside of any fit leave less of the time unexplained."""
     item = used(

@@ -1,0 +1,144 @@
+"""The page of the four tiers fits its terminal, and its short form a few lines of the report."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import Step, op, process, profile, work
+from tests.support.tiers import SECOND_NS, Call, activity, calls_and_rows, device_pulse, pulse
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place
+from tfprobe.model.profile import Profile
+from tfprobe.model.spans import SpanKind
+from tfprobe.terminal import page
+from tfprobe.terminal.tiers import brief, lay_out
+from tfprobe.views.tiers import Tiers, gather
+
+LONG = "a_kernel_of_many_template_arguments<float, 4, " * 5
+
+
+def gpu_profile(**changes) -> Profile:
+    """Return a run on an accelerator with all that can be told of it."""
+    steps = [
+        (
+            [
+                Call(SpanKind.LAUNCH, "cuLaunchKernel", 0, 5, 1),
+                Call(SpanKind.SYNC, "cuStreamSynchronize", 10, 60),
+            ],
+            [
+                op("MatMul", 0, 20),
+                op("MatMul", 30, 2, Place.ACCELERATOR, correlation=1, detail=LONG),
+            ],
+        )
+    ]
+    spans, rows = calls_and_rows(steps)
+    pulses = [
+        pulse(
+            at,
+            steps=10 * at,
+            user_ns=at * SECOND_NS,
+            system_ns=0,
+            cpus=4,
+            cpu_limit=2.0,
+            throttled_ns=at * 100_000_000,
+            resident_bytes=2**30 + at * 2**20,
+            peak_resident_bytes=2 * 2**30,
+            machine_memory_bytes=16 * 2**30,
+            threads=30,
+            voluntary_switches=at * 1000,
+            involuntary_switches=at * 3,
+            written_bytes=at * 2**20,
+            load_1min=1.5,
+            devices=(device_pulse(0, throttle_reasons=("power cap",) if at % 2 else ()),),
+        )
+        for at in range(20)
+    ]
+    facts = {
+        "works": [work(kind="fit", name="digits_cnn")],
+        "processes": [process(unix_minus_monotonic_ns=10**18)],
+        "spans": spans,
+        "executions": rows,
+        "pulses": pulses,
+        "activities": [
+            activity("import", "tensorflow", 0, 500),
+            activity("callbacks", LONG, 500, 505, count=10**6, total_ns=300_000_000),
+        ],
+    }
+    return profile([Step([])], **{**facts, **changes})
+
+
+def gathered(**changes) -> Tiers:
+    return gather(gpu_profile(**changes))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_no_line_is_wider_than_the_page(width: int):
+    """Long names of kernels and activities give way."""
+    text = lay_out(gathered(), width=width, colour=False)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_all_tiers_are_on_the_page():
+    """From what the program does down to what it runs on."""
+    text = lay_out(gathered(), width=100, colour=False)
+
+    headings = [line.split(" · ")[0] for line in text.splitlines() if line and line[0] != " "]
+    assert headings == ["Application", "Framework", "Runtime", "Hardware", "NVIDIA H200 0"]
+    assert "1.0 launches a step" in text
+    assert "power cap in 50.0 % of the samples" in text
+
+
+def test_what_is_not_known_says_why():
+    """A run on a CPU without samples has four tiers as well; two of them say what is missing."""
+    empty = gather(profile([Step([op("MatMul", 0, 10)])], works=[work()]))
+
+    text = lay_out(empty, width=100, colour=False)
+
+    assert "no driver call in the captures: no accelerator" in text
+    assert "the process sampled nothing" in text
+    assert "no accelerator was sampled" in text
+
+
+def test_what_no_sample_tells_is_named_with_its_reason():
+    """One line for all amounts with the same reason."""
+    only = pulse(0, read_bytes=Missing("/proc/PID/io is closed"), threads=3)
+
+    text = lay_out(gathered(pulses=[only]), width=140, colour=False)
+
+    assert "no read/s: /proc/PID/io is closed" in text
+    assert "Hardware · 1 sample" in text
+
+
+def test_estimates_are_marked():
+    """Of a million callbacks not each was kept."""
+    (line,) = [
+        line
+        for line in lay_out(gathered(), width=100, colour=False).splitlines()
+        if "callbacks" in line
+    ]
+
+    assert "1,000,000" in line
+    assert "~300 ms" in line
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_short_form_is_a_few_lines(width: int):
+    """What took the time, how busy the machine was, and how busy its accelerators."""
+    tiers = gathered()
+
+    text = page.render(brief(tiers.application, tiers.hardware), width=width, colour=False)
+
+    application, machine, accelerators = text.splitlines()
+    assert application.startswith("  application   of 1.00 s: 50.0 % import tensorflow, 30.0 %")
+    assert "1.00 of 2 CPUs busy (9.1 % held back), at most 2.00 GiB of" in machine
+    assert "NVIDIA H200 0 50.0 % busy, 40.0 GiB of 140 GiB" in accelerators
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_short_form_is_silent_where_nothing_is_known():
+    """A recording of an older tfprobe has neither activities nor samples."""
+    tiers = gather(profile())
+
+    assert list(brief(tiers.application, tiers.hardware)) == []

@@ -1,0 +1,40 @@
+"""`tfprobe tiers`: a run in four tiers, from what the program does to what it runs on."""
+
+from __future__ import annotations
+
+import click
+
+from tfprobe.cli import reading
+from tfprobe.errors import NoAnswer
+
+
+@click.command("tiers")
+@reading.run_argument
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+def command(run: str, output: str | None, as_json: bool, rank: int | None) -> int:
+    """Show a run in four tiers: application, framework, runtime, hardware.
+
+    RUN is a directory, a run id, or `latest`, the default. The application tier is what each
+    process did, the framework tier its ops, the runtime tier calls of the driver, and the hardware
+    tier what it used of its machine and accelerators.
+    """
+    from tfprobe.ingest.run import load
+    from tfprobe.store.liveness import this_machine
+    from tfprobe.views import silence
+    from tfprobe.views.tiers import document, gather
+
+    folder = reading.chosen_run(run, output)
+    with reading.progress("Reading captures") as watch:
+        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    tiers = gather(profile)
+    if as_json:
+        reading.show_json(document(tiers))
+    reading.warn_of_problems(profile)
+    if tiers.is_empty:
+        hint = " ".join(silence.explain(profile))
+        raise NoAnswer(f"Run {folder.id} tells nothing of any tier.", hint=hint)
+    if not as_json:
+        from tfprobe.terminal.tiers import lay_out
+
+        reading.show(lay_out(tiers, width=reading.page_width(), colour=reading.page_colour()))
+    return 0
