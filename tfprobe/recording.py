@@ -5,7 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
+from tfprobe.advice.engine import advise
+from tfprobe.advice.engine import document as engine_document
 from tfprobe.ingest.run import load
+from tfprobe.ingest.sampled import dearest
 from tfprobe.model.profile import Capture, Process, Profile, Work
 from tfprobe.store.catalogue import find_run
 from tfprobe.store.layout import DEFAULT_OUTPUT, RunFolder
@@ -52,7 +55,8 @@ class Recording:
 
     def report(self) -> Document:
         """Return the document of `tfprobe report --json`: times in µs, sizes in bytes."""
-        return document(gather(self._profile))
+        advice = advise(self._profile, dearest(self._folder, self._profile))
+        return document(gather(self._profile), engine_document(advice)["findings"])
 
     @cached_property
     def _profile(self) -> Profile:

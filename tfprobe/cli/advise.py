@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tfprobe.advice.engine import Advice
     from tfprobe.advice.thresholds import Thresholds
     from tfprobe.model.profile import Profile
-    from tfprobe.model.sampled import SampledWork
-    from tfprobe.store.layout import RunFolder
 
 ALL_CHECKERS = "all"
 
@@ -67,20 +65,11 @@ def command(
 
         raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(silence.explain(profile)))
     from tfprobe.advice.engine import advise
+    from tfprobe.ingest.sampled import dearest
 
     advice = advise(profile, dearest(folder, profile), limits)
     _show(advice, profile, as_json=as_json, markdown=markdown)
     return 0
-
-
-def dearest(folder: RunFolder, profile: Profile) -> tuple[SampledWork, ...]:
-    """Return the sampled work with most time, with its graph and code map; none if none was."""
-    from tfprobe.ingest.sampled import captures_of, sampled
-
-    works = [work for work in profile.works if captures_of(work, profile)]
-    if not works:
-        return ()
-    return (sampled(folder, profile, max(works, key=lambda work: work.times.sum_ns)),)
 
 
 def _thresholds(words: tuple[str, ...]) -> Thresholds:

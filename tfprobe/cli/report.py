@@ -21,7 +21,9 @@ def command(
     recorded; the report says why.
     """
     # Imported here: `tfprobe --help` should not wait for numpy.
+    from tfprobe.advice import engine
     from tfprobe.ingest.run import load
+    from tfprobe.ingest.sampled import dearest
     from tfprobe.store.liveness import this_machine
     from tfprobe.views.report import document, gather
 
@@ -29,16 +31,17 @@ def command(
     with reading.progress("Reading captures") as watch:
         profile = load(folder, this_machine(), rank=rank, watch=watch)
     report = gather(profile)
+    advice = engine.advise(profile, dearest(folder, profile))
     if as_json:
-        reading.show_json(document(report))
+        reading.show_json(document(report, engine.document(advice)["findings"]))
     if markdown is not None:
         from tfprobe.terminal.markdown import lay_out as lay_out_markdown
 
-        reading.write_file(markdown, lay_out_markdown(report))
+        reading.write_file(markdown, lay_out_markdown(report, advice))
     if not as_json and markdown is None:
         from tfprobe.terminal.report import lay_out
 
-        text = lay_out(report, width=reading.page_width(), colour=reading.page_colour())
+        text = lay_out(report, advice, width=reading.page_width(), colour=reading.page_colour())
         reading.show(text)
     has_steps = any(process.works for process in report.processes)
     return 0 if has_steps or report.run.state == "running" else NoAnswer.exit_code

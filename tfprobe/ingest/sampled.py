@@ -56,6 +56,14 @@ def sampled(
     return replace(found, arguments=_arguments(_contents(graphs)))
 
 
+def dearest(folder: RunFolder, profile: Profile) -> tuple[SampledWork, ...]:
+    """Return the sampled work with most time, with its graph and code map; none if none was."""
+    works = [work for work in profile.works if captures_of(work, profile)]
+    if not works:
+        return ()
+    return (sampled(folder, profile, max(works, key=lambda work: work.times.sum_ns)),)
+
+
 def with_what_ran(
     found: SampledWork, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
 ) -> SampledWork:

@@ -39,6 +39,17 @@ def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
     return heading, gain, "; ".join(facts), " · ".join(places), finding.action
 
 
+def in_short(finding: Finding) -> Iterator[RenderableType]:
+    """Yield a finding in two paragraphs: what it is and wins, and what to do."""
+    gain = finding.gain
+    text = Text(f"  {finding.severity.name.lower()}", style=_STYLES[finding.severity])
+    text.append(f"  {page.plain(finding.title)}", style="bold")
+    if not isinstance(gain, Missing):
+        text.append(f": up to {numbers.percent(gain.high_ratio)} of the time")
+    yield text
+    yield page.paragraph(f"→ {finding.action}", indent=4)
+
+
 def gain_told(finding: Finding) -> str:
     """Write the bound of a gain, in time and as a share, and what of it is likely."""
     gain = finding.gain
@@ -132,9 +143,9 @@ def _markdown(advice: Advice, title: str) -> Iterator[str]:
     yield f"{_summary(advice)}."
     for finding in advice.findings:
         heading, gain, _, _, action = finding_lines(finding)
-        yield from ("", f"## {_plain(heading)}", "", f"{_plain(gain)} (`{finding.rule}`)", "")
+        yield from ("", f"## {plain(heading)}", "", f"{plain(gain)} (`{finding.rule}`)", "")
         yield from (f"- {_bullet(each)}" for each in finding.evidence)
-        yield from ("", f"**Do:** {_plain(action)}")
+        yield from ("", f"**Do:** {plain(action)}")
     if advice.unchecked:
         yield from ("", _unchecked(advice))
 
@@ -142,10 +153,10 @@ def _markdown(advice: Advice, title: str) -> Iterator[str]:
 def _bullet(each: Evidence) -> str:
     if each.command:
         return _code(each.command)
-    return f"step {each.step}: {_code(each.capture)}" if each.capture else _plain(_fact(each))
+    return f"step {each.step}: {_code(each.capture)}" if each.capture else plain(_fact(each))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return text without what Markdown would make something else of."""
     return page.plain(text).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 

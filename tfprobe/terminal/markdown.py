@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
 from tfprobe.terminal import breakdown, numbers
+from tfprobe.terminal.advice import gain_told, plain
 from tfprobe.terminal.breakdown import PART_LABELS
 from tfprobe.views.breakdown.parts import GROUPS
 from tfprobe.views.breakdown.whole import Breakdown
@@ -16,12 +18,12 @@ from tfprobe.views.report import ProcessReport, Report, WorkReport
 TOP_OPS = 25
 
 
-def lay_out(report: Report) -> str:
+def lay_out(report: Report, advice: Advice) -> str:
     """Return the report as one Markdown document."""
-    return "\n".join(_lines(report)) + "\n"
+    return "\n".join(_lines(report, advice)) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, advice: Advice) -> Iterator[str]:
     run = report.run
     yield f"# {run.id if isinstance(run.command, Missing) else _code(shlex.join(run.command))}"
     yield ""
@@ -29,6 +31,12 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Run {_code(run.id)}: {run.state}{started}."
     if isinstance(report.breakdown, Breakdown):
         yield from _breakdown(report.breakdown)
+    if advice.findings:
+        yield from ("", "## What to change", "")
+        for finding in advice.findings:
+            heading = f"{finding.severity.name.lower()}: {plain(finding.title)}"
+            yield f"- **{heading}** ({gain_told(finding)})"
+            yield f"  {plain(finding.action)}"
     for process in report.processes:
         yield from _process(process)
     for text in report.silences:

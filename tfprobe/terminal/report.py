@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
+from tfprobe.advice.engine import Advice
+from tfprobe.advice.finding import Severity
 from tfprobe.errors import Missing
 from tfprobe.terminal import breakdown, numbers, page
+from tfprobe.terminal.advice import in_short
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.ops import OpTable
@@ -19,6 +22,7 @@ from tfprobe.views.report import ProcessReport, Report, WorkReport
 TOP_OPS = 6
 TOP_WORKS = 12
 TOP_CAUSES = 3
+TOP_FINDINGS = 3
 SHOWN_PROBLEMS = 10
 
 _STATES = {
@@ -29,17 +33,19 @@ _STATES = {
 }
 
 
-def lay_out(report: Report, *, width: int, colour: bool) -> str:
+def lay_out(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
     """Return the report as text."""
-    return page.render(_parts(report, width), width=width, colour=colour)
+    return page.render(_parts(report, advice, width), width=width, colour=colour)
 
 
-def _parts(report: Report, width: int) -> Iterator[RenderableType]:
+def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableType]:
     yield from _run(report)
     has_steps = any(process.works for process in report.processes)
     if has_steps:
         yield page.blank()
         yield from _breakdown(report.breakdown, width)
+        yield page.blank()
+        yield from _findings(advice)
     for process in report.processes:
         yield page.blank()
         yield from _process(process, width)
@@ -145,6 +151,20 @@ def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType
     yield page.paragraph(breakdown.answer(item.shares))
     yield breakdown.shares_table(item.shares, width=width)
     yield from breakdown.causes(item.works[0], most=TOP_CAUSES, width=width)
+
+
+def _findings(advice: Advice) -> Iterator[RenderableType]:
+    """Yield the findings that matter most; of those that win nothing only how many there are."""
+    matter = [each for each in advice.findings if each.severity > Severity.INFO]
+    yield page.heading("What to change")
+    for finding in matter[:TOP_FINDINGS]:
+        yield from in_short(finding)
+    hidden = len(advice.findings) - len(matter[:TOP_FINDINGS])
+    if not matter:
+        yield page.paragraph("Nothing was found that would make it much faster.")
+    if hidden:
+        more = "finding" if hidden == 1 else "findings"
+        yield page.paragraph(f"{hidden} {'more ' if matter else 'small '}{more}: `tfprobe advise`")
 
 
 def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,15 +62,18 @@ def gather(profile: Profile) -> Report:
     )
 
 
-def document(report: Report) -> Document:
-    """Return the tfprobe.report/1 document: times in µs, bytes, fractions of 1."""
+def document(report: Report, findings: Sequence[Document] = ()) -> Document:
+    """Return the tfprobe.report/1 document: times in µs, bytes, fractions of 1.
+
+    `findings` are those of the advice, as documents.
+    """
     return {
         "schema": SCHEMA,
         "run": run_document(report.run),
         "processes": [_process_document(process) for process in report.processes],
         "breakdown": shares_document(report.breakdown),
         "ops": _ops_document(report.ops),
-        "findings": [],
+        "findings": list(findings),
         "silences": list(report.silences),
         "problems": [{"where": p.where, "what": p.what} for p in report.problems],
     }

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.advice.engine import advise
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
 from tfprobe.model.executions import Place
@@ -18,6 +19,10 @@ from tfprobe.views.step_report import gather as step_gather
 from tfprobe.views.step_times import Bar
 
 LONG = "gradients/layer/" * 12
+
+
+def report_text(report: Report, **page) -> str:
+    return report_layout.lay_out(report, advise(profile()), **page)
 
 
 def full_report() -> Report:
@@ -33,7 +38,7 @@ def full_report() -> Report:
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_no_line_is_wider_than_the_page(width):
     """At 80, 100 and 120 columns nothing wraps by accident."""
-    text = report_layout.lay_out(full_report(), width=width, colour=False)
+    text = report_text(full_report(), width=width, colour=False)
 
     assert max(map(len, text.splitlines())) <= width
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
@@ -42,7 +47,7 @@ def test_no_line_is_wider_than_the_page(width):
 @pytest.mark.parametrize("width", [60, 70, 80])
 def test_a_work_is_one_line_on_a_narrow_page(width):
     """Columns are left out before a row takes two lines."""
-    text = report_layout.lay_out(full_report(), width=width, colour=False)
+    text = report_text(full_report(), width=width, colour=False)
 
     (row,) = [line for line in text.splitlines() if "train_on_batch" in line]
     assert "19,999" in row
@@ -53,7 +58,7 @@ def test_a_work_is_one_line_on_a_narrow_page(width):
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_numbers_are_never_cut(width):
     """Names give way on a narrow page; counts and times stay whole."""
-    text = report_layout.lay_out(full_report(), width=width, colour=False)
+    text = report_text(full_report(), width=width, colour=False)
 
     assert "19,999" in text
     assert "60.0 s" in text
@@ -62,7 +67,7 @@ def test_numbers_are_never_cut(width):
 
 def test_quantiles_that_are_about_right_say_so():
     """Quantiles of a long job come from a histogram and are marked with ~."""
-    text = report_layout.lay_out(full_report(), width=120, colour=False)
+    text = report_text(full_report(), width=120, colour=False)
 
     assert "~3.00 ms" in text
 
@@ -71,27 +76,27 @@ def test_there_is_no_colour_unless_asked():
     """What goes to a file or a pipe holds no escape sequence."""
     report = full_report()
 
-    assert "\x1b" not in report_layout.lay_out(report, width=80, colour=False)
-    assert "\x1b" in report_layout.lay_out(report, width=80, colour=True)
+    assert "\x1b" not in report_text(report, width=80, colour=False)
+    assert "\x1b" in report_text(report, width=80, colour=True)
 
 
 def test_markup_in_names_is_text():
     """A name with brackets is shown as it is."""
     report = gather(profile(works=[work(name="[bold]loss[/bold] :smile:")]))
 
-    assert "[bold]loss[/bold] :smile:" in report_layout.lay_out(report, width=120, colour=False)
+    assert "[bold]loss[/bold] :smile:" in report_text(report, width=120, colour=False)
 
 
 def test_names_cannot_steer_the_terminal():
     """Escape sequences and line breaks in a fetch name stay one line of text."""
     report = gather(profile(works=[work(name="a\x1b[31m\nb\udcff")]))
 
-    assert "a�[31m�b�" in report_layout.lay_out(report, width=120, colour=False)
+    assert "a�[31m�b�" in report_text(report, width=120, colour=False)
 
 
 def test_a_silent_run_says_why():
     """Nothing recorded is explained in place of tables."""
-    text = report_layout.lay_out(gather(profile(processes=[])), width=80, colour=False)
+    text = report_text(gather(profile(processes=[])), width=80, colour=False)
 
     assert "PYTHONPATH" in text
     assert "Ops" not in text
@@ -101,7 +106,7 @@ def test_ranks_and_states_are_shown():
     """A worker of a distributed job is named as one."""
     report = gather(profile(processes=[process(rank=1, role="worker", state="killed")]))
 
-    text = report_layout.lay_out(report, width=100, colour=False)
+    text = report_text(report, width=100, colour=False)
 
     assert "worker 1" in text
     assert "killed" in text
@@ -131,7 +136,7 @@ def test_steps_show_the_latest():
 
 def test_markdown_has_the_same_numbers():
     """--md writes tables a pull request shows; pipes in names do not break them."""
-    text = markdown.lay_out(gather(profile(works=[work(name="a|b")])))
+    text = markdown.lay_out(gather(profile(works=[work(name="a|b")])), advise(profile()))
 
     assert "| session_run | a\\|b | 10 |" in text
 
