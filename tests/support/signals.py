@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfprobe.advice.engine import judge
-from tfprobe.advice.finding import Finding, Place
+from tfprobe.advice.finding import Finding, Subject
 from tfprobe.advice.signals import (
     Loop,
     Machine,
@@ -44,7 +44,7 @@ def found(
 def process(**changes: Any) -> ProcessSignals:
     """Return a process that is well."""
     facts: dict[str, Any] = {
-        "place": Place(host="node7", pid=4711),
+        "subject": Subject(host="node7", pid=4711),
         "overhead_ns": 0,
         "wall_ns": 2 * WHOLE_NS,
         "settings": {"intra_op_threads": 0, "inter_op_threads": 0, "cpus": 4, "jit": True},
@@ -128,7 +128,7 @@ def gpu_ops(**changes: Any) -> Ops:
 def work(**changes: Any) -> WorkSignals:
     """Return a work that is well."""
     facts: dict[str, Any] = {
-        "place": Place("node7", 4711, None, "fit", "model"),
+        "subject": Subject("node7", 4711, None, "fit", "model"),
         "process": process(),
         "loop": loop(),
         "samples": (Sample(23, "node7/4711-1/captures/000023-fit-0.xplane.pb"),),

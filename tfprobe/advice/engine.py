@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tfprobe.advice.finding import Document as Document
-from tfprobe.advice.finding import Evidence, Finding, Gain, Place, gain_document
+from tfprobe.advice.finding import Evidence, Finding, Gain, Subject, gain_document
 from tfprobe.advice.finding import document as finding_document
 from tfprobe.advice.gather import gather
 from tfprobe.advice.rules import RULES
@@ -78,12 +78,12 @@ def together(findings: Iterable[Finding]) -> Gain | Missing:
 
     Findings of which no gain is likely are left out.
     """
-    by_part: dict[tuple[Place, str], Gain] = {}
+    by_part: dict[tuple[Subject, str], Gain] = {}
     for each in findings:
         if isinstance(each.gain, Missing) or not each.gain.low_ns:
             continue
-        # By thread in effect: works of one process differ in place, and their times do not overlap.
-        key = (each.place, each.part or each.rule)
+        # By thread in effect: works of one process differ, and their times do not overlap.
+        key = (each.subject, each.part or each.rule)
         known = by_part.get(key)
         if known is None or each.gain.high_ns > known.high_ns:
             by_part[key] = each.gain
@@ -115,19 +115,19 @@ def _merged(findings: list[Finding]) -> Iterator[Finding]:
     """Make one finding of those about the same kind of work in several processes."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for each in findings:
-        groups.setdefault((each.title, each.place.kind, each.place.name), []).append(each)
+        groups.setdefault((each.title, each.subject.kind, each.subject.name), []).append(each)
     for group in groups.values():
         first, *others = sorted(group, key=_order)
         if others:
-            also = Evidence(f"the same in {_named(each.place for each in others)}")
+            also = Evidence(f"the same in {_named(each.subject for each in others)}")
             first = replace(first, evidence=(*first.evidence, also))
         yield first
 
 
-def _named(places: Iterable[Place]) -> str:
+def _named(subjects: Iterable[Subject]) -> str:
     """Name processes by rank where they have one, else by host and pid; threads of one once."""
     names = dict.fromkeys(
         f"{each.host} pid {each.pid}" if each.rank is None else f"rank {each.rank}"
-        for each in places
+        for each in subjects
     )
     return ", ".join(names)

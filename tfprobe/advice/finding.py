@@ -64,7 +64,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Subject:
     """Whose finding it is; a finding of a process or of the whole run has no work, or no pid."""
 
     host: str = ""
@@ -79,7 +79,7 @@ class Finding:
     """One piece of advice.
 
     `part` names the time that the gain is taken from: gains of the same part overlap. `rule` and
-    `place` are filled in by the engine.
+    `subject` are filled in by the engine.
     """
 
     title: str
@@ -89,7 +89,7 @@ class Finding:
     gain: Gain | Missing
     part: str = ""
     rule: str = ""
-    place: Place = Place()
+    subject: Subject = Subject()
 
 
 def document(finding: Finding) -> Document:
@@ -102,7 +102,7 @@ def document(finding: Finding) -> Document:
         "action": finding.action,
         "gain": gain_document(finding.gain),
         "part": finding.part,
-        "place": _told(finding.place),
+        "subject": _told(finding.subject),
     }
 
 
@@ -123,7 +123,7 @@ def _evidence(each: Evidence) -> Document:
     return shown
 
 
-def _told(value: Evidence | Place) -> Document:
+def _told(value: Evidence | Subject) -> Document:
     """Return the fields that say something."""
     pairs = ((each.name, getattr(value, each.name)) for each in fields(value))
     return {name: given for name, given in pairs if given not in (None, "")}

@@ -28,7 +28,7 @@ def of_works(name: str, check: Callable[[WorkSignals, Thresholds], Verdict]) -> 
     def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
         for work in signals.works:
             found = check(work, limits)
-            yield replace(found, place=work.place) if isinstance(found, Finding) else found
+            yield replace(found, subject=work.subject) if isinstance(found, Finding) else found
 
     return Rule(name, check_all)
 
@@ -39,7 +39,7 @@ def of_processes(name: str, check: Callable[[ProcessSignals, Thresholds], Verdic
     def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
         for process in signals.processes:
             found = check(process, limits)
-            yield replace(found, place=process.place) if isinstance(found, Finding) else found
+            yield replace(found, subject=process.subject) if isinstance(found, Finding) else found
 
     return Rule(name, check_all)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfprobe.advice.finding import Evidence, Gain, Place
+from tfprobe.advice.finding import Evidence, Gain, Subject
 from tfprobe.errors import Missing
 
 NOT_GATHERED = Missing("it was not looked at")
@@ -196,7 +196,8 @@ class Copies:
 class Input:
     """Where the input of the steps comes from, and which node of it the step waits for.
 
-    `shape` are the names of the nodes from the root down, `advice` what makes that node faster.
+    `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps.
+    Where the input keeps up, steps wait only for elements that are ready to change hands.
     """
 
     bottleneck: str
@@ -205,6 +206,7 @@ class Input:
     nodes: tuple[str, ...]
     advice: str = ""
     source: str = ""
+    keeps_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,7 @@ class DeviceMemory:
 class ProcessSignals:
     """What is known of one process."""
 
-    place: Place
+    subject: Subject
     overhead_ns: int | Missing
     wall_ns: int
     settings: Mapping[str, Any] | Missing
@@ -275,9 +277,9 @@ class ProcessSignals:
 
 @dataclass(frozen=True, slots=True)
 class WorkSignals:
-    """What is known of one work."""
+    """What is known of one work. `layout` and `precision` are None without an accelerator."""
 
-    place: Place
+    subject: Subject
     process: ProcessSignals
     loop: Loop
     samples: tuple[Sample, ...] = ()
@@ -287,10 +289,10 @@ class WorkSignals:
     scopes: tuple[CodeUse, ...] | Missing = NO_CAPTURE
     lines: tuple[CodeUse, ...] | Missing = NO_CAPTURE
     syncs: Syncs | Missing = NOT_GATHERED
-    copies: tuple[Copies, ...] | Missing = NO_CAPTURE
+    copies: tuple[Copies, ...] | Missing = ()
     input: Input | Missing = NOT_GATHERED
-    layout: Layout | Missing = NO_CAPTURE
-    precision: Precision | Missing = NO_CAPTURE
+    layout: Layout | Missing | None = None
+    precision: Precision | Missing | None = None
 
     def gain(self, high_ns: float, low_ns: float) -> Gain:
         """Return a gain of this work's thread; no more than all of it."""

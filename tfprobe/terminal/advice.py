@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tfprobe.advice.engine import Advice
-from tfprobe.advice.finding import Evidence, Finding, Place, Severity
+from tfprobe.advice.finding import Evidence, Finding, Severity, Subject
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 
@@ -30,7 +30,7 @@ def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
 
     Each is one paragraph. For whoever shows a few findings beside other things.
     """
-    gain = " · ".join(filter(None, (_place(finding.place), gain_told(finding))))
+    gain = " · ".join(filter(None, (_subject(finding.subject), gain_told(finding))))
     told = [each for each in finding.evidence if not _is_place(each)]
     # Of several the dearest comes first, and its name alone is worth the room.
     facts = [_fact(each, named=not at) for at, each in enumerate(told)]
@@ -106,11 +106,11 @@ def _unchecked(advice: Advice) -> str:
     return f"{rules} could not be checked; --json says which and why."
 
 
-def _place(place: Place) -> str:
-    work = f"{place.kind} {place.name}".strip()
-    if place.rank is not None:
-        return f"{work or 'process'}, rank {place.rank}"
-    return work or (f"process {place.pid}" if place.pid is not None else "")
+def _subject(subject: Subject) -> str:
+    work = f"{subject.kind} {subject.name}".strip()
+    if subject.rank is not None:
+        return f"{work or 'process'}, rank {subject.rank}"
+    return work or (f"process {subject.pid}" if subject.pid is not None else "")
 
 
 def _is_place(each: Evidence) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
 from tfprobe.advice import engine
-from tfprobe.advice.finding import Evidence, Finding, Gain, Place, Severity
+from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.advice.signals import Signals, WorkSignals
 from tfprobe.errors import Missing
 
@@ -17,7 +17,7 @@ def _judge(*works: WorkSignals) -> engine.Advice:
 
 def _finding(part: str, high: int, low: int = 1) -> Finding:
     gain = Gain(low, high, 100)
-    return Finding("t", Severity.INFO, (), "do", gain, part, "rule", Place("h", 1))
+    return Finding("t", Severity.INFO, (), "do", gain, part, "rule", Subject("h", 1))
 
 
 def test_a_work_that_is_well_yields_nothing() -> None:
@@ -59,8 +59,8 @@ def test_the_same_in_several_ranks_is_told_once() -> None:
     shares = parts(input_wait=0.5)
     works = []
     for rank in range(3):
-        place = Place("node7", 100 + rank, rank, "fit", "model")
-        works.append(work(place=place, process=process(place=place), parts=shares))
+        subject = Subject("node7", 100 + rank, rank, "fit", "model")
+        works.append(work(subject=subject, process=process(subject=subject), parts=shares))
 
     findings = [each for each in _judge(*works).findings if each.rule == "input_bound"]
 

@@ -44,9 +44,14 @@ def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
     start = training.recent.end_ns[-1] - 7 * MS
     moved = replace(training.recent, start_ns=np.array([start, start + 6 * MS]))
     moved = replace(moved, end_ns=moved.start_ns + MS)
-    evaluation = work((4 * MS,), index=1, kind="evaluate", recent=replace(
-        moved, start_ns=moved.end_ns[:1] + 1000, end_ns=moved.end_ns[:1] + 4 * MS + 1000
-    ))  # fmt: skip
+    inside = replace(
+        moved,
+        start_ns=moved.end_ns[:1] + 1000,
+        end_ns=moved.end_ns[:1] + 4 * MS + 1000,
+        sampled=moved.sampled[:1],
+        raised=moved.raised[:1],
+    )
+    evaluation = work((4 * MS,), index=1, kind="evaluate", recent=inside)
 
     signals = gather(profile(works=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
 
@@ -254,3 +259,72 @@ def test_a_run_without_anything_yields_signals_all_the_same() -> None:
 
     assert signals.works == ()
     assert isinstance(signals.processes[0].machine, Missing)
+
+
+def test_steps_that_stand_out_are_outliers_unless_a_rule_knows_why() -> None:
+    """A first step is slow in any case; one of which nothing is known is told."""
+    values = (90 * MS, *(MS,) * 20, 40 * MS, *(MS,) * 20)
+
+    outliers = _work(profile(works=[work(values)])).outliers
+
+    assert not isinstance(outliers, Missing)
+    assert (outliers.steps, outliers.excess_ns) == ((21,), 39 * MS)
+
+
+def test_copies_are_those_of_a_mean_step_and_say_what_is_pageable() -> None:
+    """What a kernel hides is not exposed; those within the device are not told."""
+    pageable = "kind_src:pageable kind_dst:device size:1000"
+    rows = [
+        op("MatMul", 0, 50, Place.ACCELERATOR, detail="sgemm"),
+        op("MemcpyH2D", 40, 20, Place.HOST_TO_DEVICE, detail=pageable),
+        op("MemcpyD2D", 60, 20, Place.DEVICE_TO_DEVICE),
+    ]
+    rows = [row._replace(device="/device:GPU:0/stream:all") for row in rows]
+
+    copies = _work(profile([Step(rows), Step(rows)], works=[work()])).copies
+
+    assert not isinstance(copies, Missing)
+    (one,) = copies
+    assert (one.direction, one.count, one.bytes) == ("to the device", 1, 1000)
+    assert (one.busy_ns, one.exposed_ns, one.pageable_ns) == (20_000, 10_000, 20_000)
+
+
+def test_products_in_32_bits_are_eligible_and_others_are_not() -> None:
+    """By the kernel's name; one that does not tell counts as wide."""
+    rows = [
+        op("MatMul", 0, 30, Place.ACCELERATOR, detail="ampere_sgemm_128x64"),
+        op("MatMul", 30, 20, Place.ACCELERATOR, detail="h884gemm"),
+        op("Relu", 50, 10, Place.ACCELERATOR, detail="EigenMetaKernel"),
+    ]
+
+    precision = _work(profile([Step(rows)], works=[work()])).precision
+
+    assert precision is not None
+    assert not isinstance(precision, Missing)
+    assert (precision.narrow_ns, precision.wide_ns, precision.eligible_ns) == (
+        20_000,
+        40_000,
+        30_000,
+    )
+
+
+def test_transposes_are_known_by_the_op_and_by_the_kernel() -> None:
+    """TensorFlow's own, and those that cuDNN puts around a convolution."""
+    rows = [
+        op("Conv2D", 0, 30, Place.ACCELERATOR, detail="implicit_gemm_nhwc"),
+        op("Transpose", 30, 10, Place.ACCELERATOR, detail="SwapDimension1And2InTensor3"),
+        op("BiasAdd", 40, 5, Place.ACCELERATOR, detail="cudnn::nchwToNhwcKernel"),
+    ]
+
+    layout = _work(profile([Step(rows)], works=[work()])).layout
+
+    assert layout is not None
+    assert not isinstance(layout, Missing)
+    assert (layout.nhwc_ns, layout.nchw_ns, layout.transpose_ns) == (30_000, 0, 15_000)
+
+
+def test_a_job_of_the_host_has_no_signals_of_accelerators() -> None:
+    """And hears of no rule that lacks them."""
+    found = _work(profile([Step([op("MatMul", 0, 60)])], works=[work()]))
+
+    assert (found.copies, found.layout, found.precision) == ((), None, None)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.signals import MS, found, machine, parts, process, work
 from tfprobe.advice.engine import Advice, judge
-from tfprobe.advice.finding import Evidence, Finding, Gain, Place, Severity
+from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.advice.signals import Input, Signals
 from tfprobe.errors import Missing
 from tfprobe.terminal.advice import finding_lines, lay_out, lay_out_markdown
@@ -75,7 +75,7 @@ def test_names_from_a_recording_steer_no_terminal() -> None:
         evidence=(Evidence("a\nb", source="\x1b]0;x\x07"),),
         action="do",
         gain=Gain(0, 1, 2),
-        place=Place(kind="fit", name="\x1b[31m"),
+        subject=Subject(kind="fit", name="\x1b[31m"),
     )
     advice = Advice((evil,), (), Missing("none"))
 

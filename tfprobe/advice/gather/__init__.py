@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfprobe.advice.finding import Place
+from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather import code
+from tfprobe.advice.gather.inputs import input_of
+from tfprobe.advice.gather.kernels import layout, precision
 from tfprobe.advice.gather.loops import loops
+from tfprobe.advice.gather.moves import copies
 from tfprobe.advice.gather.ops import ops
+from tfprobe.advice.gather.outliers import outliers
 from tfprobe.advice.gather.parts import parts
 from tfprobe.advice.gather.processes import process_signals
 from tfprobe.advice.gather.syncs import syncs
@@ -17,80 +22,100 @@ from tfprobe.advice.signals import (
     NO_CAPTURE,
     NOT_GATHERED,
     Loop,
-    Ops,
     ProcessSignals,
     Sample,
     Signals,
     WorkSignals,
 )
 from tfprobe.advice.thresholds import Thresholds
-from tfprobe.errors import Missing
-from tfprobe.model.executions import Executions
+from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.views.breakdown.whole import WorkParts, by_work
+from tfprobe.views.input.verdict import WorkInput, judge
 
 _NS_PER_US = 1000
+_Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of the works of a run, by process and number of the work."""
+
+    profile: Profile
+    loops: Mapping[_Key, Loop]
+    joined: Mapping[_Key, SampledWork]
+    cycles: Mapping[_Key, WorkParts]
+    inputs: Mapping[_Key, WorkInput]
+    limits: Thresholds
 
 
 def gather(profile: Profile, sampled: Iterable[SampledWork], limits: Thresholds) -> Signals:
     """Return the signals of a run. `sampled` are works of it joined with graphs and code."""
-    of_works = loops(profile)
+    known = _Known(
+        profile=profile,
+        loops=loops(profile),
+        joined={_key(each.work): each for each in sampled},
+        cycles={_key(each.work): each for each in by_work(profile) if isinstance(each.work, Work)},
+        inputs={_key(each.work): each for each in judge(profile) if isinstance(each.work, Work)},
+        limits=limits,
+    )
     processes = tuple(
-        process_signals(profile, process, _longest(of_works, process.index))
+        process_signals(profile, process, _longest_ns(known, process.index))
         for process in profile.processes
     )
-    joined = {(each.work.process, each.work.index): each for each in sampled}
-    cycles = _cycles(profile)
-    works = tuple(
-        _work(profile, work, of_works[work.process, work.index], processes, joined, cycles, limits)
-        for work in profile.works
-        if (work.process, work.index) in of_works
+    works = (work for work in profile.works if _key(work) in known.loops)
+    return Signals(processes, tuple(_work(known, work, processes[work.process]) for work in works))
+
+
+def _key(work: Work) -> _Key:
+    return work.process, work.index
+
+
+def _longest_ns(known: _Known, process: int) -> int:
+    return max(
+        (loop.thread_ns for key, loop in known.loops.items() if key[0] == process), default=0
     )
-    return Signals(processes, works)
 
 
-def _cycles(profile: Profile) -> dict[tuple[int, int], WorkParts]:
-    """Return the divided cycles of each work that has some."""
-    return {
-        (item.work.process, item.work.index): item
-        for item in by_work(profile)
-        if not isinstance(item.work, Missing)
-    }
-
-
-def _longest(of_works: dict[tuple[int, int], Loop], process: int) -> int:
-    return max((loop.thread_ns for key, loop in of_works.items() if key[0] == process), default=0)
-
-
-def _work(
-    profile: Profile,
-    work: Work,
-    loop: Loop,
-    processes: tuple[ProcessSignals, ...],
-    joined: dict[tuple[int, int], SampledWork],
-    cycles: dict[tuple[int, int], WorkParts],
-    limits: Thresholds,
-) -> WorkSignals:
-    process = processes[work.process]
+def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
+    profile, key, owner = known.profile, _key(work), process.subject
     captures = tuple(
         each
         for each in profile.captures
         if each.process == work.process and each.work == work.index
     )
-    found = joined.get((work.process, work.index))
-    cycle = cycles.get((work.process, work.index))
-    place = process.place
-    return WorkSignals(
-        place=Place(place.host, place.pid, place.rank, work.kind, work.name),
+    signals = WorkSignals(
+        subject=Subject(owner.host, owner.pid, owner.rank, work.kind, work.name),
         process=process,
-        loop=loop,
+        loop=known.loops[key],
+        outliers=outliers(profile, work),
+        syncs=syncs(profile, work),
+        input=input_of(known.inputs[key]) if key in known.inputs else NO_CAPTURE,
+    )
+    return _with_steps(signals, known, key, captures) if captures else signals
+
+
+def _with_steps(
+    signals: WorkSignals, known: _Known, key: _Key, captures: tuple[Capture, ...]
+) -> WorkSignals:
+    """Add what the sampled steps of a work tell."""
+    profile, found = known.profile, known.joined.get(key)
+    rows = of_captures(profile.executions, captures)
+    cycle = known.cycles.get(key)
+    known_parts = NO_CAPTURE if cycle is None else parts(cycle, signals.loop)
+    has_kernels = bool((rows.place != Place.HOST).any())
+    joined = () if found is None else (found,)
+    return replace(
+        signals,
         samples=_samples(profile, captures),
-        parts=NO_CAPTURE if cycle is None else parts(cycle, loop),
-        ops=_ops(profile, captures, limits),
+        parts=known_parts,
+        ops=ops(rows, captures, tiny_ns=known.limits.tiny_op_us * _NS_PER_US),
         scopes=NOT_GATHERED if found is None else code.scopes(found),
         lines=NOT_GATHERED if found is None else code.lines(found),
-        syncs=syncs(profile, work),
+        copies=copies(profile, captures, joined) if has_kernels else (),
+        layout=layout(rows, len(captures), found) if has_kernels else None,
+        precision=precision(rows, len(captures)) if has_kernels else None,
     )
 
 
@@ -101,13 +126,6 @@ def _samples(profile: Profile, captures: tuple[Capture, ...]) -> tuple[Sample, .
         file = f"{process.host}/{process.folder}/captures/{each.file}"
         found.append(Sample(each.step, file))
     return tuple(found)
-
-
-def _ops(profile: Profile, captures: tuple[Capture, ...], limits: Thresholds) -> Ops | Missing:
-    if not captures:
-        return NO_CAPTURE
-    mine = of_captures(profile.executions, captures)
-    return ops(mine, captures, tiny_ns=limits.tiny_op_us * _NS_PER_US)
 
 
 def of_captures(rows: Executions, captures: tuple[Capture, ...]) -> Executions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,20 +10,18 @@ from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.signals import CodeUse
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
-from tfprobe.model.graph import Frame, Node
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.layers import by_layer
+from tfprobe.views.origins import NO_LAYER, Origin, Origins
 
 _TOP = 5
-# Code that is not the job's own.
-_LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<")
 
 
 def scopes(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
     """Return the dearest layers: the innermost scopes that hold ops, with their gradients."""
-    nodes = by_layer(found.graph).nodes
-    names = [_layer(node.name) for node in nodes]
+    origins = Origins((found,))
+    layers = (origins.of(node.name).layer for node in found.graph.nodes)
+    names = ["" if layer == NO_LAYER else layer for layer in layers]
     uses = _uses(found, names)
     if not uses:
         return Missing("no op of the sampled steps is in a scope")
@@ -35,26 +32,16 @@ def lines(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
     """Return the dearest lines of the job's own code, those that made the ops."""
     if not found.graph.has_traces:
         return Missing("the recording does not say which code made the ops")
-    names = [_line(node) for node in found.graph.nodes]
+    origins = Origins((found,))
+    names = [_line(origins.of(node.name)) for node in found.graph.nodes]
     uses = _uses(found, names)
     if not uses:
         return Missing("no op of the sampled steps was made by a known line")
     return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
 
 
-def _layer(name: str) -> str:
-    """Return the scope of a node without the marks of gradients and the model's own name."""
-    scope = name.rpartition("/")[0]
-    return scope.partition("/(backward)")[0]
-
-
-def _line(node: Node) -> str:
-    own = [frame for frame in node.trace or () if not _LIBRARY.search(frame.file)]
-    return _place(own[-1]) if own else ""
-
-
-def _place(frame: Frame) -> str:
-    return f"{frame.file}:{frame.line}"
+def _line(origin: Origin) -> str:
+    return "" if origin.frame is None else f"{origin.frame.file}:{origin.frame.line}"
 
 
 def _uses(found: SampledWork, names: list[str]) -> tuple[CodeUse, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfprobe.advice.finding import Place
+from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather.machine import machine
 from tfprobe.advice.signals import ActivityUse, ProcessSignals
 from tfprobe.errors import Missing
@@ -20,7 +20,7 @@ def process_signals(profile: Profile, process: Process, loop_ns: int) -> Process
     """Return the signals of a process; `loop_ns` is that of the thread with most steps."""
     cost = overhead.measure(process, profile.works)
     return ProcessSignals(
-        place=Place(host=process.host, pid=process.pid, rank=process.rank),
+        subject=Subject(host=process.host, pid=process.pid, rank=process.rank),
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,
         wall_ns=0 if isinstance(cost, Missing) else cost.wall_ns,
         settings=process.settings,

@@ -15,7 +15,7 @@ LIKELY = 0.5
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding where transposes take long; the bound is all of their time."""
     layout = work.layout
-    if isinstance(layout, Missing):
+    if layout is None or isinstance(layout, Missing):
         return layout
     gain_ns = work.of_steps(layout.transpose_ns)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
@@ -42,4 +42,6 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
 
 def _is_narrow(work: WorkSignals) -> bool:
     precision = work.precision
-    return not isinstance(precision, Missing) and precision.narrow_ns >= precision.wide_ns
+    if precision is None or isinstance(precision, Missing):
+        return False
+    return precision.narrow_ns >= precision.wide_ns

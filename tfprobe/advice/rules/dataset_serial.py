@@ -30,7 +30,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     gain_ns = work.parts.of_all_steps("input_wait")
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     lacks = tuple(_lacks(work.input.nodes))
-    if not lacks or gain.high_ratio < limits.tuned_input_ratio:
+    if work.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:
         return None
     return Finding(
         title=f"The tf.data pipeline does without {lacks[0][0]}",

@@ -32,7 +32,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if isinstance(parts, Missing):
         return parts
     ratio = parts.ratio(*_PARTS)
-    if ratio < limits.input_ratio:
+    keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
+    if ratio < limits.input_ratio or keeps_up:
         return None
     gain_ns = parts.of_all_steps(*_PARTS)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
@@ -69,6 +70,6 @@ def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evide
 
 def _action(work: WorkSignals, largest: str) -> str:
     found = work.input
-    if largest == "input_wait" and not isinstance(found, Missing) and found.advice:
-        return found.advice
-    return _ACTIONS[largest]
+    if largest == "host_to_device" or isinstance(found, Missing) or not found.advice:
+        return _ACTIONS[largest]
+    return found.advice

@@ -16,7 +16,7 @@ LIKELY = 1 / 3
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding where next to nothing is narrow; the bound is what could be."""
     precision = work.precision
-    if isinstance(precision, Missing):
+    if precision is None or isinstance(precision, Missing):
         return precision
     compute_ns = precision.narrow_ns + precision.wide_ns
     if not precision.eligible_ns or precision.narrow_ns >= limits.narrow_ratio * compute_ns:

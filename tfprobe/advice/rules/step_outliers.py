@@ -18,7 +18,9 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     outliers = work.outliers
     if isinstance(outliers, Missing):
         return outliers
-    gain = work.gain(outliers.excess_ns, LIKELY * outliers.excess_ns)
+    # Steps that were slow because they were traced again are retracing's.
+    gain_ns = max(outliers.excess_ns - work.loop.retrace_ns, 0)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
     if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
         return None
     every = f", one every {outliers.every}" if outliers.every else ""

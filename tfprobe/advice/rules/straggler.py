@@ -23,15 +23,15 @@ def check(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     """
     groups: dict[tuple[str, str], list[WorkSignals]] = {}
     for work in signals.works:
-        groups.setdefault((work.place.kind, work.place.name), []).append(work)
+        groups.setdefault((work.subject.kind, work.subject.name), []).append(work)
     for group in groups.values():
-        by_process = {(each.place.host, each.place.pid): each for each in group}
+        by_process = {(each.subject.host, each.subject.pid): each for each in group}
         if len(by_process) > 1 and _are_ranks(by_process.values()):
             yield _late(list(by_process.values()), limits)
 
 
 def _are_ranks(works: Iterable[WorkSignals]) -> bool:
-    return all(each.place.rank is not None for each in works)
+    return all(each.subject.rank is not None for each in works)
 
 
 def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
@@ -46,12 +46,12 @@ def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
     gain_ns = late_ns * work.loop.steps
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
-        title=f"Rank {work.place.rank} is slower than the others, which wait for it",
+        title=f"Rank {work.subject.rank} is slower than the others, which wait for it",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"rank {work.place.rank}, own time a step", time_ns=round(own[latest])),
+            Evidence(f"rank {work.subject.rank}, own time a step", time_ns=round(own[latest])),
             *(
-                Evidence(f"rank {each.place.rank}, own time a step", time_ns=round(ns))
+                Evidence(f"rank {each.subject.rank}, own time a step", time_ns=round(ns))
                 for at, (each, ns) in enumerate(zip(works, own, strict=True))
                 if at != latest
             ),
@@ -61,7 +61,7 @@ def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
         "share of the data; `tfprobe report --rank` shows one rank.",
         gain=gain,
         part="straggler",
-        place=work.place,
+        subject=work.subject,
     )
 
 

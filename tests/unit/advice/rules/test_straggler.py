@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, loop, parts, process, work
-from tfprobe.advice.finding import Place
+from tfprobe.advice.finding import Subject
 from tfprobe.advice.signals import WorkSignals
 from tfprobe.errors import Missing
 
 
 def _rank(rank: int | None, **changes) -> WorkSignals:
-    place = Place("node7", 4711 + (rank or 0), rank, "fit", "model")
-    return work(place=place, process=process(place=place), **changes)
+    subject = Subject("node7", 4711 + (rank or 0), rank, "fit", "model")
+    return work(subject=subject, process=process(subject=subject), **changes)
 
 
 def test_a_tenth_of_the_cycle_is_told() -> None:
@@ -21,7 +21,7 @@ def test_a_tenth_of_the_cycle_is_told() -> None:
     finding = found("straggler", waiting, late)
 
     assert finding is not None
-    assert (finding.place.rank, round(finding.gain.high_ratio, 6)) == (1, 0.1)
+    assert (finding.subject.rank, round(finding.gain.high_ratio, 6)) == (1, 0.1)
 
 
 def test_less_is_not() -> None:
@@ -41,12 +41,12 @@ def test_without_samples_the_time_between_steps_tells() -> None:
     finding = found("straggler", late, waiting)
 
     assert finding is not None
-    assert (finding.place.rank, round(finding.gain.high_ratio, 6)) == (0, 0.7)
+    assert (finding.subject.rank, round(finding.gain.high_ratio, 6)) == (0, 0.7)
 
 
 def test_processes_without_ranks_are_not_compared() -> None:
     """Two jobs beside each other do not wait for each other."""
     one = work(parts=parts(collectives=0.5))
-    other = work(place=Place("node8", 1, None, "fit", "model"), parts=parts())
+    other = work(subject=Subject("node8", 1, None, "fit", "model"), parts=parts())
 
     assert found("straggler", one, other) is None

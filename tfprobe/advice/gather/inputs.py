@@ -1,0 +1,55 @@
+"""Gather what the steps of a work wait for, from the input view."""
+
+from __future__ import annotations
+
+from tfprobe.advice.signals import Input
+from tfprobe.errors import Missing
+from tfprobe.views.input.kinds import is_wrapper
+from tfprobe.views.input.sources import Kind
+from tfprobe.views.input.use import PipelineUse
+from tfprobe.views.input.verdict import WorkInput
+
+
+def input_of(item: WorkInput) -> Input | Missing:
+    """Return the input of a work; of several sources the dearest is named."""
+    if not item.sources:
+        return Missing("its steps take no input that is known")
+    source = item.sources[0]
+    pipeline = item.pipeline
+    stage = _bottleneck(pipeline)
+    place = f"{source.file}:{source.line}" if source.file else ""
+    return Input(
+        bottleneck=stage or source.what,
+        own_ns=source.time_ns,
+        iterator="" if isinstance(pipeline, Missing) else _path(pipeline),
+        nodes=() if isinstance(pipeline, Missing) else _nodes(pipeline),
+        advice=" ".join(item.remedies),
+        source=place,
+        keeps_up=_keeps_up(item),
+    )
+
+
+def _keeps_up(item: WorkInput) -> bool:
+    """Say whether all there is to wait for is that elements which are ready change hands."""
+    if isinstance(item.pipeline, Missing) or not item.pipeline.keeps_up:
+        return False
+    return all(source.kind is Kind.ITERATOR for source in item.sources)
+
+
+def _bottleneck(pipeline: PipelineUse | Missing) -> str:
+    if isinstance(pipeline, Missing) or isinstance(pipeline.bottleneck, Missing):
+        return ""
+    return pipeline.stages[pipeline.bottleneck].stage.name
+
+
+def _path(pipeline: PipelineUse) -> str:
+    if isinstance(pipeline.bottleneck, Missing):
+        return ""
+    return "::".join(pipeline.stages[pipeline.bottleneck].stage.path)
+
+
+def _nodes(pipeline: PipelineUse) -> tuple[str, ...]:
+    """Return the kinds of the stages that somebody wrote, those nearer to the step first."""
+    ordered = sorted(pipeline.stages, key=lambda use: len(use.stage.path))
+    written = (use.stage.kind for use in ordered if not is_wrapper(use.stage.kind))
+    return tuple(written)

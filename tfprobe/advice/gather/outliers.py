@@ -1,0 +1,55 @@
+"""Gather the steps and gaps that stand out, as far as no other rule knows why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfprobe.advice.signals import Outliers
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile, Work
+from tfprobe.views import outliers as view
+from tfprobe.views.causes import Causes
+from tfprobe.views.outliers import Outlier
+from tfprobe.views.remembered import remember
+
+# What the job does beside training, and what rules of their own are about.
+_EXPECTED = frozenset(
+    {"first", "import", "build", "trace", "compile", "save", "evaluate", "predict", "work"}
+)
+
+
+def outliers(profile: Profile, work: Work) -> Outliers | Missing:
+    """Return the steps that took too long, or that came too late.
+
+    Of a long run only the latest steps are remembered: what those took is scaled to all.
+    """
+    remembered = remember(work, profile.works)
+    causes = Causes(profile, work)
+    found = [view.of_steps(remembered, causes), view.of_gaps(remembered, causes)]
+    known = [each for each in found if not isinstance(each, Missing)]
+    if not known:
+        return Missing("there are too few steps to tell what is usual")
+    unexpected = [each for one in known for each in one.found if _is_unexpected(each)]
+    unexpected.sort(key=lambda each: -each.excess_ns)
+    scale = max(work.executed / max(len(remembered), 1), 1.0)
+    periods = [period for one in known for period in one.periods]
+    return Outliers(
+        steps=tuple(dict.fromkeys(each.step for each in unexpected)),
+        excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
+        looked_at=known[0].looked_at,
+        every=max(periods, key=lambda each: each.times).every if periods else None,
+        cause=_main_cause(unexpected),
+    )
+
+
+def _is_unexpected(each: Outlier) -> bool:
+    return isinstance(each.cause, Missing) or each.cause.kind not in _EXPECTED
+
+
+def _main_cause(found: Sequence[Outlier]) -> str:
+    """Return what most of the time was spent in, "" where that is not known."""
+    sums: dict[str, int] = {}
+    for each in found:
+        told = "" if isinstance(each.cause, Missing) else f"{each.cause.kind} {each.cause.name}"
+        sums[told.strip()] = sums.get(told.strip(), 0) + each.excess_ns
+    return max(sums, key=lambda told: sums[told], default="")
