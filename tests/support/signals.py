@@ -60,14 +60,12 @@ def machine(**changes: Any) -> Machine:
     facts: dict[str, Any] = {
         "cpus": 4.0,
         "throttled_ns": 0,
-        "observed_ns": WHOLE_NS,
-        "involuntary_switches_per_s": 1.0,
         "resident_bytes": GIB,
-        "first_resident_bytes": GIB,
         "peak_bytes": GIB,
         "limit_bytes": 16 * GIB,
         "growth_bytes_per_step": 0.0,
-        "steady_ratio": 0.0,
+        "grows": False,
+        "watched_steps": STEPS // 2,
         "steps": STEPS,
     }
     return Machine(**{**facts, **changes})

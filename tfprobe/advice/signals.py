@@ -167,12 +167,12 @@ class Syncs:
 
 @dataclass(frozen=True, slots=True)
 class ActivityUse:
-    """One kind and name of activity: how often and how long inside the loop of its process."""
+    """One kind and name of activity while steps ran: how often, and how long by itself."""
 
     kind: str
     name: str
     count: int
-    total_ns: int
+    own_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,20 +234,18 @@ class Precision:
 class Machine:
     """What a process used of its machine over the time of its steps.
 
-    `growth_bytes_per_step` is the slope of resident memory over the later half of them, and
-    `steady_ratio` how much of that is a straight line (the rank correlation with time).
+    `growth_bytes_per_step` is the slope of resident memory over `watched_steps`, the later half;
+    `grows` says that it goes on, and is neither a warm-up nor chance.
     """
 
     cpus: float | Missing
     throttled_ns: int | Missing
-    observed_ns: int
-    involuntary_switches_per_s: float | Missing
     resident_bytes: int | Missing
-    first_resident_bytes: int | Missing
     peak_bytes: int | Missing
     limit_bytes: int | Missing
     growth_bytes_per_step: float | Missing
-    steady_ratio: float
+    grows: bool
+    watched_steps: int
     steps: int
 
 
@@ -277,11 +275,15 @@ class ProcessSignals:
 
 @dataclass(frozen=True, slots=True)
 class WorkSignals:
-    """What is known of one work. `layout` and `precision` are None without an accelerator."""
+    """What is known of one work. `is_main`: it takes most time of its process.
+
+    `layout` and `precision` are None without an accelerator.
+    """
 
     subject: Subject
     process: ProcessSignals
     loop: Loop
+    is_main: bool = True
     samples: tuple[Sample, ...] = ()
     outliers: Outliers | Missing = NOT_GATHERED
     parts: Parts | Missing = NO_CAPTURE

@@ -64,9 +64,6 @@ class Thresholds:
     growth_bytes: float = _setting(
         33_554_432, "bytes", "allocators keep some; below 32 MiB it is not told from that"
     )
-    growth_steadiness: float = _setting(
-        0.9, "rank correlation with time", "a cache that fills flattens, a leak does not"
-    )
     host_op_ratio: float = _setting(
         0.05, "ratio of a step", "an op on the host that the accelerator waits for"
     )

@@ -12,6 +12,7 @@ from tfprobe.advice.gather import code
 from tfprobe.advice.gather.inputs import input_of
 from tfprobe.advice.gather.kernels import layout, precision
 from tfprobe.advice.gather.loops import loops
+from tfprobe.advice.gather.memories import device_memories
 from tfprobe.advice.gather.moves import copies
 from tfprobe.advice.gather.ops import ops
 from tfprobe.advice.gather.outliers import outliers
@@ -31,6 +32,7 @@ from tfprobe.advice.thresholds import Thresholds
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
+from tfprobe.views.application import activities as did_by_process
 from tfprobe.views.breakdown.whole import WorkParts, by_work
 from tfprobe.views.input.verdict import WorkInput, judge
 
@@ -60,9 +62,15 @@ def gather(profile: Profile, sampled: Iterable[SampledWork], limits: Thresholds)
         inputs={_key(each.work): each for each in judge(profile) if isinstance(each.work, Work)},
         limits=limits,
     )
+    memory = device_memories(profile)
     processes = tuple(
-        process_signals(profile, process, _longest_ns(known, process.index))
-        for process in profile.processes
+        process_signals(
+            profile,
+            did,
+            memory.get(did.process.index, ()),
+            loop_ns=_longest_ns(known, did.process.index),
+        )
+        for did in did_by_process(profile)
     )
     works = (work for work in profile.works if _key(work) in known.loops)
     return Signals(processes, tuple(_work(known, work, processes[work.process]) for work in works))
@@ -70,6 +78,12 @@ def gather(profile: Profile, sampled: Iterable[SampledWork], limits: Thresholds)
 
 def _key(work: Work) -> _Key:
     return work.process, work.index
+
+
+def _main(known: _Known, process: int) -> _Key:
+    """Return the work of a process that takes most time."""
+    own = [key for key in known.loops if key[0] == process]
+    return max(own, key=lambda key: known.loops[key].work_ns)
 
 
 def _longest_ns(known: _Known, process: int) -> int:
@@ -89,6 +103,7 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
         subject=Subject(owner.host, owner.pid, owner.rank, work.kind, work.name),
         process=process,
         loop=known.loops[key],
+        is_main=key == _main(known, work.process),
         outliers=outliers(profile, work),
         syncs=syncs(profile, work),
         input=input_of(known.inputs[key]) if key in known.inputs else NO_CAPTURE,

@@ -14,17 +14,17 @@ LIKELY = 0.5
 def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
     """Return a finding where saving takes long; the bound is all of its time."""
     saves = [each for each in process.activities if each.kind == "save"]
-    total_ns = min(sum(each.total_ns for each in saves), process.loop_ns)
+    total_ns = min(sum(each.own_ns for each in saves), process.loop_ns)
     gain = Gain(round(LIKELY * total_ns), total_ns, process.loop_ns)
     if not saves or gain.high_ratio < limits.checkpoint_ratio:
         return None
-    dearest = saves[0]
+    dearest = max(saves, key=lambda each: each.own_ns)
     return Finding(
         title="Steps wait while checkpoints are saved",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"{dearest.name}, {dearest.count:,} times", time_ns=dearest.total_ns),
-            Evidence("a time", time_ns=dearest.total_ns // dearest.count),
+            Evidence(f"{dearest.name}, {dearest.count:,} times", time_ns=dearest.own_ns),
+            Evidence("a time", time_ns=dearest.own_ns // dearest.count),
         ),
         action="Save less often (ModelCheckpoint: save_freq='epoch' or more batches; Estimator: "
         "save_checkpoints_secs), to a local disk, only the weights, or in the background "

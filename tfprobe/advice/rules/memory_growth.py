@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfprobe.advice.finding import Evidence, Finding, Severity
-from tfprobe.advice.rule import Verdict, lacking
+from tfprobe.advice.rule import Verdict
 from tfprobe.advice.signals import Machine, ProcessSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
@@ -17,20 +17,16 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
     machine = process.machine
     if isinstance(machine, Missing):
         return machine
-    growth, first, last = (
-        machine.growth_bytes_per_step,
-        machine.first_resident_bytes,
-        machine.resident_bytes,
-    )
+    growth, resident = machine.growth_bytes_per_step, machine.resident_bytes
     if isinstance(growth, Missing):
         return growth
-    if isinstance(first, Missing) or isinstance(last, Missing):
-        return lacking(first, last)
-    grown = last - first
-    is_large = grown >= limits.growth_bytes and grown >= limits.growth_ratio * first
-    if not is_large or machine.steady_ratio < limits.growth_steadiness:
+    if isinstance(resident, Missing):
+        return resident
+    grown = growth * machine.watched_steps
+    is_large = grown >= limits.growth_bytes and grown >= limits.growth_ratio * (resident - grown)
+    if not is_large or not machine.grows:
         return None
-    left = _steps_left(machine, last, growth)
+    left = _steps_left(machine, resident, growth)
     return Finding(
         title="The memory of the process grows from step to step",
         severity=Severity.CRITICAL
@@ -38,9 +34,10 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
         else Severity.WARNING,
         evidence=(
             Evidence("a step", size_bytes=round(growth)),
-            Evidence("resident half-way", size_bytes=first),
-            Evidence("resident at the end", size_bytes=last),
-            *([Evidence(f"enough for {left:,} more steps")] if left is not None else []),
+            Evidence(f"over the last {machine.watched_steps:,} steps", size_bytes=round(grown)),
+            Evidence("resident at the end", size_bytes=resident),
+            *([Evidence(f"there is room for {left:,} more steps")] if left is not None else []),
+            Evidence("shown by", command="tfprobe memory"),
         ),
         action="Look for tensors kept in a list (append(loss) instead of append(float(loss))), for "
         "ops added to a graph at each step (graph.finalize() finds them), for functions and "

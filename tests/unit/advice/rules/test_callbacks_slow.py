@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import MS, found, parts, work
-from tfprobe.advice.signals import Waste
+from tests.support.signals import MS, WHOLE_NS, found, parts, process, work
+from tfprobe.advice.signals import ActivityUse, Waste
 
 
 def test_a_twentieth_of_the_cycle_is_told() -> None:
@@ -18,6 +18,18 @@ def test_a_twentieth_of_the_cycle_is_told() -> None:
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
     assert "train.py:12" in {each.source for each in finding.evidence}
+
+
+def test_callbacks_at_the_ends_of_epochs_count() -> None:
+    """They are rare and long, and no part of the usual cycle."""
+    at_epochs = ActivityUse("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 20)
+    rare = process(activities=(at_epochs,))
+
+    finding = found("callbacks_slow", work(process=rare))
+
+    assert finding is not None
+    assert any("3 times" in each.text for each in finding.evidence)
+    assert found("callbacks_slow", work(process=rare, is_main=False)) is None
 
 
 def test_less_is_not() -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from tests.support.signals import GIB, MIB, found, machine, process
 from tfprobe.advice.finding import Severity
 
+# 103 MiB in the later half, on top of 1 GiB.
 LEAKING = machine(
-    first_resident_bytes=GIB,
-    resident_bytes=GIB + GIB // 10 + 1,
-    growth_bytes_per_step=2.0 * MIB,
-    steady_ratio=0.9,
+    resident_bytes=GIB + 103 * MIB,
+    growth_bytes_per_step=103 * MIB / 50,
+    watched_steps=50,
+    grows=True,
     limit_bytes=1024 * GIB,
 )
 
@@ -22,19 +23,19 @@ def test_a_tenth_more_is_told() -> None:
 
     assert finding is not None
     assert finding.severity is Severity.WARNING
-    assert finding.evidence[0].size_bytes == 2 * MIB
+    assert finding.evidence[0].size_bytes == round(103 * MIB / 50)
 
 
 def test_less_is_not() -> None:
     """Allocators take a little more now and then."""
-    fine = replace(LEAKING, resident_bytes=GIB + GIB // 10 - MIB)
+    fine = replace(LEAKING, growth_bytes_per_step=102 * MIB / 50)
 
     assert found("memory_growth", processes=[process(machine=fine)]) is None
 
 
-def test_unsteady_growth_is_not() -> None:
+def test_a_warm_up_is_not() -> None:
     """A cache that fills goes up and stays."""
-    fine = replace(LEAKING, steady_ratio=0.89)
+    fine = replace(LEAKING, grows=False)
 
     assert found("memory_growth", processes=[process(machine=fine)]) is None
 
