@@ -6,34 +6,31 @@ What a box is, is told by the name of the process it is drawn in: "DEVICE Comput
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tfprobe.errors import UnreadableInput
+from tfprobe.ingest import trace_events, xspace
 from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.run_metadata import place_of
-from tfprobe.ingest.xspace import is_derived, op_of
+from tfprobe.ingest.trace import Marker, Trace
+from tfprobe.ingest.trace_events import Event, TraceEvents
+from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions, Place
+from tfprobe.model.spans import SpanKind, Spans
 from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns
+from tfprobe.model.tables import Columns, empty
 
-_NS_PER_US = 1000
 _CLIENT = re.compile(r"(?P<device>.+) Compute\Z")
 _TFPROF = re.compile(r"Op (?P<role>execution|scheduling) threads: (?P<device>.+)\Z")
 _PLANE = re.compile(r"/host:CPU\Z|/device:GPU:\d+")
+_NO_OPS = "a timeline in which no box is an op of TensorFlow"
+# After every time that fits.
+_END_NS = 2**63
 _STREAM = re.compile(r"/stream:\d+\Z")
-
-
-class _Box(NamedTuple):
-    device: str
-    lane: str
-    name: str
-    op_type: str
-    place: Place
-    start_ns: int
-    duration_ns: int
 
 
 def rows(content: bytes) -> Executions:
@@ -41,113 +38,175 @@ def rows(content: bytes) -> Executions:
 
     Raises UnreadableInput when the bytes are no timeline or no box is an op.
     """
-    events = _events(content)
-    processes = _names(events, "process_name")
-    threads = _names(events, "thread_name")
-    all_streams = any("stream:all" in process for process in processes.values())
+    found = read(trace_events.parse(content)).rows
+    if not len(found):
+        raise UnreadableInput(_NO_OPS)
+    return found
+
+
+def read(document: TraceEvents) -> Trace:
+    """Return what a timeline tells: the boxes of ops and kernels, and those around them.
+
+    Raises UnreadableInput when no box is an op or a call around ops.
+    """
+    all_streams = any("stream:all" in process for process in document.processes.values())
     boxes = [
-        box for event in events for box in _box(event, processes, threads, all_streams=all_streams)
+        box for event in document.events for box in _box(event, document, all_streams=all_streams)
     ]
-    if not boxes:
-        raise UnreadableInput("a timeline in which no box is an op of TensorFlow")
-    return _table(boxes)
+    interner = Interner()
+    spans = _spans(document, interner)
+    if not boxes and not len(spans):
+        raise UnreadableInput(_NO_OPS)
+    runs = tuple(_runs(document, boxes))
+    return Trace(_table(boxes, interner), spans, empty(Allocations), markers=runs)
 
 
-def _events(content: bytes) -> list[Mapping[str, Any]]:
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise UnreadableInput(f"not JSON ({exc})") from exc
-    events = document.get("traceEvents") if isinstance(document, dict) else document
-    if not isinstance(events, list):
-        raise UnreadableInput("JSON without trace events")
-    return [event for event in events if isinstance(event, dict)]
+def _runs(document: TraceEvents, boxes: list[_Box]) -> Iterator[Marker]:
+    """Give the runs of a Session that a client timeline joins: each begins at _SOURCE."""
+    sources: dict[str, list[int]] = defaultdict(list)
+    for event in document.events:
+        if event.get("ph") == "X" and trace_events.args(event).get("name") == "_SOURCE":
+            sources[document.process(event)].append(trace_events.times_ns(event)[0])
+    count = max((len(each) for each in sources.values()), default=0)
+    if count < 2:
+        return
+    complete = [sorted(each) for each in sources.values() if len(each) == count]
+    starts_ns = [min(each) for each in zip(*complete, strict=True)]
+    for number, (start_ns, next_ns) in enumerate(pairwise([*starts_ns, _END_NS])):
+        ends_ns = [
+            box.start_ns + box.duration_ns for box in boxes if start_ns <= box.start_ns < next_ns
+        ]
+        yield Marker(number, start_ns, min(max(ends_ns, default=start_ns), next_ns))
 
 
-def _names(events: Iterable[Mapping[str, Any]], kind: str) -> dict[tuple[Any, ...], str]:
-    """Return the names of processes, by (pid,), or of threads, by (pid, tid)."""
-    names = {}
-    for event in events:
-        if event.get("ph") == "M" and event.get("name") == kind:
-            key = _key(event, ("pid",) if kind == "process_name" else ("pid", "tid"))
-            names[key] = str(_args(event).get("name", ""))
-    return names
+class _Told(NamedTuple):
+    """What a box is about."""
+
+    device: str
+    name: str
+    op_type: str
+    place: Place
+    bytes: int = 0
+    detail: str = ""
+    correlation: int = 0
 
 
-def _key(event: Mapping[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(str(event.get(name)) for name in names)
+class _Box(NamedTuple):
+    """A box with its place and time."""
+
+    told: _Told
+    lane: str
+    start_ns: int
+    duration_ns: int
 
 
-def _args(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    args = event.get("args")
-    return args if isinstance(args, dict) else {}
-
-
-def _box(
-    event: Mapping[str, Any],
-    processes: Mapping[tuple[Any, ...], str],
-    threads: Mapping[tuple[Any, ...], str],
-    *,
-    all_streams: bool,
-) -> Iterable[_Box]:
+def _box(event: Event, document: TraceEvents, *, all_streams: bool) -> Iterable[_Box]:
     """Give the box of an event, if it is one of an op."""
     if event.get("ph") != "X":
         return
-    process = processes.get(_key(event, ("pid",)), "")
-    lane = threads.get(_key(event, ("pid", "tid")), str(event.get("tid", "")))
-    found = _told(event, process, lane, all_streams=all_streams)
-    if found is None:
-        return
-    device, name, op_type, place = found
-    try:
-        start_ns, duration_ns = (round(event[key] * _NS_PER_US) for key in ("ts", "dur"))
-    except (KeyError, TypeError, ValueError, OverflowError) as exc:
-        raise UnreadableInput(f"a box without a start and a duration ({event})") from exc
-    if duration_ns < 0:
-        raise UnreadableInput(f"a box that ends before it starts ({event})")
-    yield _Box(device, lane, name, op_type, place, start_ns, duration_ns)
+    lane = document.thread(event)
+    told = _told(event, document.process(event), lane, all_streams=all_streams)
+    if told is not None:
+        yield _Box(told, lane, *trace_events.times_ns(event))
 
 
-def _told(
-    event: Mapping[str, Any], process: str, lane: str, *, all_streams: bool
-) -> tuple[str, str, str, Place] | None:
-    """Return device, node, op and place of a box; None where it is no op."""
-    args = _args(event)
-    written = str(args.get("name") or event.get("name") or "")
+def _told(event: Event, process: str, lane: str, *, all_streams: bool) -> _Told | None:
+    """Return what a box is about; None where it is no op."""
     client = _CLIENT.match(process)
     if client is not None:
-        place = place_of(client["device"].lower())
-        if place is None and not all_streams and _STREAM.search(client["device"]):
-            place = Place.ACCELERATOR
-        name = written.partition(":")[0]
-        if place is None or name == "_SOURCE" or "MEMCPY" in name:
-            return None
-        return client["device"], name, str(args.get("op") or event.get("name") or name), place
+        return _told_by_client(event, client["device"], all_streams=all_streams)
+    args = trace_events.args(event)
+    written = str(args.get("name") or event.get("name") or "")
     tfprof = _TFPROF.match(process)
     if tfprof is not None:
         place = Place.ACCELERATOR if tfprof["role"] == "execution" else Place.HOST
-        return tfprof["device"], written, written, place
-    if not _PLANE.match(process) or is_derived(lane):
+        return _Told(tfprof["device"], written, written, place)
+    if not _PLANE.match(process):
         return None
-    op = op_of(str(args.get("tf_op") or args.get("long_name") or event.get("name") or ""))
-    if op is not None:
-        place = Place.HOST if process.startswith("/host") else Place.ACCELERATOR
-        return process, op[0], op[1], place
+    op = xspace.op_of(str(args.get("tf_op") or args.get("long_name") or event.get("name") or ""))
     if process.startswith("/host"):
+        return None if op is None else _Told(process, *op, Place.HOST)
+    if not xspace.is_stream(lane):
         return None
-    return process, written, written, Place.ACCELERATOR
+    found = xspace.kernel_facts(str(event.get("name") or written), _numbers(args))
+    name, op_type = op or (str(args.get("tf_op") or written), written)
+    is_copy = found.place is not Place.ACCELERATOR
+    return _Told(process, name, found.kernel if is_copy else op_type, *found[1:])
 
 
-def _table(boxes: list[_Box]) -> Executions:
-    interner, columns = Interner(), Columns(Executions)
+def _told_by_client(event: Event, device: str, *, all_streams: bool) -> _Told | None:
+    args = trace_events.args(event)
+    place = place_of(device.lower())
+    if place is None and not all_streams and _STREAM.search(device):
+        place = Place.ACCELERATOR
+    name = str(args.get("name") or event.get("name") or "").partition(":")[0]
+    op_type = str(args.get("op") or event.get("name") or name)
+    if place is Place.DEVICE_TO_DEVICE:
+        # The device of copies: the op is their direction, "MEMCPYHtoD".
+        return _Told(device, name, op_type, xspace.place_of(op_type))
+    is_copy = xspace.place_of(op_type) is not Place.ACCELERATOR
+    if place is None or name == "_SOURCE" or "MEMCPY" in name or is_copy:
+        return None
+    return _Told(device, name, op_type, place)
+
+
+def _table(boxes: list[_Box], interner: Interner) -> Executions:
+    columns = Columns(Executions)
+    position = interner.position
     columns.add(
         len(boxes),
-        device=[interner.position(box.device) for box in boxes],
-        lane=[interner.position(box.lane) for box in boxes],
-        name=[interner.position(box.name) for box in boxes],
-        op_type=[interner.position(box.op_type) for box in boxes],
-        place=[box.place for box in boxes],
+        device=[position(box.told.device) for box in boxes],
+        lane=[position(box.lane) for box in boxes],
+        name=[position(box.told.name) for box in boxes],
+        op_type=[position(box.told.op_type) for box in boxes],
+        place=[box.told.place for box in boxes],
+        background=[xspace.is_background(box.lane) for box in boxes],
         start_ns=int64s(box.start_ns for box in boxes),
         duration_ns=int64s(box.duration_ns for box in boxes),
+        bytes=int64s(box.told.bytes for box in boxes),
+        detail=[position(box.told.detail) for box in boxes],
+        correlation=int64s(box.told.correlation for box in boxes),
     )
     return columns.rows(interner)
+
+
+def _spans(document: TraceEvents, interner: Interner) -> Spans:
+    """Return what TensorFlow 2's own timeline says of the host around its ops."""
+    columns = Columns(Spans)
+    for event in document.events:
+        if event.get("ph") != "X" or document.process(event) != xspace.HOST:
+            continue
+        name, facts = str(event.get("name", "")), _numbers(trace_events.args(event))
+        kind = xspace.kind_of(name, facts)
+        if kind is not None:
+            _add_span(columns, interner, document.thread(event), event, kind, facts)
+    return columns.rows(interner).by("start_ns")
+
+
+def _add_span(
+    columns: Columns[Spans],
+    interner: Interner,
+    lane: str,
+    event: Event,
+    kind: SpanKind,
+    facts: dict[str, Any],
+) -> None:
+    start_ns, duration_ns = trace_events.times_ns(event)
+    columns.add(
+        1,
+        kind=kind,
+        lane=interner.position(lane),
+        background=xspace.is_background(lane),
+        start_ns=int64s([start_ns]),
+        duration_ns=int64s([duration_ns]),
+        **xspace.span_facts(str(event.get("name", "")), kind, facts, interner)._asdict(),
+    )
+
+
+def _numbers(args: Any) -> dict[str, Any]:
+    """Return facts with numbers as numbers, which a timeline writes as texts."""
+    return {key: int(value) if _is_number(value) else value for key, value in args.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20

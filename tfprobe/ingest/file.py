@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.ingest import chrome_trace, profile_proto, run_metadata, xspace
+from tfprobe.ingest import (
+    chrome_trace,
+    kineto,
+    profile_proto,
+    run_metadata,
+    trace_events,
+    xspace,
+)
 from tfprobe.ingest.columns import int64s
+from tfprobe.ingest.file_kinds import Kind, contents
 from tfprobe.ingest.graph_profile import graph_nodes
-from tfprobe.ingest.messages import parse, parse_either
+from tfprobe.ingest.messages import parse
 from tfprobe.ingest.sampled import join, with_what_ran
-from tfprobe.model.durations import Durations
+from tfprobe.ingest.steps_of_trace import in_steps
+from tfprobe.ingest.trace import Trace
+from tfprobe.model.durations import Durations, bucket_of
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Node
-from tfprobe.model.profile import Capture, RecentSteps, Work
+from tfprobe.model.profile import Capture, Process, Profile, RecentSteps, Run, Work
 from tfprobe.model.records import GraphProfile, Record
 from tfprobe.model.sampled import SampledWork
+from tfprobe.model.spans import SpanKind
 from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns, Int64s, TableBuilder
+from tfprobe.model.tables import Columns, TableBuilder
 
 FILE_KIND = "file"
 _NS_PER_US = 1000
+_NO_TIMES = np.zeros(0, dtype=np.int64)
+_NO_STEPS = RecentSteps(
+    0, _NO_TIMES, _NO_TIMES, _NO_TIMES.astype(np.bool_), _NO_TIMES.astype(np.bool_)
+)
 
 
 def sampled_file(path: Path, *, with_shapes: bool = False) -> SampledWork:
@@ -37,85 +51,118 @@ def sampled_file(path: Path, *, with_shapes: bool = False) -> SampledWork:
     Raises UnreadableInput where it is none of them, and says what it is where that can be told.
     """
     try:
-        content = _unpacked(path.read_bytes())
-        return _sampled(path, content, with_shapes=with_shapes)
-    except OSError as exc:
-        raise UnreadableInput(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+        return _sampled(path.name, *contents(path), with_shapes=with_shapes)
     except UnreadableInput as exc:
         raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
 
 
-def _unpacked(content: bytes) -> bytes:
-    if not content.startswith(b"\x1f\x8b"):
-        return content
+def file_profile(path: Path) -> Profile:
+    """Return all that a file says, its steps as captures: for views that look at more than ops.
+
+    It takes what `sampled_file` does, and traces of PyTorch's profiler. A ProfileProto is not cut
+    into steps here that the profile itself does not have; a file without steps is one as a whole.
+
+    Raises UnreadableInput as `sampled_file` does.
+    """
     try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as exc:
-        raise UnreadableInput(f"damaged gzip ({exc})") from exc
+        return _profile(path, *contents(path))
+    except UnreadableInput as exc:
+        raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
 
 
-def _sampled(path: Path, content: bytes, *, with_shapes: bool) -> SampledWork:
-    name = path.name
-    if not content:
-        raise UnreadableInput("the file is empty")
-    if _is_json(content):
+def _sampled(name: str, kind: Kind, content: bytes, *, with_shapes: bool) -> SampledWork:
+    if kind is Kind.TIMELINE:
         return _one_step(name, chrome_trace.rows(content), [])
-    if _holds_planes(content):
+    if kind is Kind.XSPACE:
         found = _one_step(name, xspace.read(content, with_spans=False).rows, [])
         return with_what_ran(found, traces=[content]) if with_shapes else found
-    if _holds_steps(content):
+    if kind is Kind.RUN_METADATA:
         found = _one_step(name, run_metadata.rows(content), _partition_nodes(content))
         return with_what_ran(found, steps=[content]) if with_shapes else found
-    if _holds_nodes(content):
-        return _steps(name, profile_proto.graph_profile(content))
-    if _is_graph(content):
-        hint = f"A graph by itself: `tfprobe tfprof --graph_path={path} scope -select params`."
-        raise UnreadableInput("a GraphDef, which says nothing about time", hint=hint)
-    raise UnreadableInput(
-        "neither a RunMetadata, nor an XSpace (xplane.pb), a ProfileProto or a timeline in JSON"
+    return _steps(name, profile_proto.graph_profile(content))
+
+
+def _profile(path: Path, kind: Kind, content: bytes) -> Profile:
+    if kind is Kind.PROFILE:
+        found = _steps(path.name, profile_proto.graph_profile(content))
+        return _alone(path, found.captures, found.executions)
+    steps, trace = in_steps(_trace(kind, content))
+    if not len(trace.rows) and not (trace.spans.kind == SpanKind.FUNCTION_CALL).any():
+        raise UnreadableInput("it holds no execution of an op")
+    captures = [
+        replace(
+            _capture(path.name, index, step.number, trace.rows),
+            start_ns=step.start_ns,
+            duration_ns=step.end_ns - step.start_ns,
+        )
+        for index, step in enumerate(steps)
+    ]
+    profile = _alone(path, captures, trace.rows)
+    return replace(profile, spans=trace.spans, allocations=trace.allocations)
+
+
+def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile:
+    """Return a profile of which nothing is known but its captures."""
+    untold = Missing("a file by itself does not tell")
+    process = Process(
+        index=0,
+        folder="",
+        host="",
+        pid=0,
+        state="unknown",
+        argv=(),
+        python=untold,
+        tensorflow=untold,
+        rank=None,
+        role=None,
+        started_unix_ns=0,
+        devices=untold,
+        hooks=untold,
+        captures=len(captures),
+        unix_minus_monotonic_ns=0,
+    )
+    work = replace(
+        _work(path.name, len(captures)), times=_times(captures), recent=_recent(captures)
+    )
+    return Profile(
+        run=Run(path.name, str(path), untold, untold, "unknown"),
+        processes=(process,),
+        interpreters=(),
+        works=(work,),
+        captures=tuple(captures),
+        executions=rows,
+        problems=(),
     )
 
 
-def _is_json(content: bytes) -> bool:
-    """Say whether this is text that begins as JSON does, which a binary message may, too."""
-    if content.lstrip()[:1] not in (b"{", b"["):
-        return False
-    try:
-        return "\0" not in content.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
+def _times(captures: Sequence[Capture]) -> Durations:
+    """Return how long the steps of a file took, which are all the steps there are."""
+    durations_ns = np.array([each.duration_ns for each in captures], dtype=np.int64)
+    buckets = np.bincount(bucket_of(durations_ns)).astype(np.int64)
+    total_ns = sum(each.duration_ns for each in captures)
+    return Durations(
+        len(captures), total_ns, int(durations_ns.min()), int(durations_ns.max()), buckets
+    )
 
 
-def _holds_planes(content: bytes) -> bool:
-    try:
-        planes = parse(content, "tfprobe.xplane.XSpace").planes
-    except UnreadableInput:
-        return False
-    return any(plane.name.startswith("/") and plane.lines for plane in planes)
+def _recent(captures: Sequence[Capture]) -> RecentSteps:
+    """Return the steps of a file as those of a run, none where a number is missing."""
+    first, count = captures[0].step, len(captures)
+    if [each.step for each in captures] != list(range(first, first + count)):
+        return _NO_STEPS
+    starts_ns = np.array([each.start_ns for each in captures], dtype=np.int64)
+    ends_ns = starts_ns + np.array([each.duration_ns for each in captures], dtype=np.int64)
+    sampled = np.ones(count, dtype=np.bool_)
+    return RecentSteps(first, starts_ns, ends_ns, sampled, ~sampled)
 
 
-def _holds_steps(content: bytes) -> bool:
-    try:
-        devices = parse(content, "tfprobe.step_stats.RunMetadata").step_stats.dev_stats
-    except UnreadableInput:
-        return False
-    return any(device.device and device.node_stats for device in devices)
-
-
-def _holds_nodes(content: bytes) -> bool:
-    try:
-        nodes = parse(content, "tfprobe.tfprof.ProfileProto").nodes
-    except UnreadableInput:
-        return False
-    return any(node.name and node.op for node in nodes.values())
-
-
-def _is_graph(content: bytes) -> bool:
-    try:
-        nodes = parse_either(content, "tfprobe.graph.GraphDef").node
-    except UnreadableInput:
-        return False
-    return any(node.name and node.op for node in nodes)
+def _trace(kind: Kind, content: bytes) -> Trace:
+    if kind is Kind.XSPACE:
+        return xspace.read(content)
+    if kind is Kind.RUN_METADATA:
+        return run_metadata.read(content)
+    document = trace_events.parse(content)
+    return kineto.read(document) if kineto.is_kineto(document) else chrome_trace.read(document)
 
 
 def _partition_nodes(content: bytes) -> list[Node]:
@@ -203,8 +250,6 @@ def _capture(file: str, index: int, step: int, rows: Executions) -> Capture:
 def _work(name: str, steps: int) -> Work:
     """Return a work for a file: steps of which nothing is known but what is sampled."""
     unknown = Durations(0, 0, 0, 0, np.zeros(0, dtype=np.int64))
-    none: Int64s = np.zeros(0, dtype=np.int64)
-    flags = none.astype(np.bool_)
     return Work(
         process=0,
         index=0,
@@ -219,5 +264,5 @@ def _work(name: str, steps: int) -> Work:
         optimizer_steps=Missing("a file by itself does not tell"),
         times=unknown,
         gaps=unknown,
-        recent=RecentSteps(0, none, none, flags, flags),
+        recent=_NO_STEPS,
     )

@@ -10,13 +10,26 @@ from tfprobe.model.spans import Spans
 
 
 @dataclass(frozen=True, slots=True)
+class Marker:
+    """A step that a trace has marked, by its number."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
-    """The rows of one capture. Without `is_unix`, times count from some moment at its start."""
+    """The rows of one capture. Without `is_unix`, times count from some moment at its start.
+
+    `markers` are the steps that the program or its framework marked in it, by start.
+    """
 
     rows: Executions
     spans: Spans
     allocations: Allocations
     is_unix: bool = True
+    markers: tuple[Marker, ...] = ()
 
     def moved(self, by_ns: int) -> Trace:
         """Return it with all times so much later."""
@@ -25,4 +38,8 @@ class Trace:
             rows=replace(self.rows, start_ns=self.rows.start_ns + by_ns),
             spans=replace(self.spans, start_ns=self.spans.start_ns + by_ns),
             allocations=replace(self.allocations, at_ns=self.allocations.at_ns + by_ns),
+            markers=tuple(
+                Marker(each.number, each.start_ns + by_ns, each.end_ns + by_ns)
+                for each in self.markers
+            ),
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support import captures
+from tests.support import captures, kineto
 from tests.support.captures import CPU, GPU, Node, TraceEvent
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
@@ -15,6 +18,7 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline, tree_timeline
 from tfprobe.ingest import run_metadata, xspace
+from tfprobe.ingest.file import file_profile
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
 from tfprobe.ingest.profile_proto import graph_profile
 from tfprobe.ingest.trace import Trace
@@ -199,6 +203,85 @@ def test_a_damaged_capture_is_refused_or_read(kind: str) -> None:
 
     assert len(read(content)) > 0
     assert read_well > MUTANTS // 10
+
+
+def timeline_bytes() -> bytes:
+    names = {1: f"{CPU} Compute", 2: "/gpu:0/memcpy Compute", 3: "/host:CPU", 4: "/device:GPU:0"}
+    head = [
+        {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+        for pid, name in names.items()
+    ]
+    facts = {"name": "_SOURCE", "op": "MEMCPYHtoD", "correlation_id": "4", "id": "7"}
+    facts |= {"memcpy_details": "kind_src:pageable kind_dst:device size:64"}
+    boxes = [
+        {"ph": "X", "pid": at % 4 + 1, "tid": at % 2, "ts": at, "dur": 5 + at, "args": facts}
+        for at in range(24)
+    ]
+    for at, box in enumerate(boxes):
+        box["name"] = ("a/b:MatMul", "MemcpyH2D", "Iterator::Root", "cuLaunchKernel")[at // 4 % 4]
+    return json.dumps({"traceEvents": [*head, *boxes]}).encode()
+
+
+def changed_values(content: bytes, chance: random.Random) -> bytes:
+    """Return a JSON document with a few of its values put in place of others."""
+    document = json.loads(content)
+    places = list(_places(document))
+    for _ in range(chance.randint(1, 4)):
+        holder, key = places[chance.randrange(len(places))]
+        other, other_key = places[chance.randrange(len(places))]
+        odd = [None, -1, 2**70, 1e308, float("nan"), "", [], {}, True, other[other_key]]
+        holder[key] = chance.choice(odd)
+        try:
+            text = json.dumps(document)
+        except ValueError:
+            break  # a value was put into itself
+    else:
+        return text.encode()
+    return content
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in entries if isinstance(value, (dict, list)) else ():
+        yield value, key
+        if isinstance(inner, (dict, list)):
+            yield from _places(inner)
+
+
+Mutate = Callable[[bytes, random.Random], bytes]
+FILES: dict[str, tuple[Callable[[], bytes], Mutate]] = {
+    "run_metadata": (step_bytes, mutant),
+    "xspace": (xspace_bytes, mutant),
+    "xspace_of_a_gpu": (training_step, mutant),
+    "profile": (profile_bytes, mutant),
+    "timeline": (timeline_bytes, changed_values),
+    "kineto": (kineto.training, changed_values),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FILES)
+def test_a_damaged_file_is_no_profile_or_one(kind: str, tmp_path: Path) -> None:
+    """Each row has its step; no other error is raised."""
+    write, mutate = FILES[kind]
+    chance = random.Random(20261121)
+    content = write()
+    path = tmp_path / "recording"
+
+    read_well = 0
+    for _ in range(MUTANTS // 3):
+        path.write_bytes(mutate(content, chance))
+        try:
+            profile = file_profile(path)
+        except UnreadableInput:
+            continue
+        for table in (profile.executions, profile.spans, profile.allocations):
+            assert set(table.capture.tolist()) <= set(range(len(profile.captures)))
+        read_well += 1
+
+    path.write_bytes(content)
+    assert file_profile(path).captures
+    assert read_well > MUTANTS // 30
 
 
 @pytest.mark.parametrize("duration_us", [2**40, 2**53, 2**62])

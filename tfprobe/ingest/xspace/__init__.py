@@ -1,7 +1,20 @@
 """Decode XSpace bytes into rows: ops and spans of the host, kernels and copies of GPUs."""
 
-from tfprobe.ingest.trace import Trace
-from tfprobe.ingest.xspace.names import is_derived, op_of
+from tfprobe.ingest.xspace.devices import kernel_facts
+from tfprobe.ingest.xspace.names import HOST, is_background, is_stream, op_of, place_of
 from tfprobe.ingest.xspace.reader import Reader, read
+from tfprobe.ingest.xspace.spans import driver_call_kind, kind_of, span_facts
 
-__all__ = ["Reader", "Trace", "is_derived", "op_of", "read"]
+__all__ = [
+    "HOST",
+    "Reader",
+    "driver_call_kind",
+    "is_background",
+    "is_stream",
+    "kernel_facts",
+    "kind_of",
+    "op_of",
+    "place_of",
+    "read",
+    "span_facts",
+]

@@ -7,6 +7,7 @@ event of a stream is told its op by the stat `tf_op`, the driver call that launc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.ingest.columns import int64s
@@ -58,25 +59,41 @@ class _Kernel(NamedTuple):
     correlation: int
 
 
+class KernelFacts(NamedTuple):
+    """What an event of a stream says of itself."""
+
+    kernel: str
+    place: Place
+    bytes: int
+    detail: str
+    correlation: int
+
+
+def kernel_facts(kernel: str, stats: Mapping[str, Any]) -> KernelFacts:
+    """Return what an event of a stream says of itself. Any: stats are numbers and texts."""
+    details = next((str(stats[key]) for key in _COPY_DETAILS if key in stats), "")
+    place, correlation = place_of(kernel, details), number(stats.get("correlation_id"))
+    return KernelFacts(kernel, place, copy_bytes(details), details or kernel, correlation)
+
+
 def _kernel(plane: Any, line: Any, event: Any) -> _Kernel | None:
     metadata = plane.event_metadata[event.metadata_id]
     stats = stat_values(plane, metadata.stats) | stat_values(plane, event.stats)
     if any(key in stats for key in _MEMORY_DETAILS):
         return None
+    facts = kernel_facts(metadata.name, stats)
     kernel = metadata.display_name or metadata.name
-    details = next((str(stats[key]) for key in _COPY_DETAILS if key in stats), "")
-    place = place_of(metadata.name, details)
-    is_copy = place is not Place.ACCELERATOR
+    is_copy = facts.place is not Place.ACCELERATOR
     op = op_of(str(stats.get("tf_op") or stats.get("name") or ""))
     return _Kernel(
         name=op[0] if op else str(stats.get("tf_op") or kernel),
         op_type=kernel if is_copy else op[1] if op else _kernel_type(stats, kernel),
-        place=place,
+        place=facts.place,
         start_ns=line.timestamp_ns + event.offset_ps // PS_PER_NS,
         duration_ns=event.duration_ps // PS_PER_NS,
-        bytes=copy_bytes(details),
-        detail=details or kernel,
-        correlation=number(stats.get("correlation_id")),
+        bytes=facts.bytes,
+        detail=facts.detail if is_copy else kernel,
+        correlation=facts.correlation,
     )
 
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.messages import parse
-from tfprobe.ingest.trace import Trace
+from tfprobe.ingest.trace import Marker, Trace
 from tfprobe.ingest.xspace.allocations import add_allocations
 from tfprobe.ingest.xspace.datasets import DatasetRuns
 from tfprobe.ingest.xspace.devices import add_kernels
 from tfprobe.ingest.xspace.host import HostReader
+from tfprobe.ingest.xspace.markers import markers
 from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
 from tfprobe.ingest.xspace.spans import SpanReader
 from tfprobe.model.allocations import Allocations
@@ -72,7 +73,12 @@ class Reader:
             spans=spans.rows(self._interner).by("start_ns"),
             allocations=self._allocations(space, table).by("at_ns"),
             is_unix=is_unix,
+            markers=self._markers(space),
         )
+
+    def _markers(self, space: Any) -> tuple[Marker, ...]:
+        hosts = (plane for plane in space.planes if plane.name == HOST and self._with_spans)
+        return tuple(marker for plane in hosts for marker in markers(plane))
 
     def _allocations(self, space: Any, rows: Executions) -> Allocations:
         columns = Columns(Allocations)

@@ -125,22 +125,12 @@ class SpanReader:
     def _kind(self, plane: Any, event: Any) -> SpanKind | None:
         name = plane.event_metadata[event.metadata_id].name
         if name not in self._kinds:
-            self._kinds[name] = _kind_of(name, stat_values(plane, event.stats))
+            self._kinds[name] = kind_of(name, stat_values(plane, event.stats))
         return self._kinds[name]
 
-    def _facts(self, plane: Any, event: Any, kind: SpanKind) -> _Facts:
-        position = self._interner.position
-        name = position(_shown(plane.event_metadata[event.metadata_id].name, kind))
-        stats = stat_values(plane, event.stats)
-        if kind is SpanKind.ITERATOR:
-            told = (f"{key}:{stats[key]}" for key in stats if key not in _NOT_DETAILS)
-            identity, parent = number(stats.get("id")), number(stats.get("parent_id"))
-            return _Facts(name, position(" ".join(told)), identity, parent)
-        if kind is SpanKind.FUNCTION_CALL:
-            return _Facts(name, position(str(stats["tf_function_call"])))
-        details = str(stats.get("memcpy_details") or stats.get("memset_details") or "")
-        correlation = number(stats.get("correlation_id"))
-        return _Facts(name, position(details), correlation=correlation, bytes=copy_bytes(details))
+    def _facts(self, plane: Any, event: Any, kind: SpanKind) -> SpanFacts:
+        name = plane.event_metadata[event.metadata_id].name
+        return span_facts(name, kind, stat_values(plane, event.stats), self._interner)
 
     def _calls(self, plane: Any) -> dict[int, str]:
         """Return by event the functions that Python calls; that of their runs has no name."""
@@ -170,7 +160,7 @@ class SpanReader:
             )
 
 
-class _Facts(NamedTuple):
+class SpanFacts(NamedTuple):
     """What one event says; strings are positions."""
 
     name: int
@@ -179,6 +169,22 @@ class _Facts(NamedTuple):
     parent: int = 0
     correlation: int = 0
     bytes: int = 0
+
+
+def span_facts(
+    name: str, kind: SpanKind, stats: Mapping[str, Any], interner: Interner
+) -> SpanFacts:
+    """Return what an event of this kind says. Any: stats are numbers and texts."""
+    shown = interner.position(_shown(name, kind))
+    if kind is SpanKind.ITERATOR:
+        told = (f"{key}:{stats[key]}" for key in stats if key not in _NOT_DETAILS)
+        identity, parent = number(stats.get("id")), number(stats.get("parent_id"))
+        return SpanFacts(shown, interner.position(" ".join(told)), identity, parent)
+    if kind is SpanKind.FUNCTION_CALL:
+        return SpanFacts(shown, interner.position(str(stats.get("tf_function_call", ""))))
+    details = str(stats.get("memcpy_details") or stats.get("memset_details") or "")
+    correlation, size = number(stats.get("correlation_id")), copy_bytes(details)
+    return SpanFacts(shown, interner.position(details), correlation=correlation, bytes=size)
 
 
 def driver_call_kind(name: str) -> SpanKind:
@@ -190,7 +196,8 @@ def driver_call_kind(name: str) -> SpanKind:
     return SpanKind.SYNC if _SYNC.match(name) else SpanKind.RUNTIME
 
 
-def _kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
+def kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
+    """Return what an event of the host is, by its name and what it says; None for all others."""
     if name.startswith(ITERATOR):
         return SpanKind.ITERATOR
     if _COMPILE.match(name):
