@@ -15,6 +15,37 @@ _FOREIGN_PROFILER_VARIABLES = (
 )
 
 
+# What the speed of TensorFlow depends on, and no other variable: TF_TOKEN_x and TF_VAR_x are Terraform's, and secret.
+_SPEED_VARIABLES = (
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_VISIBLE_DEVICES",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "OMP_PROC_BIND",
+    "OMP_WAIT_POLICY",
+    "TF_CUDNN_DETERMINISTIC",
+    "TF_CUDNN_USE_AUTOTUNE",
+    "TF_DETERMINISTIC_OPS",
+    "TF_DISABLE_MKL",
+    "TF_ENABLE_AUTO_MIXED_PRECISION",
+    "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_GPU_ALLOCATOR",
+    "TF_GPU_THREAD_COUNT",
+    "TF_GPU_THREAD_MODE",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_USE_LEGACY_KERAS",
+    "TF_XLA_FLAGS",
+    "XLA_FLAGS",
+)
+_LONGEST_VALUE = 1000
+
+
 class Config:
     """Sampling configuration: `steps` inclusive pairs or None, `every` or None, `budget` ratio, `trace_level`."""
 
@@ -72,3 +103,8 @@ def rank_variables():
         "PMI_SIZE",
     )
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def speed_variables():
+    """Return those variables of the job that its speed depends on."""
+    return {name: os.environ[name][:_LONGEST_VALUE] for name in _SPEED_VARIABLES if name in os.environ}

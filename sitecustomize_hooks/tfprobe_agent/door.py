@@ -5,8 +5,10 @@ The fast path is inline and on purpose free of calls into the agent: it is paid 
 
 import sys
 
+from . import settings, sizes
 from .guard import STATE, failed
 from .originals import ORIGINAL
+from .pulses import PULSES, beat
 from .recorder import THREAD, current
 from .steps import (
     HEADER_WORDS,
@@ -115,6 +117,7 @@ class Sample:
     """A step being recorded: what to call instead, and how to end. Subclasses know TensorFlow."""
 
     level = "full"
+    session_config = None  # of the Session whose step it is
 
     def __init__(self, call, args, kwargs):
         self.call = call
@@ -122,6 +125,9 @@ class Sample:
         self.kwargs = kwargs
         self.why = None
         self.opening_ns = 0
+
+    def feeds(self):
+        """Return what the step was fed; None where steps are not fed."""
 
     def finish(self, work, step, result):
         """End the trace and store the capture; return (file name, bytes, graph fingerprint or None), or None."""
@@ -136,6 +142,9 @@ def start_sample(work, tracer, original, args, kwargs):
     """Start a sample of the next step if one is due and possible; look whether one is wanted from outside."""
     began_ns = ORIGINAL.monotonic_ns()
     work.next_poll_ns = began_ns + POLL_NS
+    if began_ns >= PULSES.next_ns:
+        beat(began_ns)
+        began_ns = ORIGINAL.monotonic_ns()  # a pulse has an account of its own
     if work.n < work.next_sample and work.words[REQUEST] == work.request_seen:
         return None
     sample = None
@@ -173,6 +182,9 @@ def finish_sample(work, sample, result, start_ns, end_ns):
     try:
         recorder = current()
         once_ns = recorder.steps.words[ONCE_NS]
+        feeds = sample.feeds()
+        fed_bytes = None if feeds is None else sizes.fed_bytes(feeds)
+        result_bytes = sizes.result_bytes(result)
         stored = sample.finish(work, step, result)
         added_ns = sample.opening_ns + ORIGINAL.monotonic_ns() - end_ns
         added_ns -= recorder.steps.words[ONCE_NS] - once_ns  # graphs and code maps have an account of their own
@@ -187,8 +199,11 @@ def finish_sample(work, sample, result, start_ns, end_ns):
         recorder.journal.event(
             "sample", work=work.index, step=step, capture=name, level=sample.level, why=sample.why, start_ns=start_ns,
             end_ns=end_ns, start_unix_ns=ORIGINAL.unix_ns() - (ORIGINAL.monotonic_ns() - start_ns), plain_ns=usual_ns,
-            cost_ns=added_ns, bytes=size, graph=graph,
+            cost_ns=added_ns, bytes=size, graph=graph, fed_bytes=fed_bytes, result_bytes=result_bytes,
         )  # fmt: skip
+        if not recorder.settings_told:
+            recorder.settings_told = True
+            settings.tell(sample.session_config)
     except Exception:
         failed("finishing a sample", sampling_only=True)
 

@@ -14,6 +14,7 @@ from . import (
     optimizers,
     patching,
     profiler,
+    pulses,
     recorder,
     session,
     tracing,
@@ -70,7 +71,8 @@ def _arm(boot):
     if not _unarmed.acquire(False):
         return
     atexit.register(recorder.at_exit)
-    atexit.register(activities.at_exit)  # before it: the last registered runs first
+    atexit.register(activities.at_exit)  # these run before it: the last registered is the first
+    atexit.register(pulses.at_exit)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
     else:
@@ -88,6 +90,7 @@ def _after_fork():
         tracing.reset()
         graphs.reset()
         activities.reset()
+        pulses.reset()
         recorder.forget_parent()
     except Exception:
         failed("after fork")

@@ -132,6 +132,7 @@ class Recorder:
         self.overflow = {}
         self.works = []
         self.calibrated = False
+        self.settings_told = False
         self.journal.write_process()
         if parent is not None:
             self.journal.event("fork", parent=parent)

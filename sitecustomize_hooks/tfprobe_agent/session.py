@@ -213,6 +213,14 @@ class _SessionSample(door.Sample):
         # A Python function inside the step may start a profiler and could not be kept waiting: the step waits for it.
         self.wants_full = recorder.config.trace_level == "full" and not self.graph.runs_python
         self.reserved = False
+        self.session_config = getattr(session, "_config", None)
+
+    def feeds(self):
+        # A callable is fed by position; the instance that stands first in other calls is no feed.
+        by_name = self.kwargs.get("feed_dict")
+        if by_name is not None:
+            return by_name.values() if isinstance(by_name, dict) else (by_name,)
+        return self.args if "fetches" not in self.kwargs else ()
 
     def options_for(self, job_options):
         """Return RunOptions like the job's own, traced; reserves the profiler once nothing can fail any more."""

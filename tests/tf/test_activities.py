@@ -6,6 +6,7 @@ import pytest
 
 from tests.tf.laboratory import Laboratory, Outcome
 from tests.tf.requirements import need_tensorflow
+from tfprobe.errors import Missing
 from tfprobe.ingest.run import load
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
@@ -61,3 +62,21 @@ def test_naming_changes_nothing(laboratory: Laboratory) -> None:
 def _told(outcome: Outcome) -> dict[str, int]:
     profile = load(RunFolder(outcome.run), this_machine(), with_captures=False)
     return {f"{item.kind} {item.name}": item.count for item in profile.activities}
+
+
+def test_a_job_tells_what_it_chose_and_used(laboratory: Laboratory) -> None:
+    """Settings of TensorFlow, pulses of the process, bytes that a step was fed and gave back."""
+    way = "keras" if laboratory.tensorflow >= (2, 0) else "session"
+    outcome = laboratory.outcomes("activities.py", way)["every"]
+
+    profile = load(RunFolder(outcome.run), this_machine())
+
+    (process,) = profile.processes
+    assert not isinstance(process.settings, Missing)
+    assert process.settings["image_data_format"] in ("channels_last", "channels_first", None)
+    assert process.settings["eager"] is False
+    assert isinstance(process.settings["intra_op_threads"], int)
+    assert {capture.result_bytes for capture in profile.captures} & {4, 8}
+    assert len(profile.pulses) >= 2
+    assert profile.pulses[-1].steps == sum(work.executed for work in profile.works)
+    assert isinstance(profile.pulses[0].resident_bytes, int)

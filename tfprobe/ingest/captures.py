@@ -11,11 +11,14 @@ from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import graph_def, run_metadata, xspace
 from tfprobe.ingest.trace import Trace
 from tfprobe.model.executions import Executions
-from tfprobe.model.profile import Capture, Problem
+from tfprobe.model.profile import UNTOLD, Capture, Problem
 from tfprobe.model.strings import Interner
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
+
+NOT_FED = Missing("it was no Session step, or was fed something else than arrays")
+NO_TENSORS = Missing("it returned something else than tensors and arrays")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,16 @@ def _capture(
         start_ns=start_ns,
         duration_ns=duration_ns,
         plain_ns=plain_ns if plain_ns else Missing("no usual step to compare with"),
+        fed_bytes=_told(sample, "fed_bytes", NOT_FED),
+        result_bytes=_told(sample, "result_bytes", NO_TENSORS),
     )
+
+
+def _told(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
+    value = sample.integer(key) if sample else None
+    if value is not None and value >= 0:
+        return value
+    return why_null if sample and key in sample.fields else UNTOLD
 
 
 def _window_ns(path: Path, sample: Event | None, steps: StepsFile | None) -> tuple[int, int] | None:

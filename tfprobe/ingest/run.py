@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
-from tfprobe.ingest.notes import Notes
+from tfprobe.ingest.notes import Notes, settings
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
@@ -66,6 +66,7 @@ def load(
     )
     for process in chosen:
         _read_process(process, gathered, with_captures=with_captures)
+    gathered.notes.add_machines(folder, (process.host for process in gathered.processes))
     return Profile(
         run=_run(entry),
         processes=tuple(gathered.processes),
@@ -78,6 +79,7 @@ def load(
         problems=(*gathered.problems, *gathered.notes.problems),
         activities=tuple(gathered.notes.activities),
         gaps=tuple(gathered.notes.gaps),
+        pulses=tuple(gathered.notes.pulses),
     )
 
 
@@ -114,7 +116,7 @@ def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bo
     steps = _steps(entry, where, gathered.problems)
     log = read_events(entry.folder.events)
     gathered.problems += _event_problems(log, where)
-    gathered.processes.append(_process(entry, index))
+    gathered.processes.append(replace(_process(entry, index), settings=settings(log)))
     if steps is not None:
         gathered.works += [_work(record, index, steps.header) for record in steps.works]
     if with_captures:

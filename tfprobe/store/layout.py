@@ -56,6 +56,10 @@ class ProcessFolder:
         return self.root / "gaps.jsonl"
 
     @property
+    def pulses(self) -> Path:
+        return self.root / "pulses.jsonl"
+
+    @property
     def agent_log(self) -> Path:
         return self.root / "agent.log"
 
@@ -123,6 +127,11 @@ class RunFolder:
     @property
     def report(self) -> Path:
         return self.root / "report"
+
+    def machine(self, host: str) -> Path:
+        """Return the file of a host's accelerators."""
+        # Whatever a manifest calls its host, the file is in this directory.
+        return self.root / "machine" / f"{os.path.basename(host)}.jsonl"
 
     def is_run(self) -> bool:
         """Say whether this directory looks like a run, even one whose run.json was lost."""

@@ -29,7 +29,10 @@ def keras(folder):
     model.fit(rows, labels, epochs=3, batch_size=4, verbose=0, callbacks=[kept])
     model.evaluate(rows, labels, verbose=0)
     model.predict(rows, verbose=0)
-    fact("compile", "Model.compile", 1)
+    if not tf.__version__.startswith(
+        "1."
+    ):  # there a model that was not built compiles itself once more
+        fact("compile", "Model.compile", 1)
     fact("train", "small.fit", 1)
     fact("evaluate", "small.evaluate", 1)
     fact("predict", "small.predict", 1)

@@ -1,0 +1,103 @@
+"""pulses.jsonl: what the process and its machine have used up, at most once a second. Without a thread.
+
+A step takes one where it looks at the control word anyway, so that a job that does not step has none.
+"""
+
+from . import cgroups
+from .guard import never_raise_noting
+from .originals import ORIGINAL, read_file
+from .recorder import CURRENT, current
+
+FILE = "pulses.jsonl"
+PAUSE_NS = 1000 * 1000 * 1000
+# A job of days takes this many, then as many at twice the distance, and so on.
+PULSES_AT_A_PAUSE = 1000
+
+_STATUS = {b"VmRSS": "resident_bytes", b"VmHWM": "peak_resident_bytes", b"Threads": "threads"}
+_IO = {b"read_bytes": "read_bytes", b"write_bytes": "written_bytes"}
+_UNKNOWN = dict.fromkeys(tuple(_STATUS.values()) + tuple(_IO.values()))
+
+
+class _Pulses:
+    """When the next is due, and what need not be read again; made anew after a fork."""
+
+    def __init__(self):
+        self.next_ns = 0
+        self.taken = 0
+        self.cgroup = None
+
+
+PULSES = _Pulses()
+
+
+def reset():
+    """Forget the parent's, in a forked child."""
+    PULSES.__init__()
+
+
+@never_raise_noting
+def beat(now_ns):
+    """Take a pulse."""
+    pulses = PULSES
+    pulses.next_ns = now_ns + (PAUSE_NS << min(pulses.taken // PULSES_AT_A_PAUSE, 20))
+    pulses.taken += 1
+    recorder = current()
+    record = {"mono_ns": now_ns, "steps": sum(work.n for work in recorder.works)}
+    record.update(_UNKNOWN)
+    record.update(_usage())
+    record.update(_fields("/proc/self/status", _STATUS))
+    record.update(_fields("/proc/self/io", _IO))
+    record.update(_machine())
+    if pulses.cgroup is None:
+        pulses.cgroup = cgroups.Cgroup()
+    record.update(pulses.cgroup.read())
+    recorder.journal.append(FILE, record)
+    recorder.spent_once(ORIGINAL.monotonic_ns() - now_ns)
+
+
+@never_raise_noting
+def at_exit():
+    """Take a last pulse, in the process that made the recording and has taken others."""
+    recorder = CURRENT.recorder
+    if recorder is not None and recorder.pid == ORIGINAL.getpid() and PULSES.taken:
+        beat(ORIGINAL.monotonic_ns())
+
+
+def _usage():
+    """Return what all threads of the process used, those that have ended included (/proc tells of the first alone)."""
+    used = ORIGINAL.getrusage()
+    return {
+        "user_ns": used and int(used.ru_utime * 1e9),
+        "system_ns": used and int(used.ru_stime * 1e9),
+        "voluntary_switches": used and used.ru_nvcsw,
+        "involuntary_switches": used and used.ru_nivcsw,
+    }
+
+
+def _fields(path, names):
+    """Return the numbers of a file of "name: number" lines, in bytes where it counts in kB."""
+    found = {}
+    try:
+        for line in read_file(path).split(b"\n"):
+            name, _, value = line.partition(b":")
+            if name in names:
+                words = value.split()
+                found[names[name]] = int(words[0]) << (10 if words[1:] == [b"kB"] else 0)
+    except (OSError, ValueError, IndexError):
+        pass  # no /proc, or one that says it otherwise: the numbers stay unknown
+    return found
+
+
+def _machine():
+    return {
+        "cpus": _asked(lambda: len(ORIGINAL.sched_getaffinity(0))),
+        "machine_memory_bytes": _asked(lambda: ORIGINAL.sysconf("SC_PHYS_PAGES") * ORIGINAL.sysconf("SC_PAGE_SIZE")),
+        "load_1min": _asked(lambda: ORIGINAL.getloadavg()[0]),
+    }
+
+
+def _asked(question):
+    try:
+        return question()
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None

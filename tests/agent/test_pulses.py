@@ -1,0 +1,212 @@
+"""What a process used up is told at most once a second, by steps that look anyway."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agent import Laboratory, load
+from tfprobe.store.pulses import read_pulses
+
+cgroups = load("cgroups")
+
+
+def _lines(laboratory: Laboratory, folder: Path | None = None) -> list[dict[str, Any]]:
+    (folder,) = [folder] if folder is not None else laboratory.folders()
+    return [json.loads(line) for line in (folder / "pulses.jsonl").read_text().splitlines()]
+
+
+def test_the_first_step_and_the_exit_take_one(laboratory: Laboratory) -> None:
+    """A job of a second has two, of a longer one there is one a second more."""
+    laboratory.arm()
+
+    laboratory.finish("for _ in range(100): session.run('loss')")
+
+    first, last = _lines(laboratory)
+    assert (first["steps"], last["steps"]) == (0, 100)
+    assert first["mono_ns"] < last["mono_ns"]
+
+
+def test_one_a_second_and_later_fewer(laboratory: Laboratory) -> None:
+    """From the thousandth on at twice the distance: a job of a week writes some megabytes."""
+    laboratory.arm()
+
+    (taken, *distances) = laboratory.finish("""
+from tfprobe_agent import door, pulses
+session.run("loss")
+now_ns = time.monotonic_ns()
+pulses.PULSES.next_ns = 0
+seen = []
+for _ in range(3000):
+    now_ns = max(now_ns + 1, pulses.PULSES.next_ns)
+    pulses.beat(now_ns)
+    seen.append(pulses.PULSES.next_ns - now_ns)
+print(len(seen))
+for value in sorted(set(seen)): print(value)
+""")
+
+    assert taken == "3000"
+    assert distances == ["1000000000", "2000000000", "4000000000", "8000000000"]
+
+
+def test_the_numbers_are_those_of_the_process(laboratory: Laboratory) -> None:
+    """CPU time, memory, threads, switches, storage, of all threads; none is made up."""
+    laboratory.arm()
+
+    (allocated, user_s) = laboratory.finish("""
+session.run("loss")
+kept = bytearray(80 << 20)
+def work():
+    while time.thread_time() < 0.3: pass
+thread = threading.Thread(target=work)
+thread.start(); thread.join()
+print(len(kept))
+import resource
+print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
+""")
+
+    first, last = _lines(laboratory)
+    assert last["resident_bytes"] - first["resident_bytes"] > int(allocated) * 0.9
+    assert last["peak_resident_bytes"] >= last["resident_bytes"]
+    assert last["user_ns"] + last["system_ns"] - first["user_ns"] - first["system_ns"] > 0.25e9
+    assert 0 <= last["user_ns"] - float(user_s) * 1e9 < 0.5e9
+    assert first["threads"] >= 1
+    assert 1 <= first["cpus"] <= 4096
+    pages = resource.getpagesize()
+    assert first["machine_memory_bytes"] % pages == 0
+    assert first["machine_memory_bytes"] > last["resident_bytes"]
+    assert last["voluntary_switches"] >= first["voluntary_switches"] >= 0
+
+
+def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
+    """No name is written that is not read, and none read that is not written."""
+    laboratory.arm()
+    laboratory.finish("session.run('loss')")
+    (folder,) = laboratory.folders()
+
+    log = read_pulses(folder / "pulses.jsonl")
+
+    written = {*_lines(laboratory)[0]}
+    assert written == {"mono_ns", "steps", *log.lines[0].counts, *log.lines[0].ratios}
+    assert (len(log.lines), log.bad_lines) == (2, 0)
+
+
+def test_what_cannot_be_read_is_null(laboratory: Laboratory) -> None:
+    """A container without /proc, an interpreter without `resource`."""
+    laboratory.arm()
+
+    laboratory.finish("""
+from tfprobe_agent import pulses, cgroups
+def refuse(*_): raise OSError(13, "closed")
+pulses.read_file = cgroups.read_file = refuse
+pulses.ORIGINAL.getloadavg = pulses.ORIGINAL.sched_getaffinity = refuse
+pulses.ORIGINAL.getrusage = lambda: None
+session.run("loss")
+""")
+
+    for line in _lines(laboratory):
+        known = {name for name, value in line.items() if value is not None}
+        assert known == {"mono_ns", "steps", "machine_memory_bytes"}
+    assert [event for event in laboratory.events() if event["event"] == "error"] == []
+
+
+def test_a_forked_child_has_pulses_of_its_own(laboratory: Laboratory) -> None:
+    """Its steps are not its parent's."""
+    laboratory.arm()
+
+    laboratory.finish("""
+for _ in range(7): session.run("loss")
+if os.fork() == 0:
+    for _ in range(3): session.run("loss")
+    sys.exit(0)
+os.wait()
+""")
+
+    parent, child = laboratory.folders()
+    assert _lines(laboratory, parent)[-1]["steps"] == 7
+    assert [line["steps"] for line in _lines(laboratory, child)] == [0, 3]
+
+
+def test_a_pulse_is_cheap_and_in_the_agents_own_account(laboratory: Laboratory) -> None:
+    """Well under a millisecond even on a slow machine; what it takes is reported as our cost."""
+    laboratory.arm(trace_level="off")
+
+    (best_ns, accounted_ns) = laboratory.finish("""
+from tfprobe_agent import pulses
+from tfprobe_agent.recorder import current
+session.run("loss")
+words = current().steps.words
+before, best = words[18], 10**9
+for _ in range(50):
+    began = time.monotonic_ns()
+    pulses.beat(began)
+    best = min(best, time.monotonic_ns() - began)
+print(best)
+print(words[18] - before)
+""")
+
+    assert int(best_ns) < 500_000
+    assert int(accounted_ns) >= 50 * int(best_ns) * 0.8
+
+
+def _tree(folder: Path, files: dict[str, str]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return folder
+
+
+V2 = {
+    "cpu.stat": "usage_usec 5\n",
+    "slice/cpu.max": "150000 100000\n",
+    "slice/cpu.stat": "nr_throttled 3\nthrottled_usec 77\n",
+    "slice/memory.max": "max\n",
+    "slice/job/cpu.max": "max 100000\n",
+    "slice/job/cpu.stat": "throttled_usec 0\n",
+    "slice/job/memory.max": "1073741824\n",
+}
+V1 = {
+    "cpu/docker/job/cpu.cfs_quota_us": "400000\n",
+    "cpu/docker/job/cpu.cfs_period_us": "100000\n",
+    "cpu/docker/job/cpu.stat": "nr_periods 9\nthrottled_time 5000\n",
+    "cpu/cpu.cfs_quota_us": "-1\n",
+    "cpu/cpu.cfs_period_us": "100000\n",
+    "memory/docker/job/memory.limit_in_bytes": "9223372036854771712\n",
+    "memory/memory.limit_in_bytes": "2147483648\n",
+}
+CONTAINER = {
+    "cpu,cpuacct/cpu.cfs_quota_us": "50000\n",
+    "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+    "cpu,cpuacct/cpu.stat": "throttled_time 9\n",
+}
+HYBRID_V1 = "4:memory:/docker/job\n2:cpu,cpuacct:/docker/job\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "expected"),
+    [
+        ("0::/slice/job\n", V2, (1.5, 77_000, 1 << 30)),
+        ("4:memory:/docker/job\n2:cpu,cpuacct:/docker/job\n", V1, (4.0, 5000, 2 << 30)),
+        ("2:cpu,cpuacct:/docker/gone\n", CONTAINER, (0.5, 9, None)),
+        ("0::/elsewhere\n", {"cpu.max": "max 100000\n"}, (None, None, None)),
+        ("nonsense\n::\n0::/../../x\n", {"cpu.max": "zero\n", "memory.max": "-3"}, (None,) * 3),
+        ("", {}, (None, None, None)),
+    ],
+    ids=["version 2", "version 1", "container", "no limit", "nonsense", "no cgroup"],
+)
+def test_limits_are_those_of_the_tightest_group(
+    tmp_path: Path, membership: str, files: dict[str, str], expected: tuple[object, ...]
+) -> None:
+    """A limit of a group above holds too; what it held back is told where the limit is."""
+    (tmp_path / "membership").write_text(membership)
+    root = _tree(tmp_path / "cgroup", files)
+
+    found = cgroups.Cgroup(str(tmp_path / "membership"), str(root)).read()
+
+    told = (found["cpu_limit"], found["throttled_ns"], found["memory_limit_bytes"])
+    assert told == expected

@@ -1,0 +1,86 @@
+"""Pulses, settings and the bytes of a step come into the profile, or say why they do not."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.captures import CPU, Node, run_metadata
+from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
+from tfprobe.errors import Missing
+from tfprobe.ingest.captures import NO_TENSORS, NOT_FED
+from tfprobe.ingest.notes import NO_SETTINGS
+from tfprobe.ingest.run import load
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+
+CAPTURE = "000002-session_run-0.run_metadata.pb"
+METADATA = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})
+
+
+def _load(tmp_path, *events: dict[str, object], **files: list[dict[str, object]]):
+    root = write_run(tmp_path / "r1", [WrittenProcess(events=events, captures={CAPTURE: METADATA})])
+    (folder,) = (root / HOST).iterdir()
+    places = {"pulses": folder / "pulses.jsonl", "machine": root / "machine" / f"{HOST}.jsonl"}
+    (root / "machine").mkdir()
+    for name, lines in files.items():
+        places[name].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return load(RunFolder(root), Machine("elsewhere", None))
+
+
+def test_a_pulse_is_on_the_wall_clock(tmp_path):
+    """What was not told is missing, with the reason."""
+    line = {"mono_ns": MONO_NS + 9, "steps": 4, "user_ns": 7, "cpu_limit": 0.5}
+
+    (pulse,) = _load(tmp_path, pulses=[line]).pulses
+
+    assert (pulse.process, pulse.at_ns, pulse.steps) == (0, UNIX_NS + 9, 4)
+    assert (pulse.user_ns, pulse.cpu_limit) == (7, 0.5)
+    assert isinstance(pulse.resident_bytes, Missing)
+
+
+def test_accelerators_are_a_machines(tmp_path):
+    """A sample of NVML belongs to a host, not to a process."""
+    line = {"unix_ns": UNIX_NS, "devices": [{"index": 1, "name": "H200", "power_watts": 90.5}]}
+
+    (pulse,) = _load(tmp_path, machine=[line]).pulses
+
+    (device,) = pulse.devices
+    assert (pulse.process, pulse.host, pulse.at_ns) == (None, HOST, UNIX_NS)
+    assert (device.index, device.name, device.power_watts) == (1, "H200", 90.5)
+    assert isinstance(device.utilization_ratio, Missing)
+    assert isinstance(pulse.user_ns, Missing)
+
+
+def test_lines_that_are_no_pulses_are_a_problem_with_its_place(tmp_path):
+    """In the process's file and in the machine's."""
+    profile = _load(tmp_path, pulses=[{}], machine=[{}, {}])
+
+    told = [(problem.where, problem.what) for problem in profile.problems]
+    (folder,) = [process.folder for process in profile.processes]
+    assert (f"{HOST}/{folder}", "1 lines of pulses.jsonl are no pulses.") in told
+    assert (f"machine/{HOST}.jsonl", "2 lines of it are no samples.") in told
+
+
+def test_settings_are_those_of_the_first_sample(tmp_path):
+    """A process that took none says so."""
+    chosen = {"cpus": 3, "environment": {"OMP_NUM_THREADS": "2"}}
+
+    (process,) = _load(tmp_path / "a", {"event": "settings", "settings": chosen}).processes
+    (other,) = _load(tmp_path / "b", {"event": "settings", "settings": [1]}).processes
+
+    assert process.settings == chosen
+    assert other.settings == NO_SETTINGS
+
+
+def test_a_step_tells_what_it_was_fed_and_gave_back(tmp_path):
+    """Null is told apart from not told at all."""
+    sample = {"event": "sample", "work": 0, "step": 2, "capture": CAPTURE, "start_ns": MONO_NS}
+    told = {"fed_bytes": 161, "result_bytes": 4}
+
+    (known,) = _load(tmp_path / "a", {**sample, **told}).captures
+    (null,) = _load(tmp_path / "b", {**sample, "fed_bytes": None, "result_bytes": None}).captures
+    (older,) = _load(tmp_path / "c", sample).captures
+
+    assert (known.fed_bytes, known.result_bytes) == (161, 4)
+    assert (null.fed_bytes, null.result_bytes) == (NOT_FED, NO_TENSORS)
+    assert older.fed_bytes == older.result_bytes == Missing("the recording does not tell")

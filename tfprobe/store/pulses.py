@@ -1,0 +1,142 @@
+"""Read pulses.jsonl of a process, and what a meter wrote of a machine's accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tfprobe.store import lines
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PulseLine:
+    """What a process used up to one moment, monotonic ns. Numbers by name; None is not told."""
+
+    mono_ns: int
+    steps: int
+    counts: Mapping[str, int | None]
+    ratios: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLine:
+    """What NVML told of one accelerator; None is not told."""
+
+    index: int
+    name: str
+    counts: Mapping[str, int | None]
+    ratios: Mapping[str, float | None]
+    throttle_reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLine:
+    """The accelerators of a machine at one moment, unix ns."""
+
+    unix_ns: int
+    devices: tuple[DeviceLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PulseLog:
+    """The pulses of a process, and how many lines could not be read."""
+
+    lines: tuple[PulseLine, ...]
+    bad_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLog:
+    """The pulses of a machine's accelerators, and how many lines could not be read."""
+
+    lines: tuple[MachineLine, ...]
+    bad_lines: int
+
+
+COUNTS = (
+    "user_ns",
+    "system_ns",
+    "resident_bytes",
+    "peak_resident_bytes",
+    "threads",
+    "voluntary_switches",
+    "involuntary_switches",
+    "read_bytes",
+    "written_bytes",
+    "cpus",
+    "throttled_ns",
+    "memory_limit_bytes",
+    "machine_memory_bytes",
+)
+RATIOS = ("cpu_limit", "load_1min")
+DEVICE_COUNTS = (
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "sm_clock_hz",
+    "max_sm_clock_hz",
+    "temperature_celsius",
+    "pcie_sent_bytes_per_s",
+    "pcie_received_bytes_per_s",
+)
+DEVICE_RATIOS = ("utilization_ratio", "power_watts", "power_limit_watts")
+
+
+def read_pulses(path: Path) -> PulseLog:
+    """Read the pulses of one process; an absent file holds none."""
+    return PulseLog(*_read(path, _pulse))
+
+
+def read_machine(path: Path) -> MachineLog:
+    """Read the pulses of one machine's accelerators; an absent file holds none."""
+    return MachineLog(*_read(path, _machine))
+
+
+def _read(path: Path, parse: Callable[[lines.Json], T | None]) -> tuple[tuple[T, ...], int]:
+    objects = [lines.object_of(line) for line in lines.whole_lines(path)]
+    found = [None if fields is None else parse(fields) for fields in objects]
+    good = tuple(line for line in found if line is not None)
+    return good, len(found) - len(good)
+
+
+def _pulse(fields: lines.Json) -> PulseLine | None:
+    mono_ns, steps = lines.integer(fields, "mono_ns"), lines.integer(fields, "steps")
+    if mono_ns is None or steps is None or steps < 0:
+        return None
+    return PulseLine(mono_ns, steps, _counts(fields, COUNTS), _ratios(fields, RATIOS))
+
+
+def _machine(fields: lines.Json) -> MachineLine | None:
+    unix_ns, devices = lines.integer(fields, "unix_ns"), fields.get("devices")
+    if unix_ns is None or not isinstance(devices, list):
+        return None
+    found = [_device(device) for device in devices if isinstance(device, dict)]
+    return MachineLine(unix_ns, tuple(device for device in found if device is not None))
+
+
+def _device(fields: lines.Json) -> DeviceLine | None:
+    index = lines.integer(fields, "index")
+    if index is None:
+        return None
+    reasons = fields.get("throttle_reasons")
+    return DeviceLine(
+        index=index,
+        name=lines.text(fields, "name") or "",
+        counts=_counts(fields, DEVICE_COUNTS),
+        ratios=_ratios(fields, DEVICE_RATIOS),
+        throttle_reasons=tuple(map(str, reasons)) if isinstance(reasons, list) else (),
+    )
+
+
+def _counts(fields: lines.Json, names: tuple[str, ...]) -> dict[str, int | None]:
+    """Return whole numbers; one below 0 is damage, and not told."""
+    found = {name: lines.integer(fields, name) for name in names}
+    return {name: None if value is None or value < 0 else value for name, value in found.items()}
+
+
+def _ratios(fields: lines.Json, names: tuple[str, ...]) -> dict[str, float | None]:
+    found = {name: lines.number(fields, name) for name in names}
+    return {name: None if value is None or value < 0 else value for name, value in found.items()}
