@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -37,6 +37,14 @@ class Table:
             return self
         columns = {name: getattr(self, name)[chosen] for name in self.DTYPES}
         return type(self)(strings=self.strings, **columns)
+
+    def by_capture(self: T) -> Iterator[tuple[int, T]]:
+        """Give the rows of each capture, which stand together, and its number."""
+        numbers, first = np.unique(self.capture, return_index=True)
+        ends = [*first.tolist(), len(self)][1:]
+        for number, start, end in zip(numbers.tolist(), first.tolist(), ends, strict=True):
+            columns = {name: getattr(self, name)[start:end] for name in self.DTYPES}
+            yield number, type(self)(strings=self.strings, **columns)
 
     def by(self: T, column: str) -> T:
         """Return the rows in the order of a column; equal ones as they are."""

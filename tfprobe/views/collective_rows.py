@@ -94,15 +94,19 @@ def enclosing(rows: Executions, spans: Spans, asked: Int64s, ops: Int64s) -> Int
     width = len(threads) or 1
     key_of_row = rows.capture[ops].astype(np.int64) * width + lane_of_row
     key_of_span = spans.capture[asked].astype(np.int64) * width + lane_of_span
+    by_key = np.lexsort((rows.start_ns[ops], key_of_row))
+    ops, key_of_row = ops[by_key], key_of_row[by_key]
+    order = np.argsort(key_of_span, kind="stable")
+    key_of_span = key_of_span[order]
     for key in np.intersect1d(key_of_row, key_of_span).tolist():
-        of_key = np.flatnonzero(key_of_span == key)
-        mine = ops[key_of_row == key]
+        mine = ops[slice(*np.searchsorted(key_of_row, [key, key + 1]))]
+        of_key = order[slice(*np.searchsorted(key_of_span, [key, key + 1]))]
         found[of_key] = _innermost(rows, mine, spans.start_ns[asked[of_key]])
     return found
 
 
 def _innermost(rows: Executions, ops: Int64s, moment_ns: Int64s) -> Int64s:
-    ops = ops[np.argsort(rows.start_ns[ops], kind="stable")]
+    """Return which of these ops, by start, is around each moment."""
     start_ns = rows.start_ns[ops]
     end_ns = start_ns + rows.duration_ns[ops]
     at = np.searchsorted(start_ns, moment_ns, side="right") - 1

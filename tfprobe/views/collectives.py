@@ -384,10 +384,12 @@ def _busy(rows: Executions, runs: _Runs, found: Flags) -> Busy:
     key = rows.capture.astype(np.int64) * width + place
     work = np.flatnonzero(is_work)
     work = work[np.argsort(key[work], kind="stable")]
+    order = np.argsort(key[runs.row], kind="stable")
+    of_work, of_runs = key[work], key[runs.row][order]
     busy_ns = hidden_ns = 0
-    for each in np.unique(key[runs.row]).tolist():
-        mine = work[slice(*np.searchsorted(key[work], [each, each + 1]))]
-        ours = key[runs.row] == each
+    for each in np.unique(of_runs).tolist():
+        mine = work[slice(*np.searchsorted(of_work, [each, each + 1]))]
+        ours = order[slice(*np.searchsorted(of_runs, [each, each + 1]))]
         under_way = union(runs.start_ns[ours], runs.end_ns[ours])
         busy_ns += under_way.length_ns
         hidden_ns += intersection(under_way, _union(rows, mine)).length_ns

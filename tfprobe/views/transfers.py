@@ -280,12 +280,8 @@ def _ops(profile: Profile, found: Copies) -> tuple[Int64s, list[str]]:
     It is "" where neither the copy nor the call that started it tells.
     """
     rows = profile.executions
-    texts = np.stack((rows.name[found.row], rows.op_type[found.row], rows.detail[found.row]))
-    kinds, inverse = np.unique(texts, axis=1, return_inverse=True)
     ops = {"": 0}
-    told = [cause(*(rows.strings[text] for text in kind)) for kind in kinds.T.tolist()]
-    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
-    op = numbers[inverse.reshape(-1)]
+    op = _named(rows, found.row, ops)
     unknown = np.flatnonzero(op == 0)
     if len(unknown) and len(profile.spans):
         span = launches(rows, profile.spans)[found.row[unknown]]
@@ -296,6 +292,23 @@ def _ops(profile: Profile, found: Copies) -> tuple[Int64s, list[str]]:
         numbers[names] = [ops.setdefault(rows.strings[each], len(ops)) for each in names]
         op[launched] = np.where(around >= 0, numbers[rows.name[around]], 0)
     return op, list(ops)
+
+
+def _named(rows: Executions, row: Int64s, ops: dict[str, int]) -> Int64s:
+    """Return the number of the op that each row itself names; what is new is added to `ops`."""
+    strings, width = rows.strings, len(rows.strings.values)
+    pair = rows.name[row].astype(np.int64) * width + rows.op_type[row]
+    pairs, inverse = np.unique(pair, return_inverse=True)
+    told = [cause(strings[each // width], strings[each % width]) for each in pairs.tolist()]
+    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
+    op: Int64s = numbers[inverse]
+    # A copy has a text of its own where its size is in it: looked at only where nothing else tells.
+    silent = np.flatnonzero(op == 0)
+    details, inverse = np.unique(rows.detail[row[silent]], return_inverse=True)
+    told = [cause("", "", strings[each]) for each in details.tolist()]
+    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
+    op[silent] = numbers[inverse]
+    return op
 
 
 # "edge_185_MatMul" is the copy of what MatMul made; "_arg_x_0_1" and "_recv_x_0" are of the fed x,

@@ -125,10 +125,7 @@ def _allocator(
     origins: Origins,
     by: By,
 ) -> Memory:
-    levels = {
-        number: level(rows.only(rows.capture == number))
-        for number in np.unique(rows.capture).tolist()
-    }
+    levels = {number: level(mine) for number, mine in rows.by_capture()}
     number = max(levels, key=lambda each: int(levels[each].held_bytes.max()))
     fullest, mine = levels[number], rows.only(rows.capture == number)
     at_ns = int(fullest.at_ns[fullest.peak])
