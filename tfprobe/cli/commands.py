@@ -26,6 +26,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("breakdown", "Show what a step spends before, on and after the accelerator."),
     Entry("code", "Show which lines of Python made the ops a step spends its time in."),
     Entry("completion", "Print the completion script of a shell."),
+    Entry("diff", "Show what changed from one run to another, and whether that is chance."),
     Entry("doctor", "Tell whether a run would record here; if not, why, and what to do."),
     Entry("export", "Write a run as a file of another program: timeline, pprof, speedscope ..."),
     Entry("graph", "Show which parts of the graph a step spends its time in."),

@@ -25,10 +25,10 @@ def lay_out(report: Report, advice: Advice) -> str:
 
 def _lines(report: Report, advice: Advice) -> Iterator[str]:
     run = report.run
-    yield f"# {run.id if isinstance(run.command, Missing) else _code(shlex.join(run.command))}"
+    yield f"# {run.id if isinstance(run.command, Missing) else code(shlex.join(run.command))}"
     yield ""
     started = "" if isinstance(run.started, Missing) else f", started {run.started}"
-    yield f"Run {_code(run.id)}: {run.state}{started}."
+    yield f"Run {code(run.id)}: {run.state}{started}."
     if isinstance(report.breakdown, Breakdown):
         yield from _breakdown(report.breakdown)
     if advice.findings:
@@ -45,7 +45,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
         yield from _ops(report.ops)
     if report.problems:
         yield from ("", "## Problems", "")
-        yield from (f"- {_code(p.where)}: {p.what}" for p in report.problems)
+        yield from (f"- {code(p.where)}: {p.what}" for p in report.problems)
 
 
 def _process(item: ProcessReport) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _process(item: ProcessReport) -> Iterator[str]:
     rank = "" if process.rank is None else f", rank {process.rank}"
     yield from ("", f"## {process.host}, pid {process.pid}{rank}: {process.state}", "")
     headings = ("kind", "name", "count", "sampled", "mean", "p50", "p95", "max", "total")
-    yield from _table(headings, [_work(work) for work in item.works], texts=2)
+    yield from table(headings, [_work(work) for work in item.works], texts=2)
     if not isinstance(item.overhead, Missing):
         share = numbers.percent(item.overhead.fraction_ratio)
         yield from ("", f"Recording cost {share} of {numbers.duration(item.overhead.wall_ns)}.")
@@ -76,11 +76,11 @@ def _breakdown(item: Breakdown) -> Iterator[str]:
         for part in parts
         if item.shares[part]
     ]
-    yield from _table(("part", "share"), rows, texts=1)
+    yield from table(("part", "share"), rows, texts=1)
 
 
-def _ops(table: OpTable) -> Iterator[str]:
-    yield from ("", f"## Ops in {table.captures} sampled steps", "")
+def _ops(found: OpTable) -> Iterator[str]:
+    yield from ("", f"## Ops in {found.captures} sampled steps", "")
     rows = [
         (
             op.type,
@@ -89,12 +89,12 @@ def _ops(table: OpTable) -> Iterator[str]:
             numbers.duration(op.accelerator_ns),
             numbers.duration(op.cpu_ns),
         )
-        for op in table.types[:TOP_OPS]
+        for op in found.types[:TOP_OPS]
     ]
-    yield from _table(("type", "count", "total", "accelerator", "cpu"), rows, texts=1)
+    yield from table(("type", "count", "total", "accelerator", "cpu"), rows, texts=1)
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> Iterator[str]:
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> Iterator[str]:
     """Write a table whose first `texts` columns are text, the others numbers."""
     yield f"| {' | '.join(headings)} |"
     marks = ["---" if i < texts else "---:" for i in range(len(headings))]
@@ -103,5 +103,6 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
+    """Return text that is shown as it is."""
     return f"`{text.replace('`', chr(39))}`"

@@ -11,14 +11,18 @@ from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Problem
-from tfprobe.terminal import markdown, runs, steps
+from tfprobe.terminal import diff as diff_layout
+from tfprobe.terminal import diff_markdown, markdown, runs, steps
 from tfprobe.terminal import report as report_layout
 from tfprobe.terminal.bars import sparkline
+from tfprobe.views.diff.gate import judge
+from tfprobe.views.diff.whole import Diff, diff
 from tfprobe.views.report import Report, gather
 from tfprobe.views.step_report import gather as step_gather
 from tfprobe.views.step_times import Bar
 
 LONG = "gradients/layer/" * 12
+MS = 1_000_000
 
 
 def report_text(report: Report, **page) -> str:
@@ -190,3 +194,44 @@ def test_a_histogram_is_drawn_on_one_line():
     bars = (Bar(1.0, 1.06, 80), Bar(1.06, 1.12, 1), Bar(1.31, 1.37, 10))
 
     assert sparkline(bars, 40) == "█▁  ▂"
+
+
+def two_runs() -> Diff:
+    before = [op("MatMul", 0, 40, bytes=2**20), op("Conv2D", 10, 20)]
+    after = [op("MatMul", 0, 80, bytes=2**22), op("_FusedConv2D", 10, 20)]
+    names = {"kind": "train_on_batch", "name": LONG}
+    found = diff(
+        profile([Step(before)] * 8, works=[timed_work([MS, MS + 9] * 50, **names)]),
+        profile(
+            [Step(after)] * 8,
+            works=[timed_work([2 * MS, 2 * MS + 9] * 50, **names)],
+            processes=[process(tensorflow="2.20.0", python="3.10.1")],
+        ),
+    )
+    assert isinstance(found, Diff)
+    return found
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_page_of_a_comparison_fits(width):
+    """What differs, the answer, step times and ops: no line is wider than the page."""
+    found = two_runs()
+
+    text = diff_layout.lay_out(
+        found, [("steps", judge(found, on="steps", allowed_ratio=0.05))], width=width, colour=False
+    )
+
+    assert max(map(len, text.splitlines())) <= width
+    assert "2.20.0" in text
+    assert "+100.0 %" in text
+    assert "MatMul" in text
+    assert "Only in B: _FusedConv2D" in text
+    assert "FAIL (steps)" in text
+
+
+def test_a_comparison_in_markdown_has_the_same_numbers():
+    """--md writes tables that a pull request shows."""
+    text = diff_markdown.lay_out(two_runs(), [])
+
+    assert "| TensorFlow | 2.21.0 | 2.20.0 |" in text
+    assert "| MatMul | 40.0 µs | 80.0 µs | +100.0 % |" in text
