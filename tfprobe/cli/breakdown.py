@@ -17,18 +17,15 @@ from tfprobe.errors import Missing, NoAnswer
 def command(run: str, output: str | None, as_json: bool, rank: int | None, each_step: bool) -> int:
     """Show what a step spends before, on and after the accelerator, and what it waits for.
 
-    RUN is a directory, a run id, or `latest`, the default. Parts are exclusive and sum to the time
-    from the start of a recorded step to the start of the next.
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, PyTorch's
+    traces too. Parts are exclusive and sum to the time from the start of a recorded step to the
+    start of the next.
     """
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
     from tfprobe.views.breakdown.documents import shares_document, work_document
     from tfprobe.views.breakdown.whole import divide
     from tfprobe.views.report import run_document
 
-    folder = reading.chosen_run(run, output)
-    with reading.progress("Reading captures") as watch:
-        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    source, profile = reading.whole(run, output, rank=rank)
     item = divide(profile)
     if as_json:
         works = [] if isinstance(item, Missing) else item.works
@@ -44,7 +41,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     reading.warn_of_problems(profile)
     if isinstance(item, Missing):
         hint = "`tfprobe report` says what is known of it."
-        raise NoAnswer(f"Run {folder.id} has no breakdown: {item.reason}.", hint=hint)
+        raise NoAnswer(f"{source} has no breakdown: {item.reason}.", hint=hint)
     if not as_json:
         from tfprobe.terminal.breakdown import lay_out
 

@@ -43,18 +43,14 @@ def command(
 ) -> int:
     """Show why steps wait for input: which stage of tf.data, queue, feed or Python code.
 
-    RUN is a directory, a run id, or `latest`, the default.
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere.
     """
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
     from tfprobe.views import silence
     from tfprobe.views.input.documents import work_document
     from tfprobe.views.input.verdict import Thresholds, judge
     from tfprobe.views.report import run_document
 
-    folder = reading.chosen_run(run, output)
-    with reading.progress("Reading captures") as watch:
-        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    source, profile = reading.whole(run, output, rank=rank)
     limits = Thresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
     works = [each for each in judge(profile, limits) if wanted in each.title]
     if as_json:
@@ -64,7 +60,7 @@ def command(
     reading.warn_of_problems(profile)
     if not works:
         why = " ".join(silence.explain(profile)) or "No step of it was sampled."
-        raise NoAnswer(f"Run {folder.id} does not tell of its input.", hint=why)
+        raise NoAnswer(f"{source} does not tell of its input.", hint=why)
     if not as_json:
         from tfprobe.terminal.input import lay_out
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfprobe.cli import reading
 from tfprobe.cli.views import chosen_work
-from tfprobe.errors import Missing, UsageError
+from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from tfprobe.model.profile import Profile, Work
@@ -43,7 +43,7 @@ def read(
     Raises NoAnswer where no step of it was sampled and it `needs_steps`, or where no work has that
     name; UnreadableInput and UsageError as it must.
     """
-    if Path(run).exists() and not Path(run).is_dir():
+    if reading.is_file(run):
         if work or rank is not None:
             raise UsageError("A file holds one work: --work and --rank are for runs.")
         return _of_file(run)
@@ -74,41 +74,8 @@ def _alike(profile: Profile, work: str, *, needs_steps: bool) -> list[Work]:
 
 
 def _of_file(path: str) -> OneWork:
-    from tfprobe.ingest.file import sampled_file
+    from tfprobe.ingest.file import whole_file
 
     with reading.progress(f"Reading {path}"):
-        found = sampled_file(Path(path), with_shapes=True)
-    profile = _alone(path, found)
+        profile, found = whole_file(Path(path))
     return OneWork(path, profile, profile, (found,))
-
-
-def _alone(path: str, found: SampledWork) -> Profile:
-    """Return a profile of what a file says of one work."""
-    from tfprobe.model.profile import Process, Profile, Run
-
-    untold = Missing("a file by itself does not tell")
-    process = Process(
-        index=0,
-        folder="",
-        host="",
-        pid=0,
-        state="unknown",
-        argv=(),
-        python=untold,
-        tensorflow=untold,
-        rank=None,
-        role=None,
-        started_unix_ns=0,
-        devices=untold,
-        hooks=untold,
-        captures=len(found.captures),
-    )
-    return Profile(
-        run=Run(path, path, untold, untold, "unknown"),
-        processes=(process,),
-        interpreters=(),
-        works=(found.work,),
-        captures=tuple(replace(each, index=at) for at, each in enumerate(found.captures)),
-        executions=found.executions,
-        problems=(),
-    )

@@ -52,6 +52,32 @@ def chosen_run(run: str, output: str | None) -> RunFolder:
     return find_run(run, output_directory(output))
 
 
+def is_file(run: str) -> bool:
+    """Say whether RUN names a file, or a pipe that one comes through."""
+    return Path(run).exists() and not Path(run).is_dir()
+
+
+def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profile]:
+    """Read RUN, a run or a file from elsewhere; return what to call it and its profile.
+
+    Raises UnreadableInput and NoAnswer when there is none, UsageError for a rank of a file.
+    """
+    if is_file(run):
+        if rank is not None:
+            raise UsageError("A file is of one process: --rank is for runs.")
+        with progress(f"Reading {run}"):
+            from tfprobe.ingest.file import file_profile
+
+            return run, file_profile(Path(run))
+    folder = chosen_run(run, output)
+    with progress("Reading captures") as watch:
+        from tfprobe.ingest.run import load
+        from tfprobe.store.liveness import this_machine
+
+        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    return f"Run {folder.id}", profile
+
+
 def output_directory(flag: str | None) -> Path:
     """Return the directory of all runs: the flag, TFPROBE_OUTPUT, tfprobe.toml or the default."""
     flags = {} if flag is None else {"output": flag}

@@ -64,10 +64,35 @@ def file_profile(path: Path) -> Profile:
 
     Raises UnreadableInput as `sampled_file` does.
     """
+    return whole_file(path)[0]
+
+
+def whole_file(path: Path) -> tuple[Profile, SampledWork]:
+    """Return all that a file says, and its steps with their graph and the shapes of what ran.
+
+    Raises UnreadableInput as `sampled_file` does.
+    """
     try:
-        return _profile(path, *contents(path))
+        return _whole(path, *contents(path))
     except UnreadableInput as exc:
         raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
+
+
+def _whole(path: Path, kind: Kind, content: bytes) -> tuple[Profile, SampledWork]:
+    if kind is Kind.PROFILE:
+        found = _steps(path.name, profile_proto.graph_profile(content))
+        return _alone(path, found.captures, found.executions), found
+    profile = _profile(path, kind, content)
+    rows = profile.executions
+    nodes = _partition_nodes(content) if kind is Kind.RUN_METADATA else []
+    # As of a run: what prepares later steps is no part of one.
+    work, foreground = profile.works[0], rows.only(~rows.background)
+    found = join(work, profile.captures, foreground, _by_name(nodes))
+    if kind is Kind.XSPACE:
+        found = with_what_ran(found, traces=[content])
+    if kind is Kind.RUN_METADATA:
+        found = with_what_ran(found, steps=[content])
+    return profile, found
 
 
 def _sampled(name: str, kind: Kind, content: bytes, *, with_shapes: bool) -> SampledWork:
@@ -83,9 +108,6 @@ def _sampled(name: str, kind: Kind, content: bytes, *, with_shapes: bool) -> Sam
 
 
 def _profile(path: Path, kind: Kind, content: bytes) -> Profile:
-    if kind is Kind.PROFILE:
-        found = _steps(path.name, profile_proto.graph_profile(content))
-        return _alone(path, found.captures, found.executions)
     steps, trace = in_steps(_trace(kind, content))
     if not len(trace.rows) and not (trace.spans.kind == SpanKind.FUNCTION_CALL).any():
         raise UnreadableInput("it holds no execution of an op")

@@ -38,6 +38,8 @@ _ON_HOST = "gloo:"
 _ANNOTATIONS = ("user_annotation", "cpu_op", "Operator")
 _DIRECTION = re.compile(r"(?P<from>[HDP])to(?P<to>[HDP])")
 _ENDS = re.compile(r"\((?P<from>\w+) -> (?P<to>\w+)\)")
+# In the name of a call that does not wait for its copy.
+_ASYNC = "Async"
 _MEMORY = {"pageable": "pageable", "pinned": "pinned", "device": "device", "managed": "managed"}
 _PLACES = {"HD": Place.HOST_TO_DEVICE, "DH": Place.DEVICE_TO_HOST}
 
@@ -156,6 +158,8 @@ def _row(box: _Box, calls: Mapping[int, _Box], ops: _Ops) -> Iterator[_Row]:
         place, detail = _copy(box.name, size)
     else:
         place, detail = Place.DEVICE_TO_DEVICE, f"kind:device num_bytes:{size}"
+    if call is not None:
+        detail += f" async:{int(_ASYNC in call.name)}"
     yield _Row(box, device, op or box.name, box.name, place, size, detail)
 
 

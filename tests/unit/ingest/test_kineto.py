@@ -62,6 +62,16 @@ def test_a_copy_says_where_it_goes_in_tensorflows_words(name, place, detail):
     assert row.detail == (detail or "kind_src:device kind_dst:device size:64")
 
 
+@pytest.mark.parametrize(("name", "told"), [("cudaMemcpyAsync", 1), ("cudaMemcpy", 0)])
+def test_the_call_tells_whether_it_waited(name, told):
+    """The copy itself does not."""
+    copied = written.copy("Memcpy DtoH (Device -> Pageable)", 3, 4, 9, bytes=64)
+
+    (row,) = read(written.call(name, 1, 2, 9), copied).rows
+
+    assert row.detail == f"kind_src:device kind_dst:pageable size:64 async:{told}"
+
+
 def test_the_call_tells_the_size_of_a_copy_that_does_not():
     """AMD's tracer writes it at the call, as text."""
     name = "Memcpy HtoD (Host -> Device)"
