@@ -231,6 +231,21 @@ def test_a_function_called_before_the_recording_is_that_of_the_only_iterator_tha
     assert found == [(0, 55_000), (2_000, 7_000), (30_000, 140_000)]
 
 
+def test_an_op_whose_work_ends_after_the_recording_is_known_by_its_group():
+    """TensorFlow 2.4 numbers the step's own events; a function's work has no such number."""
+    lines = parallel_map()
+    lines["python"] = [TraceEvent("FunctionRun", 35, 1, {"id": 1, "group_id": 0})]
+    lines["tf_Compute/2"] += [
+        TraceEvent("Mul:Mul", 300, 5),
+        TraceEvent("m/Sum:Sum", 260, 5, {"group_id": 0}),
+    ]
+    lines["tf_Compute/3"] = [TraceEvent("Cast:Cast", 45, 60)]
+
+    told = {row.op_type: row.background for row in read(xspace({HOST: lines})).rows}
+
+    assert told == {"PyFunc": True, "Mul": True, "Cast": True, "MatMul": False, "Sum": False}
+
+
 def test_a_function_called_before_the_recording_is_background_whosever_it_is():
     """Of two iterators that run functions it may be either's."""
     trace = read(xspace({HOST: begun_before(second_iterator=True)}))

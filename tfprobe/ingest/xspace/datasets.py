@@ -7,8 +7,9 @@ from a thread of its own, within a ...Produce, after the GetNext of its input. S
 of TensorFlow 2.4 to 2.21.
 
 A run that nothing in the capture called began before it, so it is none of the step's; nor are the
-ops that a thread of a pool runs before its first ExecutorState::Process. Where only one iterator of
-the capture runs functions, both are that one's.
+ops that a thread of a pool runs before its first ExecutorState::Process, or after its last without
+the number of a group, in versions that number those of the step's events (seen in 2.4). Where only
+one iterator of the capture runs functions, they are that one's.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _CALL = "InstantiatedCapturedFunction::Run"
 _FUNCTION_RUN = "FunctionRun"
 # Threads that run ops only within an ExecutorState::Process.
 _POOLS = "tf_"
+# Before all that is recorded.
+_NEVER_NS = -1
 # Stands for the path of an iterator that nobody knows.
 SOME_ITERATOR = -1
 _PRODUCE = re.compile(r"\w+Produce\Z")
@@ -59,15 +62,18 @@ class DatasetRuns:
         self._interner = interner
         roles = ((at, _role(each.name)) for at, each in plane.event_metadata.items())
         self._roles = {at: role for at, role in roles if role is not None}
+        self._ops = {
+            at for at, each in plane.event_metadata.items() if op_of(each.name) is not None
+        }
         calls = [call for line in plane.lines for call in self._calls(line)]
         self._paths = {call.number: interner.position(call.path) for call in calls}
         has_iterators = _Role.ITERATOR in self._roles.values()
         work = [self._events(line, _WORKING) for line in plane.lines] if has_iterators else []
         early = list(self._early(work, {call.path for call in calls}))
         self._paths |= {run.number: self._position(run) for run in early}
-        before = {run.lane: self._position(run) for run in early if not run.number}
+        loose = [run for run in early if not run.number]
         self._segments = [
-            self._segments_of(events, before.get(line.name, 0))
+            self._segments_of(events, [run for run in loose if run.lane == line.name])
             for line, events in zip(plane.lines, work, strict=False)
         ]
         ends_ns = self._ends_ns(work)
@@ -105,33 +111,42 @@ class DatasetRuns:
 
     def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[Run]:
         """Give the runs that nothing in the capture called; number 0 where it is not told."""
-        called = self._paths.keys() | {
-            event.number
-            for line in self._plane.lines
-            for event in self._events(line, (_Role.FUNCTION,))
-        }
-        if called == self._paths.keys():
+        runs = [
+            event for line in self._plane.lines for event in self._events(line, (_Role.FUNCTION,))
+        ]
+        if not runs:
             return  # this capture does not tell what was called
+        called = self._paths.keys() | {event.number for event in runs}
+        has_groups = any(self._has_group(event.message) for event in runs)
         path = next(iter(paths)) if len(paths) == 1 else ""
         first: dict[int, Run] = {}
         for line, events in zip(self._plane.lines, work, strict=False):
             for event in (event for event in events if event.number not in called):
                 run = Run(event.number, 0, path, line.name, event.start_ns, event.end_ns)
                 first[event.number] = min(first.get(event.number, run), run, key=_start_ns)
-            if events and line.name.startswith(_POOLS):
-                yield from self._before(line, events[0].start_ns, path)
+            if line.name.startswith(_POOLS):
+                yield from self._loose(line, events, path, has_groups=has_groups)
         yield from first.values()
 
-    def _before(self, line: Any, until_ns: int, path: str) -> Iterator[Run]:
-        """Give the run whose ops a thread of a pool ran first: that of work begun before."""
-        ops = {
-            at for at, each in self._plane.event_metadata.items() if op_of(each.name) is not None
-        }
-        start_ns, duration_ns = times_ns(line, [e for e in line.events if e.metadata_id in ops])
-        early = start_ns < until_ns
-        if early.any():
-            end_ns = int((start_ns + duration_ns)[early].max())
-            yield Run(0, 0, path, line.name, int(start_ns[early].min()), min(end_ns, until_ns))
+    def _loose(
+        self, line: Any, events: list[_Event], path: str, *, has_groups: bool
+    ) -> Iterator[Run]:
+        """Give the runs whose ops a thread of a pool ran before or after all work it tells of."""
+        found = [event for event in line.events if event.metadata_id in self._ops]
+        start_ns, duration_ns = times_ns(line, found)
+        first_ns = events[0].start_ns if events else _NEVER_NS
+        last_ns = max((event.end_ns for event in events), default=_NEVER_NS)
+        after = (start_ns >= last_ns) & has_groups
+        if after.any():
+            after &= np.array([not self._has_group(event) for event in found], dtype=np.bool_)
+        for chosen in (start_ns < first_ns, after):
+            if chosen.any():
+                end_ns = int((start_ns + duration_ns)[chosen].max())
+                yield Run(0, 0, path, line.name, int(start_ns[chosen].min()), end_ns)
+
+    def _has_group(self, event: Any) -> bool:
+        stats = self._plane.stat_metadata
+        return any(stats[stat.metadata_id].name == "group_id" for stat in event.stats)
 
     def _go_into(self, around: list[_Around], event: _Event) -> None:
         if event.role is _Role.PRODUCE:
@@ -164,10 +179,11 @@ class DatasetRuns:
                 ends_ns[event.number] = max(ends_ns.get(event.number, 0), event.end_ns)
         return ends_ns
 
-    def _segments_of(self, work: list[_Event], first: int) -> tuple[Int64s, Int32s]:
-        """Return when a thread turns to another function, and the paths, `first` before all."""
+    def _segments_of(self, work: list[_Event], loose: list[Run]) -> tuple[Int64s, Int32s]:
+        """Return when a thread turns to another function, and the paths before and after."""
         starts_ns: list[int] = []
-        paths = [first]
+        until_ns = work[0].start_ns if work else _NEVER_NS
+        paths = [next((self._position(run) for run in loose if run.start_ns < until_ns), 0)]
         around: list[tuple[int, int]] = []
         for event in work:
             _leave(around, event.start_ns, starts_ns, paths)
@@ -175,6 +191,9 @@ class DatasetRuns:
             starts_ns.append(event.start_ns)
             paths.append(around[-1][1])
         _leave(around, None, starts_ns, paths)
+        for run in (run for run in loose if run.start_ns >= until_ns):
+            starts_ns.append(run.start_ns)
+            paths.append(self._position(run))
         # Times that contradict each other come in damaged files only.
         ordered: Int64s = np.maximum.accumulate(int64s(starts_ns))
         return ordered, int32s(paths, len(paths))

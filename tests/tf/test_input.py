@@ -1,0 +1,88 @@
+"""Planted causes of waiting for input are named: the stage that is slow, and no other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.tf.laboratory import Laboratory
+
+# Cause -> the kinds of stage that hold it. Newer TensorFlows make one stage of a Map and a Batch,
+# and a Map parallel, by themselves.
+MAPS = frozenset({"Map", "MapAndBatch", "ParallelMap"})
+BOTTLENECKS: Mapping[str, frozenset[str]] = {
+    "slow_map": MAPS,
+    "slow_map_of_batches": MAPS,
+    "slow_graph_map": MAPS,
+    "slow_generator": frozenset({"Generator"}),
+    "slow_source": frozenset({"TFRecord"}),
+    "no_prefetch": MAPS,
+    "tiny_elements": frozenset({"Batch", "ParallelBatch"}),
+    "slow_files": MAPS,
+}
+
+
+@pytest.fixture(scope="module")
+def works(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
+    """What `tfprobe input` says of each model, by its name, which is that of the planted cause."""
+    if laboratory.tensorflow < (2, 2):
+        pytest.skip("TensorFlow 1 records no calls of iterators")
+    # Rarely, so that a buffer that is filled while a recording is written is empty again.
+    outcome = laboratory.start("input_causes.py", record=["--every", "16"]).outcome()
+    assert outcome.status == 0, outcome.stderr
+    command = [sys.executable, "-m", "tfprobe", "input", str(outcome.run), "--json"]
+    done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+    assert done.returncode == 0, done.stderr
+    return {work["name"]: work for work in json.loads(done.stdout)["works"]}
+
+
+@pytest.mark.parametrize("cause", BOTTLENECKS)
+def test_a_planted_cause_is_the_bottleneck(
+    works: Mapping[str, Mapping[str, Any]], cause: str
+) -> None:
+    """The work is bound by its input, and the stage that was made slow is the one named."""
+    work = works[cause]
+
+    stage = _bottleneck(work)
+
+    assert work["level"] == "high", work["input_ratio"]
+    assert work["sources"][0]["kind"] == "iterator"
+    assert stage["kind"] in BOTTLENECKS[cause], work["pipeline"]
+    assert work["remedies"]
+
+
+@pytest.mark.parametrize("cause", ["cached", "keeps_up"])
+def test_a_pipeline_that_keeps_up_is_not_blamed(
+    works: Mapping[str, Mapping[str, Any]], cause: str
+) -> None:
+    """What a buffer held when the step asked for it was made in time, however slowly."""
+    assert works[cause]["level"] == "none", works[cause]
+    assert works[cause]["remedies"] == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "ops"),
+    [
+        ("slow_map", {"PyFunc", "EagerPyFunc"}),
+        ("slow_graph_map", {"MatMul", "_MklMatMul"}),
+        ("slow_generator", {"PyFunc", "EagerPyFunc"}),
+    ],
+)
+def test_what_a_function_spends_its_time_in_is_told(
+    works: Mapping[str, Mapping[str, Any]], cause: str, ops: set[str]
+) -> None:
+    """The ops of a Map's function are its own, not the step's."""
+    stage = _bottleneck(works[cause])
+
+    assert stage["ops"][0]["type"] in ops
+
+
+def _bottleneck(work: Mapping[str, Any]) -> Mapping[str, Any]:
+    pipeline = work["pipeline"]
+    stage: Mapping[str, Any] = pipeline["stages"][pipeline["bottleneck"]]
+    return stage
