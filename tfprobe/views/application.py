@@ -44,8 +44,8 @@ class ActivityUse:
 class ProcessActivities:
     """What a process did, most exclusive time first.
 
-    `wall_ns` goes from the start of the agent to the last activity or exit. `elsewhere_ns` is the
-    part of it in which no thread was in any of these.
+    `wall_ns` goes from the start of the agent, or of an activity that began before it, to the exit
+    or the last activity. `elsewhere_ns` is the part of it in which no thread was in any of these.
     """
 
     process: Process
@@ -92,7 +92,7 @@ def activities(profile: Profile) -> tuple[ProcessActivities, ...]:
 
 def _of_process(profile: Profile, process: Process) -> ProcessActivities:
     kinds = list(_kinds(profile, process))
-    wall_ns = _wall_ns(process)
+    wall_ns = _wall_ns(process, kinds)
     if any(kind.is_step for kind in kinds) and isinstance(process.unix_minus_monotonic_ns, Missing):
         uses = [_use(kind, UNPLACED_STEPS, False, wall_ns) for kind in kinds]
         return ProcessActivities(process, wall_ns, _by_total(uses), UNPLACED_STEPS)
@@ -105,10 +105,15 @@ def _of_process(profile: Profile, process: Process) -> ProcessActivities:
     return ProcessActivities(process, wall_ns, _by_exclusive(uses), elsewhere_ns)
 
 
-def _wall_ns(process: Process) -> int | Missing:
+def _wall_ns(process: Process, kinds: Iterable[_Kind]) -> int | Missing:
     if isinstance(process.hooks, Missing):
         return process.hooks
-    return process.hooks.wall_ns or Missing("the process noted no activity to measure against")
+    if not process.hooks.wall_ns:
+        return Missing("the process noted no activity to measure against")
+    # The agent starts in the middle of the import of TensorFlow, which it times from its begin.
+    starts_ns = [int(kind.start_ns.min()) for kind in kinds if not kind.is_step]
+    first_ns = min(starts_ns, default=process.started_unix_ns)
+    return process.hooks.wall_ns + max(process.started_unix_ns - first_ns, 0)
 
 
 def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:

@@ -76,6 +76,14 @@ def test_a_share_is_of_the_wall_time_of_the_process():
     assert item.elsewhere_ns == 750 * MS
 
 
+def test_an_import_that_began_before_the_agent_is_in_the_wall_time():
+    """The agent wakes up half a second into the import of TensorFlow."""
+    item = used(activity("import", "tensorflow", -500, 500))
+
+    assert item.wall_ns == 1500 * MS
+    assert item.elsewhere_ns == 500 * MS
+
+
 def test_other_threads_do_not_interrupt():
     """What another thread does at the same time is not taken out."""
     found = by_name(
