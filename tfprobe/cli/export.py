@@ -258,7 +258,7 @@ def _models_profiler(asked: _Asked) -> Iterator[tuple[str, str]]:
         if any(_is_of(capture, work) for capture in captures)
     ]
     steps = _recorded_steps(run, works, captures)
-    yield from models_profiler(profile.run.id, works, steps)
+    yield from models_profiler(profile.only(captures), works, steps)
 
 
 def _recorded_steps(

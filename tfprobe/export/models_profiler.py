@@ -5,8 +5,9 @@
     summary.json               durations in µs, by step and by node
     summary.md                 the same for people
 
-Of the keys of summary.json `app_stats` and `op_stats` are that profiler's. What a recording does
-not hold is null; `tfprobe.missing` says why. A node that ran several times in a step is added up.
+Of the keys of summary.json `app_stats` and `op_stats` are that profiler's; `runtime_stats` and
+`hardware_stats` are its other two layers, of which it had no data. What a recording does not hold
+is null; `tfprobe.missing` says why. A node that ran several times in a step is added up.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.errors import Missing
+from tfprobe.export.app_stats import app_stats
 from tfprobe.export.step_timeline import step_timeline
-from tfprobe.model.profile import Process, Work
+from tfprobe.export.tier_tables import cell, tables
+from tfprobe.model.profile import Process, Profile, Work
 from tfprobe.model.step_stats import DeviceStats, NodeStats
 from tfprobe.schema import message_class
-from tfprobe.views.steps import recent_steps, summarise
+from tfprobe.views import tiers as all_tiers
+from tfprobe.views.steps import summarise
+from tfprobe.views.tiers import Tiers
 
-_NS_PER_US = 1000
 _MISSING = {
-    "meta": "the job was recorded unchanged, so nobody described its activities",
     "output": "a profiler window does not tell what ops returned",
     "total_bytes": "a profiler window and a software trace do not tell what ops requested",
 }
@@ -53,9 +56,12 @@ class RecordedStep:
 
 
 def models_profiler(
-    run: str, works: Sequence[tuple[Process, Work]], steps: Iterable[RecordedStep]
+    profile: Profile, works: Sequence[tuple[Process, Work]], steps: Iterable[RecordedStep]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of the directory, by path and text, those of each step as it comes."""
+    """Yield the files of the directory, by path and text, those of each step as it comes.
+
+    `works` are those to write, `steps` their recorded ones; the tiers are those of the profile.
+    """
     models = _models(works)
     op_stats: _Object = {}
     for each in steps:
@@ -67,13 +73,38 @@ def models_profiler(
         place = of_step.setdefault(_place(each.process, works), {})
         for device, label in zip(each.devices, _device_labels(each.devices), strict=True):
             _add_nodes(place.setdefault(label, {}), device.nodes)
-    summary = {
-        "app_stats": _app_stats(works, models),
+    tiers = all_tiers.gather(profile)
+    yield (
+        "summary.json",
+        json.dumps(_summary(profile, works, models, op_stats, tiers), indent=2) + "\n",
+    )
+    yield "summary.md", _page(tiers, works, models, op_stats)
+
+
+def _summary(
+    profile: Profile,
+    works: Sequence[tuple[Process, Work]],
+    models: Mapping[tuple[int, int], str],
+    op_stats: _Object,
+    tiers: Tiers,
+) -> _Object:
+    several = len(profile.processes) > 1
+    activities, unplaced = app_stats(
+        profile, works, models, lambda process: f"{process.host} {process.pid}" if several else ""
+    )
+    return {
+        "app_stats": activities,
         "op_stats": op_stats,
-        "tfprobe": {"run": run, "units": {"duration": "us"}, "missing": _MISSING},
+        "runtime_stats": all_tiers.runtime_document(tiers.runtime),
+        "hardware_stats": all_tiers.hardware_document(tiers.hardware),
+        "tfprobe": {
+            "run": profile.run.id,
+            "units": {"duration": "us"},
+            "missing": _MISSING,
+            "application": all_tiers.application_document(tiers.application),
+            "activities_without_step": unplaced,
+        },
     }
-    yield "summary.json", json.dumps(summary, indent=2) + "\n"
-    yield "summary.md", _page(run, works, models, op_stats)
 
 
 def _models(works: Sequence[tuple[Process, Work]]) -> dict[tuple[int, int], str]:
@@ -140,19 +171,6 @@ def _add_nodes(found: _Object, nodes: Iterable[NodeStats]) -> None:
             entry["total_bytes"] = (entry["total_bytes"] or 0) + node.total_bytes
 
 
-def _app_stats(
-    works: Sequence[tuple[Process, Work]], models: Mapping[tuple[int, int], str]
-) -> _Object:
-    """Return by step what each work took, of the steps that are remembered."""
-    found: dict[int, _Object] = {}
-    for process, work in works:
-        activity = f"{work.kind} {models[process.index, work.index]}"
-        for step in recent_steps(work):
-            duration_us = step.duration_ns / _NS_PER_US
-            found.setdefault(step.step, {})[activity] = {"duration": duration_us, "meta": None}
-    return {str(step): found[step] for step in sorted(found)}
-
-
 def _step_stats_text(devices: Iterable[DeviceStats]) -> str:
     """Return the text form of a StepStats with the times of a step that was recorded without."""
     message = message_class("tfprobe.step_stats.StepStats")()
@@ -170,26 +188,27 @@ def _step_stats_text(devices: Iterable[DeviceStats]) -> str:
 
 
 def _page(
-    run: str,
+    tiers: Tiers,
     works: Sequence[tuple[Process, Work]],
     models: Mapping[tuple[int, int], str],
     op_stats: _Object,
 ) -> str:
-    lines = [f"# {run}", "", "## Steps", "", "| model | kind | steps | mean ms | p95 ms |",
+    lines = [f"# {tiers.run.id}", "", "## Steps", "", "| model | kind | steps | mean ms | p95 ms |",
              "|---|---|---:|---:|---:|"]  # fmt: skip
     for process, work in works:
         times = summarise(work)
         if isinstance(times, Missing):
             continue
-        name = _cell(models[process.index, work.index])
+        name = cell(models[process.index, work.index])
         mean, p95 = times.mean_ns / 1e6, times.p95_ns / 1e6
         lines.append(f"| {name} | {work.kind} | {work.count} | {mean:.3f} | {p95:.3f} |")
+    lines += tables(tiers)
     for model, by_step in op_stats.items():
-        lines += ["", f"## {_cell(model)}: longest nodes", ""]
+        lines += ["", f"## {cell(model)}: longest nodes", ""]
         lines += [f"Mean of {len(by_step)} sampled steps.", ""]
         lines += ["| node | device | µs |", "|---|---|---:|"]
         lines += [
-            f"| {_cell(node)} | {_cell(device)} | {total / len(by_step):.1f} |"
+            f"| {cell(node)} | {cell(device)} | {total / len(by_step):.1f} |"
             for (node, device), total in _longest(by_step)
         ]
     return "\n".join(lines) + "\n"
@@ -211,10 +230,6 @@ def _longest(by_step: _Object) -> list[tuple[tuple[str, str], int]]:
 def _repeats(device: str) -> bool:
     """Say whether another device tells the same, as `stream:all` does of each stream."""
     return device.startswith("host:") or ("/stream:" in device and "/stream:all" not in device)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _file_name(model: str) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from google.protobuf import text_format
 
-from tests.support.profiles import process, work
+from tests.support.models_profiler import check_summary
+from tests.support.profiles import Step, process, profile, work
+from tests.support.rundir import UNIX_NS
 from tests.support.step_stats import gpu_step
+from tests.support.tiers import Call, activity, calls_and_rows, pulse
 from tfprobe.export.models_profiler import RecordedStep, models_profiler
 from tfprobe.ingest.step_stats import step_stats, step_stats_text
+from tfprobe.model.spans import SpanKind
 from tfprobe.model.step_stats import DeviceStats, NodeStats
 from tfprobe.schema import message_class
 
@@ -23,8 +28,18 @@ def window(*devices: str, name: str = "dense/MatMul") -> tuple[DeviceStats, ...]
     return tuple(DeviceStats(device, (node, node)) for device in devices)
 
 
-def written(steps: Any, works: Any = None) -> dict[str, str]:
-    return dict(models_profiler("r1", works or [(NODE, work(name="vgg16", kind="fit"))], steps))
+def written(steps: Any, works: Any = None, **told: Any) -> dict[str, str]:
+    works = works or [(NODE, work(name="vgg16", kind="fit"))]
+    facts = {
+        "works": [each for _, each in works],
+        "processes": sorted(
+            {each.index: each for each, _ in works}.values(), key=lambda p: p.index
+        ),
+        **told,
+    }
+    files = dict(models_profiler(profile(**facts), works, steps))
+    check_summary(json.loads(files["summary.json"]))
+    return files
 
 
 def step(devices: tuple[DeviceStats, ...], number: int = 4, **more: Any) -> RecordedStep:
@@ -66,7 +81,7 @@ def test_nodes_are_by_model_step_host_and_device() -> None:
             }
         }
     }
-    assert set(summary["tfprobe"]["missing"]) == {"meta", "output", "total_bytes"}
+    assert set(summary["tfprobe"]["missing"]) == {"output", "total_bytes"}
 
 
 def test_outputs_and_bytes_come_from_step_stats() -> None:
@@ -85,11 +100,103 @@ def test_outputs_and_bytes_come_from_step_stats() -> None:
 
 
 def test_steps_are_activities() -> None:
-    """Every remembered step with what it took, in µs; nobody described it."""
+    """Every remembered step with what it took, in µs, and of which work and thread it was."""
     summary = json.loads(written([step(window("/host:CPU"))])["summary.json"])
 
     assert len(summary["app_stats"]) == 10
-    assert summary["app_stats"]["3"] == {"fit vgg16": {"duration": 1000.0, "meta": None}}
+    assert summary["app_stats"]["3"] == {
+        "fit vgg16": {"duration": 1000.0, "meta": "step of fit vgg16, thread MainThread"}
+    }
+
+
+def test_other_activities_are_under_the_step_they_began_in_or_before() -> None:
+    """An import is under the first step, a save after training under the last; several add up."""
+    # Step n takes from 1.001 n ms on a millisecond; the run began 10 ms before the first.
+    node = process(unix_minus_monotonic_ns=UNIX_NS + 10_000_000)
+    told = [
+        activity("import", "tensorflow", 0, 5),
+        activity("callbacks", "end", 13, 14, start_ns=UNIX_NS + 13_500_000),
+        activity("callbacks", "end", 13, 14, start_ns=UNIX_NS + 13_700_000),
+        activity("save", "Model.save", 50, 60),
+    ]
+
+    files = written(
+        [step(window("/host:CPU"), process=node)],
+        [(node, work(name="vgg16", kind="fit"))],
+        activities=told,
+    )
+
+    stats = json.loads(files["summary.json"])["app_stats"]
+    assert stats["0"]["import tensorflow"]["duration"] == 5000.0
+    assert stats["3"]["callbacks end"] == {
+        "duration": 800.0,
+        "meta": "2 times, callbacks, thread MainThread",
+    }
+    assert stats["9"]["save Model.save"]["duration"] == 10_000.0
+    assert "| import tensorflow | 1 | 5.000 | 5.000 | 0.5 |" in files["summary.md"]
+
+
+def test_an_activity_among_forgotten_steps_is_under_none() -> None:
+    """Of 20,000 steps the last are remembered: which one an earlier callback followed is not."""
+    node = process(unix_minus_monotonic_ns=UNIX_NS)
+    long = work([1_000_000] * 100, remembered=10, name="m", kind="fit", first_seen_ns=UNIX_NS)
+    told = [
+        activity("import", "tensorflow", -9, -5),
+        activity("callbacks", "early", 40, 41),
+        activity("callbacks", "late", 98, 99),
+    ]
+
+    summary = json.loads(
+        written([step(window("/host:CPU"), process=node, work=long)], [(node, long)],
+                activities=told)["summary.json"]
+    )  # fmt: skip
+
+    stats = summary["app_stats"]
+    assert list(stats["0"]) == ["import tensorflow"]
+    assert "callbacks late" in stats["97"]
+    assert summary["tfprobe"]["activities_without_step"] == 1
+    assert not any("callbacks early" in of_step for of_step in stats.values())
+
+
+def test_processes_of_a_run_keep_their_activities_apart() -> None:
+    """Two workers import the same."""
+    nodes = [process(unix_minus_monotonic_ns=UNIX_NS),
+             process(index=1, pid=99, unix_minus_monotonic_ns=UNIX_NS)]  # fmt: skip
+    works = [(nodes[0], work(name="a")), (nodes[1], work(name="b", process=1))]
+    told = [activity("import", "tensorflow", -9, -5, process=at) for at in (0, 1)]
+
+    summary = json.loads(written([], works, activities=told)["summary.json"])
+
+    assert {"import tensorflow node7 4711", "import tensorflow node7 99"} < set(
+        summary["app_stats"]["0"]
+    )
+
+
+def test_runtime_and_hardware_stand_beside_the_other_layers() -> None:
+    """Driver calls and samples of the machine, or why there are none."""
+    spans, rows = calls_and_rows([([Call(SpanKind.SYNC, "cuStreamSynchronize", 0, 60)], [])])
+    seen = profile([Step([])])
+    pulses = [pulse(at, user_ns=at * 10**9, system_ns=0) for at in (0, 1)]
+
+    files = written([], captures=seen.captures, spans=spans, executions=rows, pulses=pulses)
+
+    summary = json.loads(files["summary.json"])
+    (call,) = summary["runtime_stats"]["calls"]
+    (machine,) = summary["hardware_stats"]["processes"]
+    assert (call["name"], call["total_us"]) == ("cuStreamSynchronize", 60.0)
+    assert machine["cores_busy"]["mean"] == 1.0
+    assert summary["hardware_stats"]["devices"]["missing"]
+    assert "| cuStreamSynchronize | sync | 1.0 | 0.060 | 0.060 | 0.060 |" in files["summary.md"]
+    assert "| CPUs busy | 1.00 | 1.00 | 1.00 |" in files["summary.md"]
+
+
+def test_a_summary_that_breaks_the_schema_is_refused() -> None:
+    """The check that all these tests make is one."""
+    jsonschema = pytest.importorskip("jsonschema", reason="checks documents against their schema")
+    broken = {"app_stats": {"0": {"fit": {"duration": "long", "meta": ""}}}, "op_stats": {}}
+
+    with pytest.raises(jsonschema.ValidationError, match="'long' is not of type 'number'"):
+        check_summary(broken)
 
 
 def test_devices_of_one_kind_are_told_apart() -> None:
