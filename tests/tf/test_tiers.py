@@ -21,7 +21,7 @@ SCRIPTS = {
 }
 
 
-@pytest.fixture(params=SCRIPTS)
+@pytest.fixture(params=SCRIPTS, scope="module")
 def recorded(request: pytest.FixtureRequest, laboratory: Laboratory) -> tuple[str, Outcome]:
     """Each example with some steps traced, and the kind of its steps."""
     kind, first = SCRIPTS[request.param]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer
+
+if TYPE_CHECKING:
+    from tfprobe.model.profile import Profile
 
 
 @click.command("tiers")
@@ -14,27 +20,36 @@ from tfprobe.errors import NoAnswer
 def command(run: str, output: str | None, as_json: bool, rank: int | None) -> int:
     """Show a run in four tiers: application, framework, runtime, hardware.
 
-    RUN is a directory, a run id, or `latest`, the default. The application tier is what each
+    RUN is a directory, a run id, or `latest`, the default; or a file that holds steps, such as an
+    XSpace, which tells of framework and runtime. The application tier is what each
     process did, the framework tier its ops, the runtime tier calls of the driver, and the hardware
     tier what it used of its machine and accelerators.
     """
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
     from tfprobe.views import silence
     from tfprobe.views.tiers import document, gather
 
-    folder = reading.chosen_run(run, output)
-    with reading.progress("Reading captures") as watch:
-        profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
+    profile = _profile(run, output, rank)
     tiers = gather(profile)
     if as_json:
         reading.show_json(document(tiers))
     reading.warn_of_problems(profile)
     if tiers.is_empty:
         hint = " ".join(silence.explain(profile))
-        raise NoAnswer(f"Run {folder.id} tells nothing of any tier.", hint=hint)
+        raise NoAnswer(f"Run {profile.run.id} tells nothing of any tier.", hint=hint)
     if not as_json:
         from tfprobe.terminal.tiers import lay_out
 
         reading.show(lay_out(tiers, width=reading.page_width(), colour=reading.page_colour()))
     return 0
+
+
+def _profile(run: str, output: str | None, rank: int | None) -> Profile:
+    from tfprobe.ingest.file import file_profile
+    from tfprobe.ingest.run import load
+    from tfprobe.store.liveness import this_machine
+
+    if Path(run).is_file():
+        return file_profile(Path(run))
+    folder = reading.chosen_run(run, output)
+    with reading.progress("Reading captures") as watch:
+        return load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)

@@ -108,7 +108,8 @@ def hardware(profile: Profile) -> Hardware:
 
 def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | Missing:
     if not pulses:
-        return NOT_SAMPLED
+        # A file from elsewhere tells nothing of the process, and says so.
+        return process.hooks if isinstance(process.hooks, Missing) else NOT_SAMPLED
 
     def samples(field: Callable[[Pulse], float | Missing]) -> Samples | Missing:
         return told([pulse.at_ns for pulse in pulses], [field(pulse) for pulse in pulses])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tfprobe
+from tests.support import kineto
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
@@ -67,6 +68,20 @@ def test_tiers_are_four(runs, capsys):
     assert document["framework"]["types"][0]["type"] == "X"
     assert "no accelerator" in document["runtime"]["missing"]
     assert "sampled nothing" in document["hardware"]["processes"][0]["missing"]
+
+
+def test_tiers_of_a_file_are_framework_and_runtime(tmp_path, capsys):
+    """A trace from elsewhere tells of ops and driver calls, and of nothing below or above them."""
+    path = tmp_path / "trace.json"
+    path.write_bytes(kineto.training())
+
+    status = main(["tiers", str(path), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    names = {each["name"] for each in document["runtime"]["calls"]}
+    assert (status, "cudaLaunchKernel" in names) == (0, True)
+    assert document["runtime"]["launches"]["matched"] > 0
+    assert "a file by itself" in document["hardware"]["processes"][0]["missing"]
 
 
 def test_tiers_of_a_silent_run_are_no_answer(runs, capsys):
