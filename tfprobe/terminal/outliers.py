@@ -39,6 +39,7 @@ _CAUSES: Mapping[str, str] = {
     "import": "importing {name}",
     "callbacks": "callback {name}",
     "throttled": "throttled: the cgroup let it have no more CPU",
+    "busy": "busy machine ({name})",
     "crowded": "pushed from its CPUs far more often than usual",
 }
 
@@ -85,7 +86,7 @@ def _line(label: str, found: Outliers, each: WorkSteps) -> str:
     )
     causes = by_cause(found)
     told = [
-        f"{cause_told(cause)} {numbers.duration(excess_ns)}"
+        f"{numbers.duration(excess_ns)} {cause_told(cause)}"
         for cause, _, excess_ns in causes[:_SHOWN_CAUSES]
     ]
     why = f": {', '.join(told)}" if len(causes) > 1 or isinstance(causes[0][0], Cause) else ""
@@ -115,9 +116,10 @@ def _row(outlier: Outlier, found: Outliers) -> list[str]:
 
 
 def _why(outlier: Outlier, found: Outliers) -> str:
-    """Tell the cause, or what it is one of."""
-    if isinstance(outlier.cause, Missing):
-        for period in found.periods:
-            if (outlier.step - period.first) % period.every == 0:
-                return f"{_every(period)}; why is {outlier.cause.reason}"
-    return cause_told(outlier.cause)
+    """Tell the cause, and what it is one of."""
+    told = cause_told(outlier.cause)
+    for period in found.periods:
+        if (outlier.step - period.first) % period.every == 0 and outlier.step > 0:
+            why = f"why is {told}" if isinstance(outlier.cause, Missing) else told
+            return f"{_every(period)}; {why}"
+    return told

@@ -38,15 +38,21 @@ _COVERED_RATIO = 0.5
 # A process that is pushed from its CPUs so much more often than usual shares them with others.
 _PUSHED_TIMES = 5.0
 _LEAST_PUSHES_PER_S = 50.0
+# TensorFlow's own threads alone make a load of about the number of CPUs.
+_BUSY_LOAD_RATIO = 2.0
 _NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What went on. `kind` is one of an activity, or work, first, throttled, crowded."""
+    """What went on: `kind` is that of an activity, or one of those that are made below."""
 
     kind: str
     name: str
+
+
+# Shuffling, validation, the next iterator: little of it has a name.
+EPOCH = Cause("epoch", "the end of an epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,12 @@ class Causes:
         self._pulses = sorted(pulses, key=lambda each: each.at_ns)
         self._pulse_times = np.array([each.at_ns for each in self._pulses], dtype=np.int64)
         self._pushes_per_s = _usual_pushes(self._pulses)
-        self._covered = list(_in_order(activities, works, work.thread, self._shift_ns))
+        events = _in_order(activities, works, work.thread, self._shift_ns)
+        self._covered = [each for each in events if not _is_around(each, work)]
+        self._epochs_ns = np.array(
+            sorted(each.start_ns - self._shift_ns for each in activities if _ends_epoch(each)),
+            dtype=np.int64,
+        )
 
     def explain(
         self, start_ns: Int64s, end_ns: Int64s, excess_ns: Int64s
@@ -101,8 +112,13 @@ class Causes:
                 found[at] = covered.cause
         for at, each in enumerate(found):
             if each is UNKNOWN:
-                found[at] = self._of_machine(int(start_ns[at]), int(end_ns[at]), int(excess_ns[at]))
+                found[at] = self._otherwise(int(start_ns[at]), int(end_ns[at]), int(excess_ns[at]))
         return tuple(found)
+
+    def _otherwise(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
+        """Return what nothing covers and what is known of the time all the same."""
+        first, after = np.searchsorted(self._epochs_ns, [start_ns, end_ns]).tolist()
+        return EPOCH if after > first else self._of_machine(start_ns, end_ns, excess_ns)
 
     def _of_machine(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
         """Return what the pulses around an interval say of it."""
@@ -118,7 +134,7 @@ class Causes:
         pushes_per_s = _pushes_per_s(first, last)
         if pushes_per_s >= max(_LEAST_PUSHES_PER_S, _PUSHED_TIMES * self._pushes_per_s):
             return Cause("crowded", "")
-        return UNKNOWN
+        return _busy(last)
 
 
 def _in_order(
@@ -146,6 +162,27 @@ def _of_works(works: Sequence[Work], thread: str) -> Iterator[_Covered]:
         kind = "evaluate" if work.kind in _EVALUATING else "work"
         name = f"{work.kind} {work.name}".strip()
         yield _Covered(Cause(kind, name), union(work.recent.start_ns, work.recent.end_ns))
+
+
+def _is_around(covered: _Covered, work: Work) -> bool:
+    """Say whether the steps of a work are all within something: then it explains none of them."""
+    start_ns, end_ns = work.recent.start_ns, work.recent.end_ns
+    if not len(start_ns):
+        return False
+    shares = covered.within(start_ns, end_ns) / np.maximum(end_ns - start_ns, 1)
+    return bool(np.median(shares) > _COVERED_RATIO)
+
+
+def _ends_epoch(activity: Activity) -> bool:
+    return activity.kind == "callbacks" and activity.name.endswith("on_epoch_end")
+
+
+def _busy(pulse: Pulse) -> Cause | Missing:
+    """Say whether more wanted to run than there are CPUs."""
+    load, cpus = pulse.load_1min, pulse.cpus
+    if isinstance(load, Missing) or isinstance(cpus, Missing) or load < _BUSY_LOAD_RATIO * cpus:
+        return UNKNOWN
+    return Cause("busy", f"load {load:.0f} on {cpus} CPUs")
 
 
 def _between(first: int | Missing, last: int | Missing) -> int:

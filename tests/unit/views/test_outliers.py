@@ -138,6 +138,40 @@ def test_throttling_is_seen_in_the_pulses_around():
     assert outlier.cause == Cause("throttled", "")
 
 
+def test_what_is_around_every_step_explains_none():
+    """Steps of an evaluation are not slow because of the evaluation they are of."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    whole = activity("evaluate", int(work.recent.start_ns[0]), int(work.recent.end_ns[-1]))
+
+    (outlier,) = found(work, activities=(whole,)).found
+
+    assert outlier.cause == Missing("not known")
+
+
+def test_a_long_gap_at_the_end_of_an_epoch_is_called_that():
+    """Most of what Keras does between epochs has no name; that an epoch ended has one."""
+    gaps = np.full(100, MS)
+    gaps[50] = 500 * MS
+    work = timed_work(steps_of_ten_ms(), gaps)
+    at_ns = int(work.recent.end_ns[49]) + 300 * MS
+    callback = activity("callbacks", at_ns, at_ns + 1000, "CallbackList.on_epoch_end")
+
+    (outlier,) = found(work, gaps=True, activities=(callback,)).found
+
+    assert outlier.cause == Cause("epoch", "the end of an epoch")
+
+
+def test_a_busy_machine_is_named_where_nothing_else_is_known():
+    """With twelve that want to run on two CPUs nobody has to look for a reason in the job."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    at_ns = int(work.recent.start_ns[40])
+    pulses = [pulse(each, load_1min=12.3, cpus=2) for each in (at_ns - MS, at_ns + 400 * MS)]
+
+    (outlier,) = found(work, pulses=tuple(pulses)).found
+
+    assert outlier.cause == Cause("busy", "load 12 on 2 CPUs")
+
+
 def test_what_repeats_is_told_with_its_rhythm():
     """Every 20th gap is long."""
     gaps = np.full(200, MS)

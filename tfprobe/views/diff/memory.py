@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ def memory_changes(
     """Return what both recordings tell of memory, or why they tell nothing."""
     found = [
         *(_requested(before, after, pair) for pair in pairs),
+        *_allocators(before, after),
         _change("resident memory of a process, at most", _resident(before), _resident(after)),
         _change("memory in use of an accelerator, at most", _device(before), _device(after)),
     ]
@@ -42,6 +43,20 @@ def memory_changes(
 def _requested(before: Profile, after: Profile, pair: Pair) -> MemoryChange | None:
     name = f"{pair.before.kind} {pair.before.name}: requested by ops in a step"
     return _change(name, _of_steps(before, pair.before), _of_steps(after, pair.after))
+
+
+def _allocators(before: Profile, after: Profile) -> Iterator[MemoryChange | None]:
+    """Give what each allocator held at most in the sampled steps."""
+    sides = (_held(before), _held(after))
+    for name in sorted(sides[0].keys() & sides[1].keys()):
+        yield _change(f"allocator {name}: held at most", sides[0][name], sides[1][name])
+
+
+def _held(profile: Profile) -> dict[str, int]:
+    rows = profile.allocations
+    most = np.full(len(rows.strings.values), -1, dtype=np.int64)
+    np.maximum.at(most, rows.allocator, rows.in_use_bytes)
+    return {rows.strings[int(each)]: int(most[each]) for each in np.flatnonzero(most > 0)}
 
 
 def _change(of: str, before: int, after: int) -> MemoryChange | None:
