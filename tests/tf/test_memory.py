@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tf.laboratory import Laboratory
 
+LEAKED_BYTES = 65_536 * 4
 PRODUCT_BYTES = 1024 * 2048 * 4
 
 
@@ -40,3 +43,20 @@ def test_the_line_that_holds_the_peak_is_named(laboratory: Laboratory) -> None:
     known = [each for each in allocator["peak"]["holders"] if each["role"] != "held_before"]
     largest = max(known, key=lambda each: each["bytes"])
     assert "large_activation.py:" in largest["name"], allocator["peak"]["holders"]
+
+
+@pytest.mark.parametrize(("argument", "verdict"), [("leak", "growing"), ("no leak", "steady")])
+def test_a_leaking_list_of_tensors_is_told_from_a_tidy_job(
+    laboratory: Laboratory, argument: str, verdict: str
+) -> None:
+    """A list that keeps 256 KiB a step is found, with its slope."""
+    recorded = laboratory.start("leaking_list.py", argument, record=[]).outcome()
+
+    assert recorded.status == 0, recorded.stderr[-3000:]
+    [host] = memory(recorded.run)["hosts"]
+    growth = host["growth"]
+    if verdict == "steady":
+        assert growth["verdict"] != "growing", growth
+        return
+    assert growth["verdict"] == "growing", growth
+    assert 0.9 * LEAKED_BYTES < growth["bytes_per_step"] < 1.1 * LEAKED_BYTES

@@ -24,6 +24,8 @@ _OPS = re.compile(
     r"|AllToAll\Z"
     r"|(?:hlo.*)?(?:all-reduce|all-gather|reduce-scatter|all-to-all)"
     r"|collective-(?:permute|broadcast)"
+    # PyTorch's, by the library that carries them out.
+    r"|(?:gloo|nccl|mpi|ucc):(?!.*(?:send|recv|barrier))|record_param_comms\Z"
 )
 # NCCL's kernels and RCCL's, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclKernel_AllReduce...",
 # TensorFlow's own and those of others.

@@ -66,8 +66,8 @@ def test_without_records_a_node_has_what_it_held_at_most_and_what_it_kept():
     """Recordings of old TensorFlows have sums alone."""
     found = of_nodes(Node("a", 0, 5, requested_bytes=9472, peak_bytes=5888, live_bytes=768))
 
-    assert found.bytes.tolist() == [5888, 768 - 5888]
-    assert (found.at_ns - UNIX_NS).tolist() == [0, 5_000]
+    assert found.bytes.tolist() == [768, 5888 - 768, 768 - 5888]
+    assert (found.at_ns - UNIX_NS).tolist() == [0, 0, 5_000]
 
 
 def test_a_gpus_allocator_says_what_it_gave_and_how_it_stands():

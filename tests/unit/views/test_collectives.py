@@ -157,6 +157,7 @@ def test_kernels_stand_for_the_ops_that_launched_them() -> None:
         {"op_type": "CollectiveGatherV2"},
         {"op_type": "HorovodAllreduce"},
         {"op_type": "all-reduce"},
+        {"op_type": "gloo:all_reduce"},
     ],
 )
 def test_collectives_are_known_by_their_op_or_their_kernel(made) -> None:

@@ -78,9 +78,12 @@ def _pieces(node: Any, began_ns: int, ended_ns: int) -> Iterator[_Piece]:
             yield _Piece(name, at_ns, record.alloc_bytes, shape, address)
         if not used.allocation_records and used.peak_bytes > 0:
             # Of single pieces nothing is known: what it held at most, and what it kept.
-            yield _Piece(name, began_ns, used.peak_bytes)
-            if 0 <= used.live_bytes < used.peak_bytes:
-                yield _Piece(name, ended_ns, used.live_bytes - used.peak_bytes)
+            kept = min(max(used.live_bytes, 0), used.peak_bytes)
+            if kept:
+                yield _Piece(name, began_ns, kept)
+            if kept < used.peak_bytes:
+                yield _Piece(name, began_ns, used.peak_bytes - kept)
+                yield _Piece(name, ended_ns, kept - used.peak_bytes)
         if used.allocator_bytes_in_use > 0:
             yield _Piece(name, ended_ns, 0, in_use_bytes=used.allocator_bytes_in_use)
 
