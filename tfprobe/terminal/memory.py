@@ -77,6 +77,8 @@ def _parts(
         for each in allocators:
             yield from _allocator(each, by, width, several=several)
             yield page.blank()
+    if work is not None and work.kind == "file":
+        return  # it is of a step, not of a process
     if isinstance(hosts, Missing):
         yield page.paragraph(f"Of the host nothing is known: {hosts.reason}.")
         return

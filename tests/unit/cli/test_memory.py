@@ -58,7 +58,7 @@ def test_the_peak_and_its_holders_are_told(run, capsys) -> None:
     assert (allocator["is_estimate"], allocator["peak"]["bytes"]) == (False, 4096)
     assert allocator["peak"]["by_role"] == {"activations": 3072, "temporary": 1024}
     assert found["hosts"] == []
-    assert "no measurements" in found["missing"]["hosts"]
+    assert "no process" in found["missing"]["hosts"]
 
 
 def test_without_records_sizes_of_outputs_give_an_estimate(tmp_path, capsys) -> None:

@@ -12,8 +12,8 @@ from tfprobe.model.tables import Int64s
 from tfprobe.views.memory.growth import Growth, growth
 
 NO_PULSES = Missing(
-    "the recording has no measurements of the process: they are taken at most once a second, when "
-    "a step is"
+    "no process of this recording was measured, which the agent does while steps run, at most once "
+    "a second"
 )
 
 
