@@ -45,6 +45,9 @@ def test_what_a_job_did_sums_to_its_time(recorded: tuple[str, Outcome]) -> None:
     assert whole_us == pytest.approx(process["wall_us"], rel=0.02)
     assert document["framework"]["types"]
     assert "no driver call" in document["runtime"]["missing"]
+    (machine,) = document["hardware"]["processes"]
+    assert machine["samples"] >= 1
+    assert 0 < machine["resident_bytes"]["mean"] <= machine["peak_resident_bytes"]
 
 
 def test_the_summary_is_as_its_schema_says(recorded: tuple[str, Outcome], tmp_path: Path) -> None:

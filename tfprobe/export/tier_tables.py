@@ -85,7 +85,7 @@ def _hardware(item: Hardware, processes: Sequence[Process]) -> Iterator[str]:
         yield from _curves(_process(used))
     yield ""
     if isinstance(item.devices, Missing):
-        yield f"Accelerators unknown: {item.devices.reason}."
+        yield f"Accelerators: {item.devices.reason}."
         return
     for device in item.devices:
         yield from (f"{cell(device.name)} {device.index} of {device.host}:", "")

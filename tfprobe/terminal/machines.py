@@ -190,14 +190,12 @@ def _of_cpus(item: ProcessHardware) -> str:
 
 
 def _pools(item: ProcessHardware) -> str:
-    sizes = (item.intra_op_threads, item.inter_op_threads)
-    names = ("intra-op", "inter-op")
-    known = [
-        f"{name} {size or 'left to TensorFlow'}"
-        for name, size in zip(names, sizes, strict=True)
-        if not isinstance(size, Missing)
-    ]
-    return ", ".join(known)
+    sizes = {"intra-op": item.intra_op_threads, "inter-op": item.inter_op_threads}
+    known = {name: size for name, size in sizes.items() if not isinstance(size, Missing)}
+    chosen = [f"{name} {size}" for name, size in known.items() if size]
+    if known and not chosen:
+        return "pools as TensorFlow sizes them"
+    return f"pools: {', '.join(chosen)}" if chosen else ""
 
 
 def _of_memory(item: ProcessHardware) -> str:

@@ -104,7 +104,7 @@ def _application(item: ProcessActivities, *, several: bool, width: int) -> Itera
 
 
 def _activity(use: ActivityUse) -> tuple[str, ...]:
-    kind = f"{use.kind} (steps)" if use.is_step else use.kind
+    kind = f"{use.kind} steps" if use.is_step else use.kind
     about = "~" if use.is_estimate else ""
     return (
         kind,

@@ -111,6 +111,24 @@ def test_what_no_sample_tells_is_named_with_its_reason():
     assert "Hardware · 1 sample" in text
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"intra_op_threads": 0, "inter_op_threads": 0}, "pools as TensorFlow sizes them"),
+        ({"intra_op_threads": 64, "inter_op_threads": 0}, "pools: intra-op 64"),
+        ({}, ""),
+    ],
+)
+def test_pools_stand_beside_the_threads(settings, told: str):
+    """As the job chose them, or as TensorFlow does; nothing where nobody knows."""
+    node = process(unix_minus_monotonic_ns=10**18, settings=settings)
+
+    text = lay_out(gathered(processes=[node]), width=120, colour=False)
+
+    (line,) = [line for line in text.splitlines() if line.startswith("  threads")]
+    assert line.partition("█ ")[2].strip() == told
+
+
 def test_estimates_are_marked():
     """Of a million callbacks not each was kept."""
     (line,) = [
