@@ -7,11 +7,6 @@ object, not as module globals, because freezegun replaces module globals whereve
 import os
 import time
 
-try:
-    from resource import RUSAGE_SELF, getrusage
-except ImportError:  # a Python built without it
-    getrusage = None
-
 
 def _monotonic_ns_36(monotonic=time.monotonic):
     return int(monotonic() * 1e9)
@@ -19,10 +14,6 @@ def _monotonic_ns_36(monotonic=time.monotonic):
 
 def _unix_ns_36(unix=time.time):
     return int(unix() * 1e9)
-
-
-def _usage():
-    return None if getrusage is None else getrusage(RUSAGE_SELF)
 
 
 class _Originals:
@@ -53,7 +44,6 @@ class _Originals:
     sysconf = staticmethod(os.sysconf)
     getloadavg = staticmethod(os.getloadavg)
     sched_getaffinity = staticmethod(getattr(os, "sched_getaffinity", None))
-    getrusage = staticmethod(_usage)
 
 
 ORIGINAL = _Originals()

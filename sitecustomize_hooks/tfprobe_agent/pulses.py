@@ -3,6 +3,11 @@
 A step takes one where it looks at the control word anyway, so that a job that does not step has none.
 """
 
+try:
+    from resource import RUSAGE_SELF, getrusage
+except ImportError:  # a Python built without it
+    getrusage = RUSAGE_SELF = None
+
 from . import cgroups
 from .guard import never_raise_noting
 from .originals import ORIGINAL, read_file
@@ -65,7 +70,7 @@ def at_exit():
 
 def _usage():
     """Return what all threads of the process used, those that have ended included (/proc tells of the first alone)."""
-    used = ORIGINAL.getrusage()
+    used = getrusage and getrusage(RUSAGE_SELF)
     return {
         "user_ns": used and int(used.ru_utime * 1e9),
         "system_ns": used and int(used.ru_stime * 1e9),
