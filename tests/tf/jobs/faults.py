@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 tf1 = tf.compat.v1
+# Children that run at a time.
+AT_ONCE = 2
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 PROFILER = getattr(getattr(tf, "profiler", None), "experimental", None)
 
@@ -80,6 +82,11 @@ def eager_workload():
 
 def in_child(workload, fault):
     """Return (exit status, what was printed, functions of the agent entered) of a forked child."""
+    return outcome(*start(workload, fault))
+
+
+def start(workload, fault):
+    """Return (pid, pipe) of a forked child that runs the workload with this fault."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -99,6 +106,11 @@ def in_child(workload, fault):
         finally:
             os._exit(status)
     os.close(writer)
+    return pid, reader
+
+
+def outcome(pid, reader):
+    """Wait for a child and return what is left of it."""
     with os.fdopen(reader, "rb") as pipe:
         printed, _, entered = pipe.read().partition(b"\0")
     _, status = os.waitpid(pid, 0)
@@ -113,10 +125,15 @@ def main():
     if not entered:
         return
     print("FAULTS %d" % len(entered), file=sys.stderr)
-    for fault in entered:
-        outcome = in_child(workload, fault)
-        if outcome[:2] != (status, printed):
-            print("FAULT %s: status %d, printed %r" % (fault, outcome[0], outcome[1]))
+    running = []
+    for fault in entered + [None] * AT_ONCE:
+        if fault is not None:
+            running.append((fault, start(workload, fault)))
+        if running and (fault is None or len(running) >= AT_ONCE):
+            fault, child = running.pop(0)
+            found = outcome(*child)
+            if found[:2] != (status, printed):
+                print("FAULT %s: status %d, printed %r" % (fault, found[0], found[1]))
 
 
 if __name__ == "__main__":
