@@ -18,6 +18,7 @@ DOORS: dict[str, frozenset[str]] = {
     "ingest": frozenset({"model", "schema", "store"}),
     "launch": frozenset({"store"}),
     "live": frozenset({"ingest", "model", "store"}),
+    "meter": frozenset({"store"}),
     "model": frozenset(),
     "scale": frozenset({"ingest", "model", "store", "views"}),
     "schema": frozenset(),

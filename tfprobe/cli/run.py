@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tfprobe.cli.main import complain
 from tfprobe.errors import TfprobeError, UsageError
-from tfprobe.launch import environ, execute, prepare, pythonpath, settings, sources
+from tfprobe.launch import environ, execute, leave, prepare, pythonpath, settings, sources
 
 if TYPE_CHECKING:
     import click
@@ -44,6 +44,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--report",), None, "Stay, and print the report on stderr when the job has ended."),
     Option(("-q", "--quiet"), None, "Do not say where the run is recorded."),
     Option(("--debug",), "FILE", "Let the agent write here what it does."),
+    Option(("--no-meter",), None, "Do not sample this machine's accelerators beside the job."),
     Option(("--disable",), None, "Run the command unrecorded."),
 )
 
@@ -138,6 +139,8 @@ def _become_recorded(
     recorded = {**environment, "PYTHONPATH": pythonpath.with_boot(str(run.folder.boot), inherited)}
     if chosen.debug is not None:
         recorded["TFPROBE_DEBUG"] = chosen.debug
+    if chosen.meter:
+        _leave_meter(run, environment)
     try:
         execute.become(command, recorded)
     except execute.TooLong as problem:
@@ -147,6 +150,13 @@ def _become_recorded(
     except TfprobeError:
         prepare.discard(run)
         raise
+
+
+def _leave_meter(run: prepare.Run, environment: dict[str, str]) -> None:
+    try:
+        leave.meter(run.folder, environment)
+    except Exception:
+        pass  # accelerators go unmetered; whatever is wrong with us, the job runs
 
 
 def _run_unrecorded(

@@ -23,6 +23,7 @@ VARIABLES = {
     "report": "TFPROBE_REPORT",
     "quiet": "TFPROBE_QUIET",
     "debug": "TFPROBE_DEBUG",
+    "meter": "TFPROBE_METER",
 }
 # One setting with three spellings: the strongest layer with any of them decides.
 CHOICE = ("steps", "every", "budget")
@@ -56,6 +57,7 @@ class Settings:
     report: bool
     quiet: bool
     debug: str | None
+    meter: bool
 
     def config(self) -> dict[str, Any]:
         """Give the content of boot/config.json."""
@@ -84,6 +86,7 @@ def resolve(*layers: Layer) -> Settings:
         report=bool(_first(layers, "report", grammar.switch)),
         quiet=bool(_first(layers, "quiet", grammar.switch)),
         debug=_path(layers, "debug", grammar.file),
+        meter=_first(layers, "meter", grammar.switch) is not False,
     )
 
 

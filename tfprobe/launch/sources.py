@@ -29,7 +29,10 @@ def gather(flags: Mapping[str, object], environment: Mapping[str, str], cwd: str
 
 def flag_layer(flags: Mapping[str, object], cwd: str) -> Layer:
     """Wrap what stood on the command line; its errors stop before the job starts."""
-    return Layer(flags, lambda name: "--" + name.replace("_", "-"), cwd, UsageError)
+    values = {name: value for name, value in flags.items() if name != "no_meter"}
+    if flags.get("no_meter"):
+        values["meter"] = False
+    return Layer(values, lambda name: "--" + name.replace("_", "-"), cwd, UsageError)
 
 
 def variable_layer(environment: Mapping[str, str], cwd: str) -> Layer:

@@ -139,8 +139,13 @@ class RunFolder:
 
     def processes(self) -> tuple[ProcessFolder, ...]:
         """Return every process folder, by host and name."""
-        folders = (folder for host in _directories(self.root) for folder in _directories(host))
-        return tuple(ProcessFolder(path) for path in folders if _is_process(path))
+        hosts = (host.name for host in _directories(self.root))
+        return tuple(process for host in hosts for process in self.processes_of(host))
+
+    def processes_of(self, host: str) -> tuple[ProcessFolder, ...]:
+        """Return every process folder of one host, by name."""
+        found = _directories(self.root / os.path.basename(host))
+        return tuple(ProcessFolder(path) for path in found if _is_process(path))
 
 
 @dataclass(frozen=True, slots=True)

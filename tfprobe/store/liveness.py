@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.store.manifests import ProcessManifest, RunManifest
+from tfprobe.store.proc import PROC, started_ticks
 from tfprobe.store.steps import AgentState, Header
 
 RUNNING = "running"
@@ -15,7 +16,6 @@ FINISHED = "finished"
 KILLED = "killed"
 UNKNOWN = "unknown"
 
-PROC = Path("/proc")
 # The kernel's start times have 10 ms ticks; run.json is written a moment after the start.
 START_TOLERANCE_S = 2.0
 NANOSECONDS = 1_000_000_000
@@ -31,14 +31,7 @@ class Machine:
 
     def started_ticks(self, pid: int) -> int | None:
         """Return field 22 of /proc/PID/stat, or None when there is no such process."""
-        try:
-            stat = (self.proc / str(pid) / "stat").read_bytes()
-            # The command name may hold spaces and parentheses: fields count from the last ")".
-            fields = stat[stat.rindex(b")") + 2 :].split()
-            gone = fields[0] in (b"Z", b"X")
-            return None if gone else int(fields[19])
-        except (OSError, ValueError, IndexError):
-            return None
+        return started_ticks(pid, self.proc)
 
     def knows(self, host: str, boot_id: str | None) -> bool:
         """Say whether a pid noted on that host and boot can be looked up here."""

@@ -1,0 +1,84 @@
+"""Leave a meter behind when this process becomes the job, where the machine has accelerators.
+
+The meter must be no child of the job: the job may wait for all of its children. So it is forked
+twice, in a session of its own, and belongs to init; where the job would be init, there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import tfprobe
+from tfprobe.store.layout import RunFolder
+
+LIBRARY = "libnvidia-ml.so.1"
+_PR_GET_CHILD_SUBREAPER = 37
+
+
+def meter(run: RunFolder, environment: Mapping[str, str]) -> None:
+    """Start a meter for the job that this process is about to become, if there is any need."""
+    if os.getpid() == 1 or not sys.executable or not _has_driver() or _adopts_orphans():
+        return
+    command = [sys.executable, "-m", "tfprobe.meter"]
+    command += [str(run.root), os.uname().nodename, str(os.getpid())]
+    child = os.fork()
+    if child == 0:
+        _fork_again(command, environment)
+    try:
+        os.waitpid(child, 0)
+    except ChildProcessError:
+        pass  # SIGCHLD is ignored: the kernel has waited for it
+
+
+def _has_driver() -> bool:
+    """Tell whether NVML can be loaded. Without ctypes, whose import every job would wait for."""
+    try:
+        import _ctypes
+
+        _ctypes.dlclose(_ctypes.dlopen(LIBRARY, os.RTLD_LAZY))
+    except (ImportError, OSError, AttributeError):
+        return False
+    return True
+
+
+def _adopts_orphans() -> bool:
+    """Tell whether orphans below this process become its children, which lasts across exec."""
+    import ctypes
+
+    answer = ctypes.c_int()
+    failed = ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(failed or answer.value)
+
+
+def _fork_again(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            _become_meter(command, environment)
+    finally:
+        os._exit(0)
+
+
+def _become_meter(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # Nothing of the job's: not its directory, its descriptors, nor our own recording by another.
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        _close_on_exec(descriptor)
+    package = str(Path(tfprobe.__file__).resolve().parent.parent)
+    os.execve(command[0], command, {**environment, "PYTHONPATH": package})
+
+
+def _close_on_exec(descriptor: int) -> None:
+    try:
+        os.set_inheritable(descriptor, descriptor <= 2)
+    except OSError:
+        pass  # the one that the directory was listed with
