@@ -33,7 +33,17 @@ def works(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
     if laboratory.tensorflow < (2, 2):
         pytest.skip("TensorFlow 1 records no calls of iterators")
     # Rarely, so that a buffer that is filled while a recording is written is empty again.
-    outcome = laboratory.start("input_causes.py", record=["--every", "16"]).outcome()
+    return _works(laboratory, "input_causes.py")
+
+
+@pytest.fixture(scope="module")
+def sessions(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
+    """What it says of each Session step, by the tensor fetched, named after the planted cause."""
+    return _works(laboratory, "input_sessions.py")
+
+
+def _works(laboratory: Laboratory, job: str) -> dict[str, Mapping[str, Any]]:
+    outcome = laboratory.start(job, record=["--every", "16"]).outcome()
     assert outcome.status == 0, outcome.stderr
     command = [sys.executable, "-m", "tfprobe", "input", str(outcome.run), "--json"]
     done = subprocess.run(command, capture_output=True, timeout=60, text=True)
@@ -80,6 +90,35 @@ def test_what_a_function_spends_its_time_in_is_told(
     stage = _bottleneck(works[cause])
 
     assert stage["ops"][0]["type"] in ops
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "what"),
+    [
+        ("by_queue:0", "queue", "slow_queue"),
+        ("by_feed:0", "feed", "feed_dict"),
+        ("by_iterator:0", "iterator", "IteratorGetNext"),
+    ],
+)
+def test_a_session_that_waits_says_for_what(
+    sessions: Mapping[str, Mapping[str, Any]], cause: str, kind: str, what: str
+) -> None:
+    """A queue, feeds and an iterator in graph mode are told apart."""
+    work = sessions[cause]
+
+    assert work["level"] == "high", work["input_ratio"]
+    assert (work["sources"][0]["kind"], work["sources"][0]["what"]) == (kind, what)
+    assert work["remedies"]
+
+
+def test_the_threads_that_fill_a_queue_are_told_with_their_ops(
+    sessions: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """What a queue waits for is what its threads spend their steps in."""
+    (filler,) = sessions["by_queue:0"]["producers"]
+
+    assert filler["ops"][0]["type"] in {"PyFunc", "EagerPyFunc"}
+    assert sessions["by_feed:0"]["producers"] == []
 
 
 def _bottleneck(work: Mapping[str, Any]) -> Mapping[str, Any]:

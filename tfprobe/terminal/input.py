@@ -50,7 +50,7 @@ def _parts(works: Sequence[WorkInput], processes: int, width: int) -> Iterator[R
             yield page.blank()
         yield page.heading(_title(item, processes))
         yield page.paragraph(answer(item))
-        yield from _sources(item.sources, width)
+        yield from _sources(item, width)
         if not isinstance(item.pipeline, Missing):
             yield page.blank()
             yield _tree(item, item.pipeline, width)
@@ -118,8 +118,8 @@ def _below_ns(pipeline: PipelineUse, at: int) -> int:
     return sum(use.share.total_ns for use in below)
 
 
-def _sources(sources: Sequence[Source], width: int) -> Iterator[RenderableType]:
-    shown = [each for each in sources if each.ratio >= _SHOWN_RATIO][:_SHOWN_SOURCES]
+def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
+    shown = [each for each in item.sources if each.ratio >= _SHOWN_RATIO][:_SHOWN_SOURCES]
     if not shown:
         return
     columns = (
@@ -133,7 +133,7 @@ def _sources(sources: Sequence[Source], width: int) -> Iterator[RenderableType]:
     rows = [
         (
             _KINDS[each.kind],
-            each.what,
+            _what(item, each),
             numbers.duration(each.time_ns),
             numbers.percent(each.ratio),
             "between steps" if each.is_between else "in the step",
@@ -142,6 +142,12 @@ def _sources(sources: Sequence[Source], width: int) -> Iterator[RenderableType]:
         for each in shown
     ]
     yield page.table(columns, rows, width=width)
+
+
+def _what(item: WorkInput, source: Source) -> str:
+    if source.kind is Kind.FEED and not source.is_between and isinstance(item.fed_bytes, int):
+        return f"{source.what}, {numbers.size(item.fed_bytes)}"
+    return source.what
 
 
 def _tree(item: WorkInput, pipeline: PipelineUse, width: int) -> RenderableType:

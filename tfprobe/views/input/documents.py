@@ -27,6 +27,7 @@ def work_document(item: WorkInput, processes: Sequence[Process]) -> Document:
         "level": item.level.value,
         "sources": [_source(each) for each in item.sources],
         "pipeline": _pipeline(item.pipeline),
+        "fed_bytes": None if isinstance(item.fed_bytes, Missing) else item.fed_bytes,
         "producers": [_producer(each) for each in item.producers],
         "remedies": list(item.remedies),
     }

@@ -30,9 +30,13 @@ def remedies(
 def _for_source(
     source: Source, pipeline: PipelineUse | Missing, fillers: Sequence[Producer]
 ) -> Iterator[str]:
-    if source.kind is Kind.ITERATOR:
-        if not isinstance(pipeline, Missing):
-            yield from _for_pipeline(pipeline)
+    if source.kind is Kind.ITERATOR and isinstance(pipeline, Missing):
+        yield (
+            "Which stage of the pipeline it is, this kind of recording does not hold. First to "
+            "try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
+        )
+    elif source.kind is Kind.ITERATOR and not isinstance(pipeline, Missing):
+        yield from _for_pipeline(pipeline)
     elif source.kind is Kind.QUEUE:
         yield from _for_queue(source, fillers)
     elif source.kind is Kind.FEED:

@@ -127,8 +127,13 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int
 
 
 def fills_queue(work: Work) -> bool:
-    """Say whether the steps of a work put elements into a queue."""
+    """Say whether the steps of a work put elements into a queue, or close it in the end."""
     return work.thread.startswith(_RUNNER_THREAD)
+
+
+def closes_queue(work: Work) -> bool:
+    """Say whether the one step of a work waits for the job's end to close a queue."""
+    return fills_queue(work) and work.thread.endswith("close_on_stop")
 
 
 def producer(work: Work, executions: Executions) -> Producer:

@@ -20,8 +20,10 @@ from tfprobe.views.input.remedies import remedies
 from tfprobe.views.input.sources import (
     INPUT_PARTS,
     ITERATOR,
+    Kind,
     Producer,
     Source,
+    closes_queue,
     fills_queue,
     producer,
     sources,
@@ -53,7 +55,7 @@ class WorkInput:
     """The input of one work: `ratio` of its mean cycle is waiting for it.
 
     `is_watched` says whether the time between its steps is known; else the cycle is the step alone.
-    The pipeline's bottleneck is Missing where the steps hardly wait. `remedies` are sentences.
+    `fed_bytes` are those of the arrays that a mean step was fed. `remedies` are sentences.
     """
 
     work: Work | Missing
@@ -66,6 +68,7 @@ class WorkInput:
     sources: tuple[Source, ...]
     pipeline: PipelineUse | Missing
     producers: tuple[Producer, ...]
+    fed_bytes: int | Missing
     remedies: tuple[str, ...]
 
     @property
@@ -95,7 +98,8 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         _of(profile.spans, captures), executions, windows, slow_call_ns=limits.slow_call_ns
     )
     level = Level.NONE if _keeps_up(found, pipeline) else _level(ratio, limits)
-    fillers = _producers(item, profile)
+    waits_for_queue = any(source.kind is Kind.QUEUE for source in found)
+    fillers = _producers(item, profile) if waits_for_queue else ()
     return WorkInput(
         work=item.work,
         captures=len(captures),
@@ -107,8 +111,16 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         sources=found,
         pipeline=pipeline,
         producers=fillers,
+        fed_bytes=_fed_bytes(captures),
         remedies=() if level is Level.NONE else remedies(found, pipeline, fillers),
     )
+
+
+def _fed_bytes(captures: list[Capture]) -> int | Missing:
+    known = [each.fed_bytes for each in captures if not isinstance(each.fed_bytes, Missing)]
+    if not known:
+        return Missing("the recording does not tell how much was fed")
+    return sum(known) // len(known)
 
 
 def _keeps_up(found: tuple[Source, ...], pipeline: PipelineUse | Missing) -> bool:
@@ -134,9 +146,9 @@ def _window(capture: Capture) -> Intervals:
 def _producers(item: WorkParts, profile: Profile) -> tuple[Producer, ...]:
     if isinstance(item.work, Missing):
         return ()
-    fillers = [
-        each for each in profile.works if each.process == item.work.process and fills_queue(each)
-    ]
+    process = item.work.process
+    works = [each for each in profile.works if each.process == process]
+    fillers = [each for each in works if fills_queue(each) and not closes_queue(each)]
     return tuple(
         sorted(
             (producer(each, _of(profile.executions, _captures(each, profile))) for each in fillers),
