@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from tfprobe.advice.engine import Advice
@@ -42,11 +43,11 @@ def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
 def in_short(finding: Finding) -> Iterator[RenderableType]:
     """Yield a finding in two paragraphs: what it is and wins, and what to do."""
     gain = finding.gain
-    text = Text(f"  {finding.severity.name.lower()}", style=_STYLES[finding.severity])
+    text = Text(f"{finding.severity.name.lower()}", style=_STYLES[finding.severity])
     text.append(f"  {page.plain(finding.title)}", style="bold")
     if not isinstance(gain, Missing):
         text.append(f": up to {numbers.percent(gain.high_ratio)} of the time")
-    yield text
+    yield Padding(text, (0, 0, 0, 2))
     yield page.paragraph(f"→ {finding.action}", indent=4)
 
 

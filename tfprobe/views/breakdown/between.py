@@ -137,27 +137,32 @@ def _place(
 ) -> tuple[Part, int]:
     """Return the part of a call, and the position of the call that stands for it.
 
-    Of unknown calls, the one made by the code around the step stands for all below.
+    Of unknown calls, the one made by the code around the step stands for all below; of known ones,
+    the first that the job wrote itself, or else the outermost.
     """
     call = calls[at]
     known = _known(call)
     if call.parent is None:
         return known or Part.IDLE, at
     part, shown = places[call.parent]
-    if known is not None:
-        return known, shown if known is part else at
+    if known is not None and known is not part:
+        return known, at
     is_first = part is Part.IDLE and calls[call.parent].parent is None
-    return part, at if is_first else shown
+    is_jobs_own = part is not Part.IDLE and _is_library(calls[shown]) and not _is_library(call)
+    return part, at if is_first or is_jobs_own else shown
 
 
 def _known(call: Call) -> Part | None:
     for part, file, name in _KNOWN:
         if file.search(call.file) and name.search(call.function):
             return part
-    is_job = not _LIBRARY.search(call.file)
-    if is_job and (call.is_generator or _PREPARES.match(call.function)):
+    if not _is_library(call) and (call.is_generator or _PREPARES.match(call.function)):
         return Part.HOST_PREPROCESS
     return None
+
+
+def _is_library(call: Call) -> bool:
+    return bool(_LIBRARY.search(call.file))
 
 
 def _meant(part: Part, *, has_accelerator: bool) -> Part:
@@ -165,8 +170,11 @@ def _meant(part: Part, *, has_accelerator: bool) -> Part:
 
 
 def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
-    """Return what is called, and the line of Python that calls it or, of a root, where it is."""
+    """Return what is called, and the line that calls it: a line of the job, where there is one."""
     call = calls[at]
     if call.parent is None:
         return f"{call.function} itself" if call.function else "Python", call.file, call.line
-    return call.function, calls[call.parent].file, call.called_line or call.line
+    caller = calls[call.parent]
+    if _is_library(caller) and not _is_library(call):
+        return call.function, call.file, call.line
+    return call.function, caller.file, call.called_line or call.line

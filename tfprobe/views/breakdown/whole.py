@@ -189,9 +189,9 @@ def _inside_causes(step: Inside, traced: Iterable[Activity]) -> Iterable[Cause]:
     idle_ns = step.parts.get(Part.IDLE, 0)
     before_ns = step.idle_before_ns
     if before_ns:
-        yield Cause(Part.IDLE, "calling the step: arguments, dispatch", "", 0, before_ns)
+        yield Cause(Part.IDLE, "before the first op", "", 0, before_ns)
     if idle_ns > before_ns:
-        yield Cause(Part.IDLE, "between ops: the executor", "", 0, idle_ns - before_ns)
+        yield Cause(Part.IDLE, "between ops", "", 0, idle_ns - before_ns)
     for each in traced:
         yield Cause(Part.COMPILE, f"tracing {each.name}", "", 0, each.end_ns - each.start_ns)
 

@@ -83,6 +83,27 @@ def test_the_innermost_known_call_counts():
     assert (found.parts[Part.CALLBACKS], found.parts[Part.CHECKPOINTS]) == (20_000, 80_000)
 
 
+def test_a_callback_is_named_by_the_line_that_the_job_wrote():
+    """Keras calls a list of callbacks, which calls the job's own: that one is to be looked at."""
+    in_keras = call("on_train_batch_end", 5, file=f"{KERAS}/callbacks/callback_list.py")
+    own = call("on_train_batch_end", 5, parent=1, line=97)
+
+    found = step(
+        call("fit", 5, None, file=f"{KERAS}/backend/tensorflow/trainer.py"),
+        in_keras,
+        own,
+        call("time.sleep", 900, parent=2, file="", line=0, called_line=99),
+    )
+
+    (dearest, *_) = [each for each in found.causes if each.part is Part.CALLBACKS]
+    assert (dearest.what, dearest.file, dearest.line) == (
+        "on_train_batch_end",
+        "/home/ada/train.py",
+        97,
+    )
+    assert dearest.duration_ns == 905_000
+
+
 def test_idle_time_comes_with_the_line_that_spent_it():
     """What the Python thread did is named by the call the loop made and the loop's line."""
     found = step(LOOP, call("compute_metric", 5, called_line=41), call("helper", 400, parent=1))
