@@ -10,7 +10,8 @@ _BARS = "▁▂▃▄▅▆▇█"
 def sparkline(values: Sequence[float], *, width: int, least: float | None = None) -> str:
     """Return a bar for each value, from `least` (default: the smallest) to the largest.
 
-    Of more values than there is room for, each bar is the largest of its neighbours.
+    What is below `least` has the lowest bar. Of more values than there is room for, each bar is the
+    largest of its neighbours.
     """
     if not values or width < 1:
         return ""
@@ -24,4 +25,4 @@ def sparkline(values: Sequence[float], *, width: int, least: float | None = None
     if span <= 0:
         return _BARS[0] * parts
     last = len(_BARS) - 1
-    return "".join(_BARS[round((top - low) / span * last)] for top in tops)
+    return "".join(_BARS[round(max(top - low, 0) / span * last)] for top in tops)

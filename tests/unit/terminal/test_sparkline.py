@@ -14,6 +14,7 @@ from tfprobe.terminal.sparkline import sparkline
         ([7, 7], 10, None, "▁▁"),
         ([7, 14], 10, 0, "▅█"),
         ([0, 1, 9, 1], 2, None, "▂█"),
+        ([-900, 7], 10, 0, "▁█"),
         ([], 10, None, ""),
     ],
 )
