@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.models_profiler import check_summary, need_jsonschema
+from tests.support.models_profiler import check_summary
 from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
 from tests.tf.requirements import need_tensorflow
 from tfprobe.cli.main import main
@@ -52,7 +52,6 @@ def test_what_a_job_did_sums_to_its_time(recorded: tuple[str, Outcome]) -> None:
 
 def test_the_summary_is_as_its_schema_says(recorded: tuple[str, Outcome], tmp_path: Path) -> None:
     """Written of a real job, it holds what the models profiler's manual promises, and no more."""
-    need_jsonschema()
     kind, outcome = recorded
 
     status = main(["export", str(outcome.run), "--to", "models-profiler", "-f", str(tmp_path)])

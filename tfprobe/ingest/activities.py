@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tfprobe.model.activities import Activity
+from tfprobe.model.profile import Work
 from tfprobe.store.activities import ActivityLine, ActivityLog
 
 
@@ -47,3 +49,23 @@ def _activity(line: ActivityLine, process: int, shift_ns: int, last_ns: int) -> 
         count=line.count,
         total_ns=line.total_ns,
     )
+
+
+def with_all_traces(works: Iterable[Work], activities: Iterable[Activity]) -> tuple[Work, ...]:
+    """Return works of functions with all their retraces.
+
+    steps.bin has those up to the last look at the function, which is gone when its job ends; each
+    trace is an activity of the function's name, and their counts are exact.
+    """
+    traces: dict[tuple[int, str], int] = {}
+    for each in activities:
+        if each.kind == "trace":
+            key = (each.process, each.name)
+            traces[key] = max(traces.get(key, 0), each.count)
+    return tuple(_with_traces(work, traces.get((work.process, work.name), 0)) for work in works)
+
+
+def _with_traces(work: Work, traces: int) -> Work:
+    if work.kind != "function" or traces - 1 <= work.retraces:
+        return work
+    return replace(work, retraces=traces - 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
+from tfprobe.ingest.activities import with_all_traces
 from tfprobe.ingest.notes import Notes, settings
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.durations import Durations
@@ -71,7 +72,7 @@ def load(
         run=_run(entry),
         processes=tuple(gathered.processes),
         interpreters=_interpreters(folder),
-        works=tuple(gathered.works),
+        works=with_all_traces(gathered.works, gathered.notes.activities),
         captures=tuple(gathered.captures),
         executions=gathered.rows.table(),
         spans=gathered.spans.table(),

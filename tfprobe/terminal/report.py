@@ -13,6 +13,7 @@ from tfprobe.errors import Missing
 from tfprobe.terminal import breakdown, numbers, page
 from tfprobe.terminal.advice import in_short
 from tfprobe.terminal.page import Column
+from tfprobe.terminal.tiers import brief
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.ops import OpTable
 from tfprobe.views.overhead import Overhead
@@ -49,6 +50,8 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
     for process in report.processes:
         yield page.blank()
         yield from _process(process, width)
+    if has_steps:
+        yield from brief(report.activities, report.hardware)
     for text in report.silences:
         yield page.blank()
         yield page.paragraph(text, indent=0)

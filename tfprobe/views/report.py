@@ -8,10 +8,12 @@ from typing import Any
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Problem, Process, Profile, Run, Work
-from tfprobe.views import ops, overhead, silence, steps
+from tfprobe.views import application, hardware, ops, overhead, silence, steps
+from tfprobe.views.application import ProcessActivities
 from tfprobe.views.breakdown import whole
 from tfprobe.views.breakdown.documents import shares_document
 from tfprobe.views.breakdown.whole import Breakdown
+from tfprobe.views.hardware import Hardware
 from tfprobe.views.ops import OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.steps import StepTimes
@@ -46,6 +48,8 @@ class Report:
     processes: tuple[ProcessReport, ...]
     breakdown: Breakdown | Missing
     ops: OpTable | Missing
+    activities: tuple[ProcessActivities, ...]
+    hardware: Hardware
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
 
@@ -57,6 +61,8 @@ def gather(profile: Profile) -> Report:
         processes=tuple(process_report(process, profile) for process in profile.processes),
         breakdown=whole.divide(profile),
         ops=ops.by_type(profile),
+        activities=application.activities(profile),
+        hardware=hardware.hardware(profile),
         silences=silence.explain(profile),
         problems=profile.problems,
     )

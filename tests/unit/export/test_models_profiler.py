@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 from google.protobuf import text_format
 
@@ -192,7 +193,6 @@ def test_runtime_and_hardware_stand_beside_the_other_layers() -> None:
 
 def test_a_summary_that_breaks_the_schema_is_refused() -> None:
     """The check that all these tests make is one."""
-    jsonschema = pytest.importorskip("jsonschema", reason="checks documents against their schema")
     broken = {"app_stats": {"0": {"fit": {"duration": "long", "meta": ""}}}, "op_stats": {}}
 
     with pytest.raises(jsonschema.ValidationError, match="'long' is not of type 'number'"):

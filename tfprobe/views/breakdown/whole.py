@@ -192,8 +192,13 @@ def _inside_causes(step: Inside, traced: Iterable[Activity]) -> Iterable[Cause]:
         yield Cause(Part.IDLE, "before the first op", "", 0, before_ns)
     if idle_ns > before_ns:
         yield Cause(Part.IDLE, "between ops", "", 0, idle_ns - before_ns)
+    rest_ns = step.parts.get(Part.COMPILE, 0)
     for each in traced:
-        yield Cause(Part.COMPILE, f"tracing {each.name}", "", 0, each.end_ns - each.start_ns)
+        traced_ns = min(each.end_ns - each.start_ns, rest_ns)
+        rest_ns -= traced_ns
+        yield Cause(Part.COMPILE, f"tracing {each.name}", "", 0, traced_ns)
+    if rest_ns:
+        yield Cause(Part.COMPILE, "preparing and compiling graphs", "", 0, rest_ns)
 
 
 def _by_capture(rows: T, count: int) -> list[T]:
