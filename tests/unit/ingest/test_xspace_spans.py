@@ -276,3 +276,24 @@ def test_spans_come_by_their_start_and_only_when_asked_for():
 
     assert read(content).spans.start_ns.tolist() == [4_000, 9_000]
     assert len(read(content, with_spans=False).spans) == 0
+
+
+def test_constants_that_are_folded_are_no_work_of_an_iterator():
+    """Grappler runs them under the number -1, on the thread that makes a function ready."""
+    lines = {
+        "python": [
+            TraceEvent("ExecutorState::Process", 10, 9, {"id": -1}),
+            TraceEvent("m/Const:Const", 12, 3),
+            TraceEvent("FunctionRun", 30, 5, {"id": 4}),
+        ],
+        "tf_data_iterator_resource/1": [
+            TraceEvent(f"{ROOT}::Map", 0, 50, {"id": 1}),
+            TraceEvent("InstantiatedCapturedFunction::Run", 10, 30, {"id": 8}),
+        ],
+    }
+
+    trace = read(xspace({HOST: lines}))
+
+    assert [row.background for row in trace.rows] == [False]
+    functions = trace.spans.kind == SpanKind.DATASET_FUNCTION
+    assert trace.spans.identity[functions].tolist() == [8]

@@ -29,6 +29,8 @@ from tfprobe.ingest.xspace.stats import integer, times_ns
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Int32s, Int64s
 
+# What grappler runs to fold constants has no number of its own.
+_OF_GRAPPLER = -1
 _CALL = "InstantiatedCapturedFunction::Run"
 _FUNCTION_RUN = "FunctionRun"
 # Threads that run ops only within an ExecutorState::Process.
@@ -116,7 +118,7 @@ class DatasetRuns:
         ]
         if not runs:
             return  # this capture does not tell what was called
-        called = self._paths.keys() | {event.number for event in runs}
+        called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
         has_groups = any(self._has_group(event.message) for event in runs)
         path = next(iter(paths)) if len(paths) == 1 else ""
         first: dict[int, Run] = {}
