@@ -78,7 +78,7 @@ class Decoder:
         window_ns = _window_ns(path, sample, self._steps)
         reader = self._xspaces if path.name.endswith(XSPACE_SUFFIX) else self._reader(sample)
         trace = _on_the_clock(reader.read(content), window_ns)
-        if not len(trace.rows):
+        if not trace.tells_of_steps or (window_ns is None and not len(trace.rows)):
             raise UnreadableInput("it holds no execution of an op")
         start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
         capture = _capture(path, sample, start_ns, duration_ns, process=self._process)

@@ -58,7 +58,9 @@ def read(document: TraceEvents) -> Trace:
     if not boxes and not len(spans):
         raise UnreadableInput(_NO_OPS)
     runs = tuple(_runs(document, boxes))
-    return Trace(_table(boxes, interner), spans, empty(Allocations), markers=runs)
+    has_calls = bool((spans.kind == SpanKind.FUNCTION_CALL).any())
+    rows = _table(boxes, interner)
+    return Trace(rows, spans, empty(Allocations), markers=runs, has_calls=has_calls)
 
 
 def _runs(document: TraceEvents, boxes: list[_Box]) -> Iterator[Marker]:

@@ -30,7 +30,6 @@ from tfprobe.model.graph import Node
 from tfprobe.model.profile import Capture, Process, Profile, RecentSteps, Run, Work
 from tfprobe.model.records import GraphProfile, Record
 from tfprobe.model.sampled import SampledWork
-from tfprobe.model.spans import SpanKind
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, TableBuilder
 
@@ -109,7 +108,7 @@ def _sampled(name: str, kind: Kind, content: bytes, *, with_shapes: bool) -> Sam
 
 def _profile(path: Path, kind: Kind, content: bytes) -> Profile:
     steps, trace = in_steps(_trace(kind, content))
-    if not len(trace.rows) and not (trace.spans.kind == SpanKind.FUNCTION_CALL).any():
+    if not trace.tells_of_steps:
         raise UnreadableInput("it holds no execution of an op")
     captures = [
         replace(

@@ -43,6 +43,7 @@ def _divided(trace: Trace, windows: list[Marker]) -> tuple[list[Marker], Trace] 
         spans=_of_steps(trace.spans, number[of_span]),
         allocations=_of_steps(trace.allocations, number[places.at(trace.allocations.at_ns)]),
         is_unix=trace.is_unix,
+        has_calls=trace.has_calls,
     )
     return [windows[at] for at in ran.tolist()], divided
 

@@ -22,7 +22,8 @@ class Marker:
 class Trace:
     """The rows of one capture. Without `is_unix`, times count from some moment at its start.
 
-    `markers` are the steps that the program or its framework marked in it, by start.
+    `markers` are the steps that the program or its framework marked in it, by start. `has_calls`
+    says whether functions were called, where there is no row.
     """
 
     rows: Executions
@@ -30,6 +31,12 @@ class Trace:
     allocations: Allocations
     is_unix: bool = True
     markers: tuple[Marker, ...] = ()
+    has_calls: bool = False
+
+    @property
+    def tells_of_steps(self) -> bool:
+        """Say whether anything ran: an op, or a function, whose ops may all be folded away."""
+        return self.has_calls or len(self.rows) > 0
 
     def moved(self, by_ns: int) -> Trace:
         """Return it with all times so much later."""

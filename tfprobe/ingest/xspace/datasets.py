@@ -27,7 +27,7 @@ from tfprobe.ingest.columns import int32s, int64s
 from tfprobe.ingest.xspace.names import ITERATOR, op_of
 from tfprobe.ingest.xspace.stats import integer, times_ns
 from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Int32s, Int64s
+from tfprobe.model.tables import Flags, Int32s, Int64s
 
 # What grappler runs to fold constants has no number of its own.
 _OF_GRAPPLER = -1
@@ -58,9 +58,14 @@ class Run(NamedTuple):
 class DatasetRuns:
     """The functions that iterators ran during a capture."""
 
-    def __init__(self, plane: Any, interner: Interner) -> None:
-        """Find them in the plane of the host. Any: an XPlane."""
+    def __init__(self, plane: Any, interner: Interner, of_iterators: set[str]) -> None:
+        """Find them in the plane of the host. Any: an XPlane.
+
+        `of_iterators` are the names of ops that ran for iterators in captures until now; those of
+        this one are added.
+        """
         self._plane = plane
+        self._of_iterators = of_iterators
         self._interner = interner
         roles = ((at, _role(each.name)) for at, each in plane.event_metadata.items())
         self._roles = {at: role for at, role in roles if role is not None}
@@ -121,6 +126,8 @@ class DatasetRuns:
         called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
         has_groups = any(self._has_group(event.message) for event in runs)
         path = next(iter(paths)) if len(paths) == 1 else ""
+        if has_groups:
+            self._of_iterators |= self._ops_of_iterators(work, called)
         first: dict[int, Run] = {}
         for line, events in zip(self._plane.lines, work, strict=False):
             for event in (event for event in events if event.number not in called):
@@ -130,21 +137,43 @@ class DatasetRuns:
                 yield from self._loose(line, events, path, has_groups=has_groups)
         yield from first.values()
 
+    def _ops_of_iterators(self, work: list[list[_Event]], called: set[int]) -> set[str]:
+        """Return the names of the ops that ran in work of iterators."""
+        found: set[int] = set()
+        for line, events in zip(self._plane.lines, work, strict=False):
+            ops = [event for event in line.events if event.metadata_id in self._ops]
+            starts_ns, _ = times_ns(line, ops)
+            order = np.argsort(starts_ns, kind="stable")
+            for each in events:
+                if each.number in called and each.number not in self._paths:
+                    continue
+                bounds = np.searchsorted(starts_ns[order], (each.start_ns, each.end_ns))
+                found.update(ops[at].metadata_id for at in order[slice(*bounds)].tolist())
+        return {self._plane.event_metadata[at].name for at in found}
+
     def _loose(
         self, line: Any, events: list[_Event], path: str, *, has_groups: bool
     ) -> Iterator[Run]:
-        """Give the runs whose ops a thread of a pool ran before or after all work it tells of."""
+        """Give the runs whose ops a thread of a pool ran before or after all work it tells of.
+
+        What came before began before the recording, as no step did. Work that was not over when
+        the recording ended may be the step's too: its ops have no group, and go by their names.
+        """
         found = [event for event in line.events if event.metadata_id in self._ops]
         start_ns, duration_ns = times_ns(line, found)
         first_ns = events[0].start_ns if events else _NEVER_NS
-        last_ns = max((event.end_ns for event in events), default=_NEVER_NS)
-        after = (start_ns >= last_ns) & has_groups
+        after = start_ns >= max((event.end_ns for event in events), default=_NEVER_NS)
+        after &= has_groups
         if after.any():
-            after &= np.array([not self._has_group(event) for event in found], dtype=np.bool_)
+            told = (self._is_of_iterator(each) for each in found)
+            after &= np.fromiter(told, dtype=np.bool_, count=len(found))
         for chosen in (start_ns < first_ns, after):
-            if chosen.any():
-                end_ns = int((start_ns + duration_ns)[chosen].max())
-                yield Run(0, 0, path, line.name, int(start_ns[chosen].min()), end_ns)
+            for began_ns, ended_ns in _together(start_ns, duration_ns, chosen):
+                yield Run(0, 0, path, line.name, began_ns, ended_ns)
+
+    def _is_of_iterator(self, event: Any) -> bool:
+        name = self._plane.event_metadata[event.metadata_id].name
+        return name in self._of_iterators and not self._has_group(event)
 
     def _has_group(self, event: Any) -> bool:
         stats = self._plane.stat_metadata
@@ -194,8 +223,8 @@ class DatasetRuns:
             paths.append(around[-1][1])
         _leave(around, None, starts_ns, paths)
         for run in (run for run in loose if run.start_ns >= until_ns):
-            starts_ns.append(run.start_ns)
-            paths.append(self._position(run))
+            starts_ns += [run.start_ns, run.end_ns]
+            paths += [self._position(run), 0]
         # Times that contradict each other come in damaged files only.
         ordered: Int64s = np.maximum.accumulate(int64s(starts_ns))
         return ordered, int32s(paths, len(paths))
@@ -213,7 +242,8 @@ class _Role(IntEnum):
 
 _CALLING = (_Role.ITERATOR, _Role.PRODUCE, _Role.CALL)
 _WORKING = (_Role.WORK,)
-_WORK = ("ExecutorState::Process", "ExecutorDoneCallback")
+_DONE = "ExecutorDoneCallback"
+_WORK = ("ExecutorState::Process", _DONE)
 
 
 class _Event(NamedTuple):
@@ -246,6 +276,15 @@ def _role(name: str) -> _Role | None:
     if name == _FUNCTION_RUN:
         return _Role.FUNCTION
     return _Role.PRODUCE if _PRODUCE.match(name) else None
+
+
+def _together(start_ns: Int64s, duration_ns: Int64s, chosen: Flags) -> Iterator[tuple[int, int]]:
+    """Give from when to when the chosen events last that have no other between them."""
+    order = np.argsort(start_ns, kind="stable")
+    changes = np.flatnonzero(np.diff(chosen[order], prepend=False, append=False))
+    for first, after in changes.reshape(-1, 2).tolist():
+        mine = order[first:after]
+        yield int(start_ns[mine[0]]), int((start_ns + duration_ns)[mine].max())
 
 
 def _start_ns(run: Run) -> int:

@@ -16,7 +16,7 @@ from tfprobe.ingest.xspace.devices import add_kernels
 from tfprobe.ingest.xspace.host import HostReader
 from tfprobe.ingest.xspace.markers import markers
 from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
-from tfprobe.ingest.xspace.spans import SpanReader
+from tfprobe.ingest.xspace.spans import SpanReader, has_calls
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions
 from tfprobe.model.spans import Spans
@@ -50,6 +50,7 @@ class Reader:
         self._with_spans = with_spans
         self._host = HostReader(interner)
         self._spans = SpanReader(interner)
+        self._of_iterators: set[str] = set()
 
     def read(self, content: bytes) -> Trace:
         """Return one row per op execution and per kernel, the spans and allocations, by time.
@@ -74,6 +75,7 @@ class Reader:
             allocations=self._allocations(space, table).by("at_ns"),
             is_unix=is_unix,
             markers=self._markers(space),
+            has_calls=not len(table) and has_calls(space.planes),
         )
 
     def _markers(self, space: Any) -> tuple[Marker, ...]:
@@ -97,7 +99,7 @@ class Reader:
         plane: Any,
         threads: dict[int, str],
     ) -> None:
-        runs = DatasetRuns(plane, self._interner) if self._with_spans else None
+        runs = DatasetRuns(plane, self._interner, self._of_iterators) if self._with_spans else None
         if plane.name == HOST:
             self._host.add_ops(rows, plane, runs)
         if runs is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ _COMPILE = re.compile(
     r"|XlaCompile|XlaAutotunerCompilation|XlaEmitLlvmIr|XlaOptimizeLlvmIr|HLO passes|Codegen\Z"
     r"|\w+Compiler::|\w+::Compile(?:Internal|AndLoad)?\Z"
 )
+_CALL = "tf_function_call"
 _PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _CALL_OF_FUNCTION = re.compile(r"EagerLocalExecute: (__inference_\w+)\Z")
 _KERNEL_OF_FUNCTION = "EagerKernelExecute"
@@ -181,7 +182,7 @@ def span_facts(
         identity, parent = number(stats.get("id")), number(stats.get("parent_id"))
         return SpanFacts(shown, interner.position(" ".join(told)), identity, parent)
     if kind is SpanKind.FUNCTION_CALL:
-        return SpanFacts(shown, interner.position(str(stats.get("tf_function_call", ""))))
+        return SpanFacts(shown, interner.position(str(stats.get(_CALL, ""))))
     details = str(stats.get("memcpy_details") or stats.get("memset_details") or "")
     correlation, size = number(stats.get("correlation_id")), copy_bytes(details)
     return SpanFacts(shown, interner.position(details), correlation=correlation, bytes=size)
@@ -202,12 +203,17 @@ def kind_of(name: str, stats: Mapping[str, Any]) -> SpanKind | None:
         return SpanKind.ITERATOR
     if _COMPILE.match(name):
         return SpanKind.COMPILE
-    if "tf_function_call" in stats:
+    if _CALL in stats:
         return SpanKind.FUNCTION_CALL
     op = op_of(name)
     if op is not None:
         return SpanKind.PYTHON if op[1] in _PYTHON_OPS else None
     return driver_call_kind(name) if "correlation_id" in stats else None
+
+
+def has_calls(planes: Iterable[Any]) -> bool:
+    """Say whether any event tells of the call of a tf.function. Any: XPlanes."""
+    return any(stat.name == _CALL for plane in planes for stat in plane.stat_metadata.values())
 
 
 def _shown(name: str, kind: SpanKind) -> str:
