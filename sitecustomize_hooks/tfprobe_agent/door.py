@@ -6,6 +6,7 @@ The fast path is inline and on purpose free of calls into the agent: it is paid 
 import sys
 
 from . import settings, sizes
+from . import gaps
 from .guard import STATE, failed
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
@@ -140,6 +141,7 @@ class Sample:
 
 def start_sample(work, tracer, original, args, kwargs):
     """Start a sample of the next step if one is due and possible; look whether one is wanted from outside."""
+    _end_gap()
     began_ns = ORIGINAL.monotonic_ns()
     work.next_poll_ns = began_ns + POLL_NS
     if began_ns >= PULSES.next_ns:
@@ -204,8 +206,19 @@ def finish_sample(work, sample, result, start_ns, end_ns):
         if not recorder.settings_told:
             recorder.settings_told = True
             settings.tell(sample.session_config)
+        gaps.begin(THREAD.mine, recorder, work, step)
     except Exception:
         failed("finishing a sample", sampling_only=True)
+
+
+def _end_gap():
+    """End the watch of the time before this step, if there is one."""
+    try:
+        mine = THREAD.mine
+        if mine.watch is not None:
+            gaps.end(mine)
+    except Exception:
+        failed("ending a gap", noting_only=True)
 
 
 def _give_up(sample, over):

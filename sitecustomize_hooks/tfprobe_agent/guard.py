@@ -1,7 +1,7 @@
 """What happens when the agent itself fails: log it, step aside, and never let the job see it.
 
-Three depths: an error while noting activities and pulses stops those, one while sampling stops sampling; both leave
-counting and timing alone. An error anywhere else stops the agent in this process.
+Three depths: an error while noting activities, gaps and pulses stops those, one while sampling stops sampling; both
+leave counting and timing alone. An error anywhere else stops the agent in this process.
 """
 
 import functools
@@ -14,7 +14,7 @@ from .log import Log
 class State:
     """The agent's switches in this process. `aside`: do nothing any more. `sampling`: captures may be taken.
 
-    `noting`: activities and pulses may be written.
+    `noting`: activities, gaps and pulses may be written.
     """
 
     def __init__(self):

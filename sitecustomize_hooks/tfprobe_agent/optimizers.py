@@ -1,6 +1,6 @@
 """The eager door: in a loop without tf.function, each outermost `apply_gradients` ends a step."""
 
-from . import functions, patching, profiler
+from . import functions, gaps, patching, profiler
 from .door import finish_sample, start_sample
 from .guard import STATE, failed
 from .originals import ORIGINAL
@@ -58,6 +58,7 @@ def _around(original):
             failed("after apply_gradients")
         return result
 
+    gaps.STEP_CODES[:] = [(apply.__code__, executing_eagerly)]  # where no tape comes before it
     return apply
 
 

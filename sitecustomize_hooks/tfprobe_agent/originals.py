@@ -5,6 +5,7 @@ object, not as module globals, because freezegun replaces module globals whereve
 """
 
 import os
+import sys
 import time
 
 
@@ -44,6 +45,8 @@ class _Originals:
     sysconf = staticmethod(os.sysconf)
     getloadavg = staticmethod(os.getloadavg)
     sched_getaffinity = staticmethod(getattr(os, "sched_getaffinity", None))
+    getprofile = staticmethod(sys.getprofile)
+    setprofile = staticmethod(sys.setprofile)
 
 
 ORIGINAL = _Originals()

@@ -4,9 +4,9 @@ import os
 import threading
 import weakref
 
-from . import graphs, tracing
+from . import gaps, graphs, tracing
 from .config import read_config
-from .guard import STATE, never_raise, never_raise_sampling
+from .guard import STATE, never_raise, never_raise_noting, never_raise_sampling
 from .journal import Journal, tensorflow_version
 from .originals import ORIGINAL
 from .schedule import Schedule
@@ -52,6 +52,7 @@ class OneThread:
         "name",
         "phase",
         "role",
+        "watch",
         "works",
     )
 
@@ -67,6 +68,7 @@ class OneThread:
         self.collecting = None  # functions called inside a sampled step
         self.doing = ()  # kinds of activity under way
         self.name = None  # once asked for
+        self.watch = None  # the open watch of the time after a recorded step
 
 
 class _Threads(threading.local):
@@ -133,6 +135,8 @@ class Recorder:
         self.works = []
         self.calibrated = False
         self.settings_told = False
+        self.watches = set()  # the open ones of all threads
+        self.event_ns = None  # what an event of theirs costs, once measured
         self.journal.write_process()
         if parent is not None:
             self.journal.event("fork", parent=parent)
@@ -183,6 +187,13 @@ class Recorder:
             self.steps.put(REQUEST_LEFT, self.schedule.requested)
             self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
 
+    def watched(self, work, added_ns):
+        """Account what watching the time after a recorded step took; the next sample is planned with it."""
+        with self.lock:
+            work.cost_ns += added_ns
+            self.schedule.spent_ns += added_ns
+            self.steps.add(TRACED_NS, added_ns)
+
     def declined(self, work, why):
         """Note that a sample was wanted and not taken; told at the 1st, 2nd, 4th ... time in a row, and at the end."""
         self.schedule.declined(work)
@@ -213,6 +224,7 @@ class Recorder:
 
     def finish(self):
         """Mark the process as ended by a normal exit."""
+        never_raise_noting(gaps.end_all)(self, THREAD.mine)
         for work in self.works:
             work.look()
             self._tell_declined(work)
@@ -266,6 +278,7 @@ def forget_parent():
     CURRENT.started_unix_ns = ORIGINAL.unix_ns()
     STATE.on_failure = None
     STATE.log = type(STATE.log)()
+    gaps.forget(THREAD.mine)
     THREAD.mine = OneThread()
 
 

@@ -274,6 +274,10 @@ class Work:
         slot = ((self.n - 1) & RING_MASK) * 2
         return (self.ring[slot + 1] & TIME_MASK) - self.ring[slot]
 
+    def latest_end_ns(self):
+        """Return when the latest step ended, 0 before the first."""
+        return self.ring[((self.n - 1) & RING_MASK) * 2 + 1] & TIME_MASK
+
     def usual_ns(self):
         """Return the median of the last 32 steps that were neither sampled nor raised, or None."""
         times = []

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.support import toy_tensorflow
 from tfprobe.launch import boot as launch_boot
+from tfprobe.store.gaps import GapRecord, read_gaps
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.steps import StepsFile, read_steps
 
@@ -112,3 +113,10 @@ class Laboratory:
         """The events of a process."""
         (folder,) = [folder] if folder is not None else self.folders()
         return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+
+    def gaps(self, folder: Path | None = None) -> tuple[GapRecord, ...]:
+        """What a process did between its recorded steps and the next ones."""
+        (folder,) = [folder] if folder is not None else self.folders()
+        log = read_gaps(folder / "gaps.jsonl")
+        assert log.bad_lines == 0
+        return log.gaps

@@ -152,6 +152,13 @@ class GraphExecutionFunction:
     def __call__(self, inputs):
         return inputs
 """,
+    "tensorflow.python.eager.backprop": """
+class GradientTape:
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        pass
+""",
     "tensorflow.python.training.optimizer": """
 class Optimizer:
     def apply_gradients(self, grads_and_vars):

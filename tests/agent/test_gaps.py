@@ -1,0 +1,465 @@
+"""Between a recorded step and the next one the agent sees what Python does, and nobody sees it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.process.launching import interpreter
+from tests.support.agent import Laboratory
+from tfprobe.store.gaps import CallRecord, GapRecord
+
+MS = 1_000_000
+# A job that says where its lines are: `line()` gives the one it is called from.
+LINES = "def line(): return sys._getframe(1).f_lineno\n"
+
+
+@pytest.fixture(params=["this", "3.6", "3.7", "3.8", "3.12", "3.13"])
+def python(request: pytest.FixtureRequest) -> str:
+    """Profile functions were rebuilt in Python 3.11 and again in 3.12."""
+    if request.param == "this":
+        return sys.executable
+    found = interpreter(request.param)
+    if found is None:
+        pytest.skip(f"no Python {request.param} under ~/.pyenv")
+    return str(found)
+
+
+def find(gap: GapRecord, name: str) -> CallRecord:
+    (call,) = [call for call in gap.calls if call.function.name == name]
+    return call
+
+
+def names(gap: GapRecord) -> set[str]:
+    return {call.function.name for call in gap.calls}
+
+
+def test_a_sleeping_callback_is_found(laboratory: Laboratory, python: str) -> None:
+    """By its name, the lines of its definition and of its call, and the time it slept."""
+    laboratory.arm(every=1)
+
+    (called, slept) = laboratory.finish(
+        LINES
+        + """
+def callback():
+    time.sleep(0.02); return line()
+session.run("loss")
+here = line(); slept = callback()
+session.run("loss")
+print(here)
+print(slept)
+""",
+        python=python,
+    )
+
+    gap = laboratory.gaps()[0]
+    callback, sleep = find(gap, "callback"), find(gap, "time.sleep")
+    assert (callback.called_line, sleep.called_line) == (int(called), int(slept))
+    assert (callback.function.line, callback.function.file) == (int(slept) - 1, "<string>")
+    assert gap.calls[sleep.parent or 0] is callback
+    assert (sleep.function.file, sleep.function.line) == ("", 0)
+    assert 20 * MS <= sleep.self_ns <= gap.end_ns - gap.start_ns
+    assert not gap.cut
+
+
+def test_a_generator_between_steps_is_one(laboratory: Laboratory, python: str) -> None:
+    """What makes the next batch shows as what it is."""
+    laboratory.arm(every=1)
+
+    laboratory.finish(
+        """
+def batches():
+    for _ in range(3):
+        time.sleep(0.005)
+        yield "loss"
+for batch in batches():
+    session.run(batch)
+""",
+        python=python,
+    )
+
+    first, second, last = laboratory.gaps()
+    for gap in (first, second):
+        assert find(gap, "batches").function.is_generator
+        assert find(gap, "time.sleep").self_ns >= 5 * MS
+    assert [gap.cut for gap in (first, second, last)] == [False, False, True]
+    assert {call.function.file for call in first.calls} == {"<string>", ""}
+
+
+def test_gaps_end_where_the_next_step_begins(laboratory: Laboratory) -> None:
+    """Whatever kind of step it is; each starts behind its own step."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+step = def_function.Function()
+for _ in range(3):
+    session.run("loss")
+    step(1)
+""")
+
+    steps = sorted(
+        (start, end)
+        for work in laboratory.steps().works
+        for start, end in zip(work.recent.start_ns, work.recent.end_ns, strict=True)
+    )
+    gaps = laboratory.gaps()
+    assert len(gaps) == len(steps) == 6
+    for gap, before, after in zip(gaps, steps, steps[1:], strict=False):
+        assert before[1] <= gap.start_ns <= gap.end_ns <= after[0]
+        assert not gap.cut
+
+
+def test_only_recorded_steps_are_followed_by_a_watch(laboratory: Laboratory, python: str) -> None:
+    """No profile function is there inside any step, nor after one that is not recorded."""
+    laboratory.arm(every=3)
+
+    lines = laboratory.finish(
+        """
+inside, between = [], []
+def look(): inside.append(sys.getprofile() is not None)
+for _ in range(7):
+    session.run(look)
+    between.append(sys.getprofile() is not None)
+print(inside)
+print(between)
+""",
+        python=python,
+    )
+
+    assert lines == [str([False] * 7), str([n % 3 == 2 for n in range(7)])]
+    assert [gap.step for gap in laboratory.gaps()] == [2, 5]
+
+
+def test_a_profiler_or_debugger_of_the_job_keeps_its_place(laboratory: Laboratory) -> None:
+    """Where one is at work nothing is watched."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish("""
+def mine(frame, event, arg): pass
+sys.setprofile(mine)
+session.run("loss")
+print(sys.getprofile() is mine)
+sys.setprofile(None)
+sys.settrace(mine)
+session.run("loss")
+print(sys.gettrace() is mine, sys.getprofile())
+sys.settrace(None)
+""")
+
+    assert lines == ["True", "True None"]
+    assert laboratory.gaps() == ()
+
+
+def test_a_profiler_that_the_job_starts_between_steps_keeps_its_place(
+    laboratory: Laboratory, python: str
+) -> None:
+    """The watch ends there, cut."""
+    laboratory.arm(every=2)
+
+    lines = laboratory.finish(
+        """
+def mine(frame, event, arg): pass
+session.run("loss"); session.run("loss")
+time.sleep(0.002)
+sys.setprofile(mine)
+time.sleep(0.3)
+session.run("loss")
+print(sys.getprofile() is mine)
+""",
+        python=python,
+    )
+
+    (gap,) = laboratory.gaps()
+    assert lines == ["True"]
+    assert gap.cut
+    assert 2 * MS <= gap.end_ns - gap.start_ns < 300 * MS
+
+
+def test_a_profile_function_that_the_job_puts_back_later_takes_itself_out(
+    laboratory: Laboratory,
+) -> None:
+    """A job that saves and restores what it found may do so after the watch has ended."""
+    laboratory.arm(every=2)
+
+    lines = laboratory.finish("""
+session.run("loss"); session.run("loss")
+saved = sys.getprofile()
+session.run("loss")
+sys.setprofile(saved)
+len("")
+print(saved is not None, sys.getprofile())
+""")
+
+    assert lines == ["True None"]
+
+
+def test_calls_without_end_cut_the_watch(laboratory: Laboratory, python: str) -> None:
+    """After 20,000 calls and returns, or what they cost, the job runs alone again."""
+    laboratory.arm(every=1)
+
+    (left,) = laboratory.finish(
+        """
+def nothing(): pass
+session.run("loss")
+for _ in range(30000): nothing()
+print(sys.getprofile())
+""",
+        python=python,
+    )
+
+    (gap,) = laboratory.gaps()
+    assert (left, gap.cut) == ("None", True)
+    assert 1000 < sum(call.count for call in gap.calls) <= 10_001
+
+
+def test_a_function_called_while_a_graph_is_made_is_no_step(laboratory: Laboratory) -> None:
+    """What passes a door without being a step does not end the gap."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+import tensorflow.python.eager.context as context
+inner = def_function.Function(lambda value: time.sleep(0.002) or value)
+session.run("loss")
+context._Context._thread_local_data.is_eager = False
+inner(1)
+context._Context._thread_local_data.is_eager = True
+time.sleep(0.01)
+session.run("loss")
+""")
+
+    gap = laboratory.gaps()[0]
+    inside, after = (call for call in gap.calls if call.function.name == "time.sleep")
+    assert find(gap, "<lambda>") is gap.calls[inside.parent or 0]
+    assert after.self_ns >= 10 * MS
+
+
+EAGER = """
+import tensorflow.python.eager.backprop as backprop
+import tensorflow.python.training.optimizer as optimizers
+optimizer = optimizers.Optimizer()
+def step(tape):
+    time.sleep(0.004)
+    if tape:
+        with backprop.GradientTape(): time.sleep(0.001)
+    optimizer.apply_gradients([])
+"""
+
+
+@pytest.mark.parametrize("tape", [True, False])
+def test_an_eager_gap_ends_at_the_tape_or_the_optimizer(
+    laboratory: Laboratory, tape: bool, python: str
+) -> None:
+    """An eager step lies between two optimizer steps; its input is fetched before the tape."""
+    laboratory.arm(every=3)
+
+    laboratory.finish(EAGER + f"for n in range(4): step(n < 3 or {tape})", python=python)
+
+    (gap,) = laboratory.gaps()
+    assert (gap.step, gap.cut) == (2, False)
+    assert find(gap, "time.sleep").self_ns >= 4 * MS
+    assert find(gap, "time.sleep").count == 1
+
+
+def test_watching_is_no_part_of_an_eager_step(laboratory: Laboratory) -> None:
+    """The step after a recorded one begins later, by what recording and watching took."""
+    laboratory.arm(every=3)
+
+    laboratory.finish(
+        EAGER
+        + """
+def nothing(): pass
+for _ in range(4):
+    step(True)
+    for _ in range(4000): nothing()
+"""
+    )
+
+    (gap,) = laboratory.gaps()
+    (work,) = laboratory.steps().works
+    assert gap.cost_ns > 1 * MS
+    assert work.recent.start_ns[3] >= gap.start_ns + gap.cost_ns
+    assert work.recent.start_ns[3] <= work.recent.end_ns[3]
+
+
+def test_a_forked_child_is_not_watched(laboratory: Laboratory) -> None:
+    """The parent's watch goes on, and the child writes nothing into the parent's files."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish("""
+session.run("loss")
+pid = os.fork()
+if pid == 0:
+    print(sys.getprofile(), flush=True)
+    for _ in range(30000): len("")
+    os._exit(0)
+os.waitpid(pid, 0)
+time.sleep(0.002)
+print(sys.getprofile() is not None)
+session.run("loss")
+""")
+
+    first, _ = laboratory.gaps()
+    assert lines == ["None", "True"]
+    assert {"posix.fork", "posix.waitpid", "time.sleep"} <= names(first)
+
+
+def test_each_thread_is_watched_for_itself(laboratory: Laboratory) -> None:
+    """What others do is not in its gap; a thread that ends leaves its gap cut."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+def other():
+    session.run("other")
+    time.sleep(0.01)
+session.run("loss")
+thread = threading.Thread(target=other)
+thread.start()
+thread.join()
+session.run("loss")
+""")
+
+    gaps = laboratory.gaps()
+    works = {work.name: work.index for work in laboratory.steps().works}
+    mine = [gap for gap in gaps if gap.work == works["loss"]]
+    (others,) = [gap for gap in gaps if gap.work == works["other"]]
+    assert "other" not in names(mine[0])
+    assert find(others, "time.sleep").self_ns >= 10 * MS
+    assert others.cut
+
+
+def test_a_thread_that_is_still_at_it_at_exit_leaves_its_gap(laboratory: Laboratory) -> None:
+    """The watch of a daemon is written by the exit hook, cut."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+ready = threading.Event()
+def other():
+    session.run("other")
+    ready.set()
+    time.sleep(60)
+threading.Thread(target=other, daemon=True).start()
+ready.wait()
+time.sleep(0.05)
+""")
+
+    (gap,) = laboratory.gaps()
+    assert gap.cut
+    assert find(gap, "time.sleep").self_ns >= 40 * MS
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "TimeoutError"])
+def test_what_a_signal_handler_raises_reaches_the_job(
+    laboratory: Laboratory, error: str, python: str
+) -> None:
+    """Even where it is raised while our code runs; recording goes on."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish(
+        f"""
+import signal
+def handle(*_): raise {error}
+signal.signal(signal.SIGALRM, handle)
+def nothing(): pass
+caught = 0
+for _ in range(60):
+    try:
+        session.run("loss")
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        while True: nothing()
+    except {error}:
+        caught += 1
+print(caught)
+""",
+        python=python,
+    )
+
+    assert lines == ["60"]
+    assert laboratory.counts() == {"loss": 60}
+    assert [event for event in laboratory.events() if event["event"] in ("error", "aside")] == []
+
+
+def test_a_watch_leaves_nothing_for_the_garbage_collector(laboratory: Laboratory) -> None:
+    """A job that has switched it off does not grow."""
+    laboratory.arm(every=1)
+
+    (found,) = laboratory.finish("""
+import gc
+def nothing(): pass
+def rounds(count):
+    for _ in range(count):
+        session.run("loss")
+        sorted([2, 1], key=lambda x: x)
+        nothing()
+rounds(5)
+gc.collect()
+gc.disable()
+rounds(20)
+print(gc.collect())
+""")
+
+    assert int(found) < 20
+
+
+def test_watching_is_in_the_account_of_recording(laboratory: Laboratory) -> None:
+    """Its cost is in the budget and in the report, like that of the trace."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+def nothing(): pass
+for _ in range(3):
+    session.run("loss")
+    for _ in range(2000): nothing()
+session.run("loss")
+""")
+
+    samples = [event for event in laboratory.events() if event["event"] == "sample"]
+    told_ns = sum(event["cost_ns"] for event in samples)
+    watched_ns = sum(gap.cost_ns for gap in laboratory.gaps())
+    assert watched_ns > 1 * MS
+    assert laboratory.steps().header.traced_ns >= told_ns + watched_ns
+
+
+def test_a_c_function_is_named_without_asking_the_job(laboratory: Laboratory) -> None:
+    """Its module and name; a class of the job that answers for itself is not asked."""
+    laboratory.arm(every=1)
+
+    (asked,) = laboratory.finish("""
+asked = []
+class Meta(type):
+    def __getattribute__(cls, name):
+        asked.append(name)
+        return type.__getattribute__(cls, name)
+class Rows(list, metaclass=Meta): pass
+rows = Rows()
+del asked[:]
+session.run("loss")
+append = rows.append
+append(1); dict.fromkeys("ab"); "".join([])
+session.run("loss")
+print(asked)
+""")
+
+    assert asked == "[]"
+    assert {"__main__.Rows.append", "builtins.dict.fromkeys", "builtins.str.join"} <= names(
+        laboratory.gaps()[0]
+    )
+
+
+def test_a_gap_of_one_job_file_has_its_path(laboratory: Laboratory, tmp_path: Path) -> None:
+    """As the interpreter knows it, so that one can open it."""
+    laboratory.arm(every=1)
+    module = tmp_path / "pipeline.py"
+    module.write_text("import time\ndef fetch():\n    time.sleep(0.001)\n")
+
+    laboratory.finish(f"""
+sys.path.insert(0, {str(tmp_path)!r})
+import pipeline
+session.run("loss")
+pipeline.fetch()
+session.run("loss")
+""")
+
+    fetch = find(laboratory.gaps()[0], "fetch")
+    assert (fetch.function.file, fetch.function.line) == (str(module), 2)
