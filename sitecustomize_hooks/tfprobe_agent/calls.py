@@ -17,6 +17,8 @@ MAX_DEPTH = 64
 # Bounds memory while watching, to about 2 MB; of the nodes there are at the end, the KEPT that took longest are told.
 MAX_NODES = 4096
 KEPT = 512
+# Noting a new call takes 2 us; where it seems to take more than this, something else had the processor.
+MOST_NS = 50000
 # co_flags of a function that yields: CO_GENERATOR and CO_ASYNC_GENERATOR.
 _YIELDS = 0x20 | 0x200
 # Read as `type` reads them: a class of the job may answer attribute look-ups by code of its own.
@@ -145,7 +147,7 @@ def watcher(frame, started_ns, allowance, begins_step, ended):
         node.children[key[0]] = child  # a place mostly calls what it called last
         if child is not node:
             child.count += 1
-        made_ns += clock() - began_ns
+        made_ns += min(clock() - began_ns, MOST_NS)
         if STATE.aside or not STATE.noting or made_ns + events * allowance.event_ns > allowance.own_ns:
             limit = 0
         return child

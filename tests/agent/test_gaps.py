@@ -177,6 +177,78 @@ print(sys.getprofile() is mine)
     assert 2 * MS <= gap.end_ns - gap.start_ns < 300 * MS
 
 
+def test_cprofile_counts_what_it_counts_without_us(laboratory: Laboratory, python: str) -> None:
+    """Begun in a watched gap and ended two steps later."""
+    laboratory.arm(every=2)
+
+    lines = laboratory.finish(
+        """
+import cProfile, pstats
+def counted(): pass
+session.run("loss"); session.run("loss")
+profiler = cProfile.Profile()
+profiler.enable()
+for _ in range(3): counted()
+session.run("loss"); session.run("loss")
+for _ in range(2): counted()
+profiler.disable()
+calls = pstats.Stats(profiler).stats
+print([value[0] for key, value in calls.items() if key[2] == "counted"], sys.getprofile())
+""",
+        python=python,
+    )
+
+    assert lines == ["[5] None"]
+
+
+def test_a_tool_that_monitors_keeps_the_watch_away(laboratory: Laboratory) -> None:
+    """From Python 3.12 on coverage and debuggers use `sys.monitoring`, where nothing else tells."""
+    python = interpreter("3.12")
+    if python is None:
+        pytest.skip("no Python 3.12 under ~/.pyenv")
+    laboratory.arm(every=1)
+
+    laboratory.finish(
+        """
+sys.monitoring.use_tool_id(sys.monitoring.COVERAGE_ID, "coverage")
+session.run("loss")
+sys.monitoring.free_tool_id(sys.monitoring.COVERAGE_ID)
+session.run("loss")
+""",
+        python=str(python),
+    )
+
+    assert [gap.step for gap in laboratory.gaps()] == [1]
+
+
+@pytest.mark.parametrize("version", ["3.7", "3.12"])
+def test_threads_that_all_run_steps_do_not_pay_for_each_other(
+    laboratory: Laboratory, version: str
+) -> None:
+    """From Python 3.12 on a profile function of one thread slows all."""
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} under ~/.pyenv")
+    laboratory.arm(every=1)
+
+    laboratory.finish(
+        """
+def run(): session.run("other")
+session.run("loss")
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+session.run("loss")
+""",
+        python=str(python),
+    )
+
+    names_of = {work.index: work.name for work in laboratory.steps().works}
+    watched = sorted((names_of[gap.work], gap.step) for gap in laboratory.gaps())
+    everything = [("loss", 0), ("loss", 1), ("other", 0)]
+    assert watched == (everything if version == "3.7" else [("loss", 0)])
+
+
 def test_a_profile_function_that_the_job_puts_back_later_takes_itself_out(
     laboratory: Laboratory,
 ) -> None:

@@ -1,0 +1,165 @@
+"""The tree of calls: own times sum to the time that passed, whatever was called or not reported."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.agent import load
+
+calls = load("calls")
+gaps = load("gaps")
+
+Row = tuple[int, tuple[str, int, str, bool], int, int, int]
+
+
+class Seen:
+    """What a watch of this thread has seen."""
+
+    rows: list[Row]
+    lasted_ns: int
+
+    def names(self) -> dict[str, Row]:
+        return {row[1][2]: row for row in self.rows}
+
+
+@pytest.fixture
+def watched(state: Any) -> Callable[[], contextlib.AbstractContextManager[Seen]]:
+    """Watch what runs inside; nobody else may watch this thread."""
+    if gaps.somebody_watches():
+        pytest.skip("a debugger or a coverage tool watches this thread")
+
+    @contextlib.contextmanager
+    def watch() -> Iterator[Seen]:
+        seen = Seen()
+        allowance = gaps.Allowance(1 << 60, 1 << 60, 1)
+        start_ns = time.monotonic_ns()
+        profile, settle = calls.watcher(
+            sys._getframe(), start_ns, allowance, lambda _: False, lambda _: None
+        )
+        sys.setprofile(profile)
+        try:
+            yield seen
+        finally:
+            sys.setprofile(None)
+        end_ns = time.monotonic_ns()
+        nodes, _events, _made_ns = settle(end_ns)
+        rows, functions = calls.rows_of(nodes)
+        seen.rows = [(row[0], tuple(functions[row[1]]), *row[2:]) for row in rows]
+        seen.lasted_ns = end_ns - start_ns
+
+    return watch
+
+
+def total(seen: Seen) -> int:
+    return sum(row[4] for row in seen.rows)
+
+
+def test_own_times_sum_to_the_time_that_passed(watched: Any) -> None:
+    """Through generators left early, exceptions, and C functions that call back."""
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield from range(10)
+        finally:
+            sorted([3, 1], key=lambda value: -value)
+
+    def fail() -> None:
+        raise ValueError
+
+    with watched() as seen:
+        for number in numbers():
+            if number == 3:
+                break
+        with contextlib.suppress(ValueError):
+            fail()
+        with contextlib.suppress(ValueError):
+            list(map(int, ["x"]))
+        next(iter([]), None)
+
+    assert total(seen) == seen.lasted_ns
+    found = seen.names()
+    assert found["numbers"][1][3]
+    assert found["<lambda>"][3] == 2
+    assert {"fail", "builtins.sorted", "builtins.next", "builtins.iter"} <= set(found)
+
+
+def test_deep_calls_count_as_their_ancestors_own_time(watched: Any) -> None:
+    """64 levels are told apart."""
+
+    def down(levels: int) -> None:
+        if levels:
+            down(levels - 1)
+
+    with watched() as seen:
+        down(300)
+
+    depths = [0] * len(seen.rows)
+    for at, row in enumerate(seen.rows):
+        depths[at] = 0 if row[0] < 0 else depths[row[0]] + 1
+    assert max(depths) <= calls.MAX_DEPTH
+    assert total(seen) == seen.lasted_ns
+
+
+@pytest.mark.parametrize("count", [600, 6000])
+def test_of_many_calls_the_longest_are_kept(watched: Any, count: int) -> None:
+    """A slow one is among them wherever it comes; the others' time is their callers'."""
+    source = "import time\n" + "".join(f"def f{n}(): pass\n" for n in range(count))
+    source += "def slow(): time.sleep(0.02)\n"
+    source += "def many():\n slow()\n" + "".join(f" f{n}()\n" for n in range(count))
+    made: dict[str, Any] = {}
+    exec(source, made)
+
+    with watched() as seen:
+        made["many"]()
+
+    assert len(seen.rows) == calls.KEPT
+    assert seen.names()["time.sleep"][4] >= 20_000_000
+    assert total(seen) == seen.lasted_ns
+    assert all(row[0] < at for at, row in enumerate(seen.rows))
+
+
+def test_returns_that_nobody_reported_are_noticed_at_the_next_event(watched: Any) -> None:
+    """Python 3.12 keeps some to itself, and greenlets change the stack below us."""
+
+    def inner() -> None:
+        profile = sys.getprofile()
+        assert profile is not None
+        sys.setprofile(None)
+        frame = sys._getframe()
+        profile(frame, "c_return", len)
+        profile(frame, "return", None)
+        profile(frame.f_back, "c_call", len)
+        sys.setprofile(profile)
+
+    def after() -> None:
+        time.sleep(0.001)
+
+    with watched() as seen:
+        inner()
+        after()
+
+    assert total(seen) == seen.lasted_ns
+    sleep = seen.names()["time.sleep"]
+    assert seen.rows[sleep[0]][1][2] == "after"
+
+
+def test_a_call_site_that_calls_many_things_names_each(watched: Any) -> None:
+    """One line, five functions, each with its own count."""
+
+    def a() -> None: ...
+    def b() -> None: ...
+
+    functions: list[Callable[..., Any]] = [a, b, len, a, abs, sum, b, a]
+    with watched() as seen:
+        for function in functions:
+            function(*([()] if function in (len, sum) else [1] if function is abs else []))
+
+    found = seen.names()
+    assert {name: found[name][3] for name in ("a", "b")} == {"a": 3, "b": 2}
+    assert {"builtins.len", "builtins.abs", "builtins.sum"} <= set(found)
