@@ -5,8 +5,7 @@ The fast path is inline and on purpose free of calls into the agent: it is paid 
 
 import sys
 
-from . import settings, sizes
-from . import gaps
+from . import gaps, settings, sizes
 from .guard import STATE, failed
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
