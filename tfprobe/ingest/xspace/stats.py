@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from tfprobe.ingest.columns import int64s, signed
@@ -38,8 +38,8 @@ def integer(plane: Any, event: Any, name: str) -> int:
     return 0
 
 
-def times_ns(line: Any, events: Iterable[Any]) -> tuple[Int64s, Int64s]:
+def times_ns(line: Any, events: Sequence[Any]) -> tuple[Int64s, Int64s]:
     """Return starts and durations of events of a line."""
-    found = list(events)
-    start_ns = line.timestamp_ns + int64s(event.offset_ps for event in found) // PS_PER_NS
-    return start_ns, int64s(event.duration_ps for event in found) // PS_PER_NS
+    # Lists, because a generator takes a third longer.
+    start_ns = line.timestamp_ns + int64s([event.offset_ps for event in events]) // PS_PER_NS
+    return start_ns, int64s([event.duration_ps for event in events]) // PS_PER_NS
