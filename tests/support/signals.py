@@ -81,6 +81,8 @@ def loop(**changes: Any) -> Loop:
         "retraces": 0,
         "step_ns": STEPS * 8 * MS,
         "gap_ns": STEPS * 2 * MS,
+        "regular_step_ns": STEPS * 8 * MS,
+        "regular_gap_ns": STEPS * 2 * MS,
         "usual_step_ns": 8.0 * MS,
         "usual_gap_ns": 2.0 * MS,
         "retrace_ns": 0,

@@ -69,8 +69,11 @@ def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
 
 
 def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
-    """Return the findings that a report of one screen has room for."""
-    return advice.findings[:count]
+    """Return the findings that a report of one screen has room for: of each part the first."""
+    first: dict[tuple[Subject, str], Finding] = {}
+    for each in advice.findings:
+        first.setdefault((each.subject, each.part or each.rule), each)
+    return tuple(first.values())[:count]
 
 
 def together(findings: Iterable[Finding]) -> Gain | Missing:

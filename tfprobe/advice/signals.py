@@ -24,6 +24,8 @@ class Loop:
     `thread_ns` is that of the thread with all its works; `retrace_ns` what the slowest steps, as
     many as were traced again, took beyond the usual one of the others. `untraced` counts those
     others: where they are too few to say what is usual, `retrace_ns` is all of the slow steps.
+    `regular_step_ns` and `regular_gap_ns` are steps and gaps without what stands out for a reason
+    that is known and not the steps' own: a first step, a trace, a checkpoint, an evaluation.
     """
 
     kind: str
@@ -33,6 +35,8 @@ class Loop:
     retraces: int
     step_ns: int
     gap_ns: int
+    regular_step_ns: int
+    regular_gap_ns: int
     usual_step_ns: float
     usual_gap_ns: float
     retrace_ns: int
@@ -50,7 +54,8 @@ class Outliers:
     """Steps far from the usual one: their numbers, slowest first, and what they took beyond it.
 
     `every` is the distance between them where they come at one distance, `cause` what went on
-    during most of their time.
+    during most of their time. `known_step_ns` and `known_gap_ns` are what others took beyond the
+    usual, of which the reason is known and not the steps' own.
     """
 
     steps: tuple[int, ...]
@@ -58,6 +63,8 @@ class Outliers:
     looked_at: int
     every: int | None = None
     cause: str = ""
+    known_step_ns: int = 0
+    known_gap_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class Parts:
     """The exclusive parts of the mean cycle: a sampled step and the time up to the next one.
 
     `shares` sum to 1, by the names of the breakdown view. `total_ns` is what the cycles of all
-    steps, sampled or not, took; `causes` are dearest first.
+    steps, sampled or not, took; `causes` are of a sampled cycle, dearest first.
     """
 
     shares: Mapping[str, float]
@@ -277,7 +284,8 @@ class ProcessSignals:
 class WorkSignals:
     """What is known of one work. `is_main`: it takes most time of its process.
 
-    `layout` and `precision` are None without an accelerator.
+    `nodes` are those of its graph that compute something. `layout` and `precision` are None
+    without an accelerator.
     """
 
     subject: Subject
@@ -293,6 +301,7 @@ class WorkSignals:
     syncs: Syncs | Missing = NOT_GATHERED
     copies: tuple[Copies, ...] | Missing = ()
     input: Input | Missing = NOT_GATHERED
+    nodes: int | Missing = NOT_GATHERED
     layout: Layout | Missing | None = None
     precision: Precision | Missing | None = None
 
@@ -309,7 +318,7 @@ class WorkSignals:
         """
         if isinstance(self.ops, Missing) or not self.ops.step_ns:
             return ns_a_step * self.loop.steps
-        return ns_a_step / self.ops.step_ns * self.loop.step_ns
+        return ns_a_step / self.ops.step_ns * self.loop.regular_step_ns
 
     def sample(self) -> tuple[Evidence, ...]:
         """Return a sampled step to open, where there is one."""

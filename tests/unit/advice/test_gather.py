@@ -181,6 +181,37 @@ def _gap(step: int, *calls: Call) -> Gap:
     return Gap(0, 0, step, UNIX_NS, duration_ns, 0, False, calls)
 
 
+def test_what_lies_between_steps_is_scaled_to_all_gaps() -> None:
+    """A traced step is longer than others, and weighs too much in a sampled cycle."""
+    made = profile([Step([op("MatMul", 0, 100)])], works=[work((50_000,) * 10)])
+    waiting = _call("__next__", "/env/site-packages/tensorflow/python/data/ops.py", None, 50_000)
+    gap = Gap(0, 0, 0, UNIX_NS + 100_000, 50_000, 0, False, (waiting,))
+    made = replace(made, gaps=(gap,), works=(replace(made.works[0], gaps=durations([50_000] * 9)),))
+
+    parts = _work(made).parts
+
+    assert not isinstance(parts, Missing)
+    assert parts.of_all_steps("host_compute") == pytest.approx(500_000)
+    assert parts.of_all_steps("input_wait") == pytest.approx(450_000)
+
+
+def test_a_slow_first_step_is_not_what_steps_are_made_of() -> None:
+    """It traces and fills caches: what ops take is scaled to the others."""
+    values = (90 * MS, *(MS,) * 20)
+
+    loop = _work(profile(works=[work(values)])).loop
+
+    assert (loop.step_ns, loop.regular_step_ns) == (110 * MS, 21 * MS)
+
+
+def test_traces_are_counted_where_the_agent_has_not_looked_yet() -> None:
+    """Each trace of a function is an activity with its name."""
+    traces = Activity(0, "trace", "train_step", "MainThread", UNIX_NS, UNIX_NS + MS, 5, 9 * MS)
+    made = profile(works=[work(name="train_step", retraces=1)], activities=(traces,))
+
+    assert _work(made).loop.retraces == 4
+
+
 def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
     """The outermost call counts, with all below it; the line is the job's own."""
     ops = "/env/site-packages/tensorflow/python/framework/ops.py"

@@ -23,12 +23,14 @@ from tfprobe.advice.signals import (
     NO_CAPTURE,
     NOT_GATHERED,
     Loop,
+    Outliers,
     ProcessSignals,
     Sample,
     Signals,
     WorkSignals,
 )
 from tfprobe.advice.thresholds import Thresholds
+from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
@@ -99,16 +101,28 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
         for each in profile.captures
         if each.process == work.process and each.work == work.index
     )
+    stands_out = outliers(profile, work)
     signals = WorkSignals(
         subject=Subject(owner.host, owner.pid, owner.rank, work.kind, work.name),
         process=process,
-        loop=known.loops[key],
+        loop=_regular(known.loops[key], stands_out),
         is_main=key == _main(known, work.process),
-        outliers=outliers(profile, work),
+        outliers=stands_out,
         syncs=syncs(profile, work),
         input=input_of(known.inputs[key]) if key in known.inputs else NO_CAPTURE,
     )
     return _with_steps(signals, known, key, captures) if captures else signals
+
+
+def _regular(loop: Loop, stands_out: Outliers | Missing) -> Loop:
+    """Take out of the regular times what stands out and is known not to be the steps' own."""
+    if isinstance(stands_out, Missing):
+        return loop
+    return replace(
+        loop,
+        regular_step_ns=max(loop.step_ns - stands_out.known_step_ns, 0),
+        regular_gap_ns=max(loop.gap_ns - stands_out.known_gap_ns, 0),
+    )
 
 
 def _with_steps(
@@ -118,7 +132,8 @@ def _with_steps(
     profile, found = known.profile, known.joined.get(key)
     rows = of_captures(profile.executions, captures)
     cycle = known.cycles.get(key)
-    known_parts = NO_CAPTURE if cycle is None else parts(cycle, signals.loop)
+    gaps = {gap.step: gap for gap in profile.gaps if (gap.process, gap.work) == key}
+    known_parts = NO_CAPTURE if cycle is None else parts(cycle, gaps, signals.loop)
     has_kernels = bool((rows.place != Place.HOST).any())
     joined = () if found is None else (found,)
     return replace(
@@ -128,6 +143,7 @@ def _with_steps(
         ops=ops(rows, captures, tiny_ns=known.limits.tiny_op_us * _NS_PER_US),
         scopes=NOT_GATHERED if found is None else code.scopes(found),
         lines=NOT_GATHERED if found is None else code.lines(found),
+        nodes=NOT_GATHERED if found is None else code.nodes(found),
         copies=copies(profile, captures, joined) if has_kernels else (),
         layout=layout(rows, len(captures), found) if has_kernels else None,
         precision=precision(rows, len(captures)) if has_kernels else None,

@@ -15,6 +15,32 @@ from tfprobe.model.tables import Flags, Int64s
 from tfprobe.views.origins import NO_LAYER, Origin, Origins
 
 _TOP = 5
+# Nodes that hand on what is there.
+_NO_WORK = frozenset(
+    {
+        "Arg",
+        "Const",
+        "Identity",
+        "IdentityN",
+        "NoOp",
+        "Placeholder",
+        "PlaceholderWithDefault",
+        "ReadVariableOp",
+        "Retval",
+        "StopGradient",
+        "VarHandleOp",
+        "VariableV2",
+        "_Arg",
+        "_Retval",
+    }
+)
+
+
+def nodes(found: SampledWork) -> int | Missing:
+    """Return how many nodes of the graph compute something, were it each once a step."""
+    if not found.has_graph:
+        return Missing("the recording has no graph of these steps")
+    return sum(node.op not in _NO_WORK for node in found.graph.nodes)
 
 
 def scopes(found: SampledWork) -> tuple[CodeUse, ...] | Missing:

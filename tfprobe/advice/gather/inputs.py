@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfprobe.advice.signals import Input
 from tfprobe.errors import Missing
 from tfprobe.views.input.kinds import is_wrapper
-from tfprobe.views.input.sources import Kind
+from tfprobe.views.input.sources import ITERATOR
 from tfprobe.views.input.use import PipelineUse
 from tfprobe.views.input.verdict import WorkInput
 
@@ -33,7 +33,7 @@ def _keeps_up(item: WorkInput) -> bool:
     """Say whether all there is to wait for is that elements which are ready change hands."""
     if isinstance(item.pipeline, Missing) or not item.pipeline.keeps_up:
         return False
-    return all(source.kind is Kind.ITERATOR for source in item.sources)
+    return all(source.what == ITERATOR for source in item.sources)
 
 
 def _bottleneck(pipeline: PipelineUse | Missing) -> str:

@@ -24,9 +24,11 @@ def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
     for work in profile.works:
         key = (work.process, work.thread)
         busy_ns[key] = busy_ns.get(key, 0) + work.times.sum_ns
+    traces = _traces(profile)
     return {
         (work.process, work.index): _loop(
             work,
+            max(work.retraces, traces.get((work.process, work.name), 0) - 1),
             whole_ns[work.process, work.thread],
             busy_ns[work.process, work.thread],
         )
@@ -48,22 +50,38 @@ def _threads(works: Iterable[Work]) -> dict[tuple[int, str], int]:
     return {key: end_ns - start_ns for key, (start_ns, end_ns) in bounds.items()}
 
 
-def _loop(work: Work, thread_ns: int, busy_ns: int) -> Loop:
+def _traces(profile: Profile) -> dict[tuple[int, str], int]:
+    """Return how often functions were traced, by process and name.
+
+    The agent counts retraces now and then; activities are told at once, but know only a name.
+    """
+    counts: dict[tuple[int, str], int] = {}
+    for each in profile.activities:
+        if each.kind == "trace":
+            key = (each.process, each.name)
+            counts[key] = max(counts.get(key, 0), each.count)
+    return counts
+
+
+def _loop(work: Work, retraces: int, thread_ns: int, busy_ns: int) -> Loop:
     durations_ns = _durations_ns(work)
-    retraced = slowest_ns(work, durations_ns, work.retraces)
+    retraces = min(retraces, max(work.executed - 1, 0))
+    retraced = slowest_ns(work, durations_ns, retraces)
     return Loop(
         kind=work.kind,
         name=work.name,
         steps=work.count,
         per_execution=work.steps_per_execution,
-        retraces=work.retraces,
+        retraces=retraces,
         step_ns=work.times.sum_ns,
         # What other works did between two steps of this one is not time between steps.
         gap_ns=max(min(work.gaps.sum_ns, thread_ns - busy_ns), 0),
+        regular_step_ns=work.times.sum_ns,
+        regular_gap_ns=max(min(work.gaps.sum_ns, thread_ns - busy_ns), 0),
         usual_step_ns=_median_ns(work.times, durations_ns),
         usual_gap_ns=_median_ns(work.gaps, _gaps_ns(work)),
         retrace_ns=retraced,
-        untraced=max(work.times.count - work.retraces - 1, 0),
+        untraced=max(work.times.count - retraces - 1, 0),
         slowest_steps=_slowest(work, durations_ns),
         thread_ns=thread_ns,
     )

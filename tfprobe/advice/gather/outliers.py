@@ -29,7 +29,9 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
     known = [each for each in found if not isinstance(each, Missing)]
     if not known:
         return Missing("there are too few steps to tell what is usual")
-    unexpected = [each for one in known for each in one.found if _is_unexpected(each)]
+    everything = [each for one in known for each in one.found]
+    unexpected = [each for each in everything if _is_unexpected(each)]
+    expected = [each for each in everything if not _is_unexpected(each)]
     unexpected.sort(key=lambda each: -each.excess_ns)
     scale = max(work.executed / max(len(remembered), 1), 1.0)
     periods = [period for one in known for period in one.periods]
@@ -39,6 +41,8 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
         looked_at=known[0].looked_at,
         every=max(periods, key=lambda each: each.times).every if periods else None,
         cause=_main_cause(unexpected),
+        known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
+        known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
     )
 
 

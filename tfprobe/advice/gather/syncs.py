@@ -10,9 +10,10 @@ from tfprobe.errors import Missing
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.profile import Profile, Work
 
-_FILE = re.compile(r"tensorflow(_core)?/python/(framework/(ops|tensor)|eager/)|/keras/")
-_NAME = re.compile(r"^(_?numpy|__(float|int|bool|array|index|len|complex|long|format|str|repr)__)$")
-_IN_C = re.compile(r"EagerTensor\.(_?numpy|__\w+__)|_numpy_internal|TFE_Py_TensorShape.*numpy")
+# The class of eager tensors lives in one of these.
+_FILE = re.compile(r"tensorflow(_core)?/python/(framework/(ops|tensor)|eager/context)\.py$")
+_NAME = re.compile(r"^(_?numpy|_numpy_internal|__(float|int|bool|array|index|complex|long)__)$")
+_IN_C = re.compile(r"EagerTensor\._?numpy|_numpy_internal")
 _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
 
 

@@ -8,8 +8,10 @@ from tfprobe.advice.signals import WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
-# What comes now and then has several causes, of which one or the other goes.
-LIKELY = 0.5
+# What comes at one distance, or has a known cause, can be done less often; what neither has is as
+# likely as not another job on the machine.
+LIKELY_IF_KNOWN = 0.5
+LIKELY = 0.0
 _NAMED = 8
 
 
@@ -20,7 +22,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return outliers
     # Steps that were slow because they were traced again are retracing's.
     gain_ns = max(outliers.excess_ns - work.loop.retrace_ns, 0)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    likely = LIKELY_IF_KNOWN if outliers.every or outliers.cause else LIKELY
+    gain = work.gain(gain_ns, likely * gain_ns)
     if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
         return None
     every = f", one every {outliers.every}" if outliers.every else ""

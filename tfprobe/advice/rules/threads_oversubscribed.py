@@ -7,7 +7,7 @@ from typing import Any
 
 from tfprobe.advice.finding import Evidence, Finding
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.signals import ProcessSignals, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -25,9 +25,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     process, parts = work.process, work.parts
     if isinstance(process.settings, Missing):
         return process.settings
-    if isinstance(process.machine, Missing):
-        return process.machine
-    cpus = process.machine.cpus
+    cpus = _cpus(process)
     if isinstance(cpus, Missing) or isinstance(parts, Missing):
         return lacking(cpus, parts)
     pools = sorted(_pools(process.settings), key=lambda pool: -pool[1])
@@ -36,7 +34,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     name, threads = pools[0]
     gain_ns = parts.of_all_steps("host_compute", "input_wait") * (1 - cpus / threads)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
-    throttled_ns = process.machine.throttled_ns
+    throttled_ns = _throttled_ns(process)
     count = max(int(cpus), 1)
     return Finding(
         title="There are more threads than CPUs",
@@ -45,7 +43,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
             Evidence(f"{name}: {threads:,} threads for {cpus:.3g} CPUs"),
             *(
                 [Evidence("the cgroup held the process back for", time_ns=throttled_ns)]
-                if isinstance(throttled_ns, int) and throttled_ns
+                if throttled_ns
                 else []
             ),
         ),
@@ -55,6 +53,21 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="threads",
     )
+
+
+def _cpus(process: ProcessSignals) -> float | Missing:
+    """Return the CPUs there are: by cgroup and affinity, or in a short run by affinity alone."""
+    if not isinstance(process.machine, Missing):
+        return process.machine.cpus
+    settings = {} if isinstance(process.settings, Missing) else process.settings
+    count = _whole(settings.get("cpus"))
+    return float(count) if count else process.machine
+
+
+def _throttled_ns(process: ProcessSignals) -> int:
+    if isinstance(process.machine, Missing) or isinstance(process.machine.throttled_ns, Missing):
+        return 0
+    return process.machine.throttled_ns
 
 
 def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

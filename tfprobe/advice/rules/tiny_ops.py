@@ -10,31 +10,35 @@ from tfprobe.errors import Missing
 
 # Larger batches spread it over more examples; fusing leaves about half of the ops.
 LIKELY = 0.5
+_NS_PER_US = 1000
 
 
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding for many tiny ops; the bound is when no larger op ran, from first to last.
 
-    With an accelerator, launch_bound looks at the same.
+    TensorFlow 2 does not trace ops that it takes to be cheap: where its graph has more nodes than
+    were seen, the bound is all of the usual step without larger ops. With an accelerator,
+    launch_bound looks at the same.
     """
     ops = work.ops
     if isinstance(ops, Missing):
         return ops
-    small_ns = ops.span_ns - ops.large_ns
-    if ops.has_accelerator or ops.per_step < limits.tiny_ops_least:
+    small_ns, count = ops.span_ns - ops.large_ns, ops.per_step
+    if isinstance(work.nodes, int) and _is_unseen(work, work.nodes, limits):
+        small_ns, count = work.loop.usual_step_ns - ops.large_ns, float(work.nodes)
+    if ops.has_accelerator or count < limits.tiny_ops_least:
         return None
-    if not ops.step_ns or small_ns < limits.tiny_ratio * ops.step_ns:
+    whole_ns = min(ops.step_ns, work.loop.usual_step_ns) if count > ops.per_step else ops.step_ns
+    if not whole_ns or small_ns < limits.tiny_ratio * whole_ns:
         return None
-    gain_ns = work.of_steps(small_ns)
+    gain_ns = small_ns / whole_ns * work.loop.regular_step_ns
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="A step is made of tiny ops",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(
-                f"{ops.per_step:.0f} ops a step, the usual one of", time_ns=round(ops.usual_op_ns)
-            ),
-            Evidence("of a step with tiny ops alone, or none", time_ns=round(small_ns)),
+            Evidence(f"{count:.0f} ops a step; the usual step", time_ns=round(whole_ns)),
+            Evidence("of it with tiny ops alone, or none", time_ns=round(small_ns)),
             *work.sample(),
             work.shown_by("op -order_by occurrence"),
         ),
@@ -44,3 +48,10 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="host_compute",
     )
+
+
+def _is_unseen(work: WorkSignals, nodes: int, limits: Thresholds) -> bool:
+    """Say whether the step runs more nodes than were traced, and each in next to no time."""
+    if isinstance(work.ops, Missing) or nodes <= work.ops.per_step:
+        return False
+    return work.loop.usual_step_ns < nodes * limits.tiny_op_us * _NS_PER_US

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.signals import found, machine, process, work
+from tfprobe.errors import Missing
 
 
 def _work(allowed: float, **settings):
@@ -31,6 +32,14 @@ def test_a_cgroup_that_allows_less_than_the_machine_has_is_told() -> None:
 
     assert finding is not None
     assert "64 threads for 2 CPUs" in finding.evidence[0].text
+
+
+def test_a_short_run_knows_its_cpus_by_what_the_job_saw() -> None:
+    """Pulses come once a second; the settings are read at the first sample."""
+    settings = {"intra_op_threads": 64, "cpus": 2}
+    short = work(process=process(settings=settings, machine=Missing("too short")))
+
+    assert found("threads_oversubscribed", short) is not None
 
 
 @pytest.mark.parametrize(("threads", "told"), [("8", True), ("7", False), ("many", False)])

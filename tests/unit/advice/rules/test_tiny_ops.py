@@ -25,6 +25,17 @@ def test_less_is_not(per_step: float, large_ms: float) -> None:
     assert found("tiny_ops", work(ops=_tiny(per_step, large_ms))) is None
 
 
+def test_ops_that_were_not_traced_are_known_by_the_graph() -> None:
+    """TensorFlow 2 leaves cheap ops out of its traces; the graph has them."""
+    seen = ops(per_step=2.0, span_ns=0.1 * MS, large_ns=1.0 * MS)
+
+    finding = found("tiny_ops", work(ops=seen, nodes=1000))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.7
+    assert found("tiny_ops", work(ops=seen, nodes=800)) is None
+
+
 def test_with_an_accelerator_launch_bound_looks_at_it() -> None:
     """The host's ops are launches there."""
     tiny = gpu_ops(per_step=500.0, span_ns=8.0 * MS, large_ns=0.0)
