@@ -27,7 +27,7 @@ class Gain:
 
     `high_ns` is Amdahl's bound: what is won where the part goes away entirely and nothing else
     changes. `low_ns` is what is likely, by the formula of the rule (docs/advice.md). `of_ns` is the
-    loop of the thread, from its first step to its last.
+    loop of the thread, without recording and what only first steps take.
     """
 
     low_ns: int

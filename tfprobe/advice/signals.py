@@ -54,8 +54,9 @@ class Outliers:
     """Steps far from the usual one: their numbers, slowest first, and what they took beyond it.
 
     `every` is the distance between them where they come at one distance, `cause` what went on
-    during most of their time. `known_step_ns` and `known_gap_ns` are what others took beyond the
-    usual, of which the reason is known and not the steps' own.
+    during most of their time, `is_own` whether that is the job's own doing. `known_step_ns` and
+    `known_gap_ns` are what others took beyond the usual, of which the reason is known and not the
+    steps' own.
     """
 
     steps: tuple[int, ...]
@@ -63,6 +64,7 @@ class Outliers:
     looked_at: int
     every: int | None = None
     cause: str = ""
+    is_own: bool = False
     known_step_ns: int = 0
     known_gap_ns: int = 0
 

@@ -91,7 +91,8 @@ def tiny_ops():
     def train_step():
         value = weights
         for _ in range(4 if FIXED else 1000):
-            value = tf.sin(value)
+            # Not sin(sin(...)): TensorFlow makes one op of such a chain.
+            value = tf.sin(tf.cumsum(value))
         weights.assign(value)
         return value
 
@@ -121,7 +122,7 @@ def leaking_list():
         time.sleep(0.05)
 
     batch = tf.ones([512, 512])
-    _timed(step, steps=2 * STEPS)
+    _timed(step, steps=3 * STEPS)
 
 
 def slow_worker():

@@ -120,8 +120,8 @@ def _regular(loop: Loop, stands_out: Outliers | Missing) -> Loop:
         return loop
     return replace(
         loop,
-        regular_step_ns=max(loop.step_ns - stands_out.known_step_ns, 0),
-        regular_gap_ns=max(loop.gap_ns - stands_out.known_gap_ns, 0),
+        regular_step_ns=max(loop.regular_step_ns - stands_out.known_step_ns, 0),
+        regular_gap_ns=max(loop.regular_gap_ns - stands_out.known_gap_ns, 0),
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
+from tfprobe.advice.gather.threads import Apart, ThreadKey, apart, thread_times_ns
 from tfprobe.advice.signals import Loop
 from tfprobe.model.durations import Durations, bucket_bounds_ns
 from tfprobe.model.profile import Profile, Work
@@ -19,35 +18,26 @@ LEAST_UNTRACED = 3
 
 def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
     """Return the loop of each work, by its process and number; works without steps have none."""
-    whole_ns = _threads(profile.works)
-    busy_ns: dict[tuple[int, str], int] = {}
-    for work in profile.works:
+    works = profile.works
+    aparts = [apart(work, works) for work in works]
+    whole_ns = thread_times_ns(works, aparts)
+    busy_ns: dict[ThreadKey, int] = {}
+    for work, part in zip(works, aparts, strict=True):
         key = (work.process, work.thread)
-        busy_ns[key] = busy_ns.get(key, 0) + work.times.sum_ns
+        own_ns = work.times.sum_ns - part.recorded_step_ns - part.first_ns
+        busy_ns[key] = busy_ns.get(key, 0) + max(own_ns, 0)
     traces = _traces(profile)
     return {
         (work.process, work.index): _loop(
             work,
+            part,
             max(work.retraces, traces.get((work.process, work.name), 0) - 1),
             whole_ns[work.process, work.thread],
             busy_ns[work.process, work.thread],
         )
-        for work in profile.works
+        for work, part in zip(works, aparts, strict=True)
         if work.times.count
     }
-
-
-def _threads(works: Iterable[Work]) -> dict[tuple[int, str], int]:
-    """Return the time of each thread from its first step to the end of its last."""
-    bounds: dict[tuple[int, str], tuple[int, int]] = {}
-    for work in works:
-        length_ns = work.times.sum_ns + work.gaps.sum_ns
-        end_ns = int(work.recent.end_ns[-1]) if len(work.recent.end_ns) else length_ns
-        start_ns = end_ns - length_ns
-        key = (work.process, work.thread)
-        known = bounds.get(key, (start_ns, end_ns))
-        bounds[key] = (min(known[0], start_ns), max(known[1], end_ns))
-    return {key: end_ns - start_ns for key, (start_ns, end_ns) in bounds.items()}
 
 
 def _traces(profile: Profile) -> dict[tuple[int, str], int]:
@@ -63,21 +53,23 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
     return counts
 
 
-def _loop(work: Work, retraces: int, thread_ns: int, busy_ns: int) -> Loop:
+def _loop(work: Work, part: Apart, retraces: int, thread_ns: int, busy_ns: int) -> Loop:
     durations_ns = _durations_ns(work)
     retraces = min(retraces, max(work.executed - 1, 0))
     retraced = slowest_ns(work, durations_ns, retraces)
+    step_ns = max(work.times.sum_ns - part.recorded_step_ns, 0)
+    # What other works did between two steps of this one is not time between steps.
+    gap_ns = max(min(work.gaps.sum_ns - part.recorded_gap_ns, thread_ns - busy_ns), 0)
     return Loop(
         kind=work.kind,
         name=work.name,
         steps=work.count,
         per_execution=work.steps_per_execution,
         retraces=retraces,
-        step_ns=work.times.sum_ns,
-        # What other works did between two steps of this one is not time between steps.
-        gap_ns=max(min(work.gaps.sum_ns, thread_ns - busy_ns), 0),
-        regular_step_ns=work.times.sum_ns,
-        regular_gap_ns=max(min(work.gaps.sum_ns, thread_ns - busy_ns), 0),
+        step_ns=step_ns,
+        gap_ns=gap_ns,
+        regular_step_ns=max(step_ns - part.first_ns, 0),
+        regular_gap_ns=gap_ns,
         usual_step_ns=_median_ns(work.times, durations_ns),
         usual_gap_ns=_median_ns(work.gaps, _gaps_ns(work)),
         retrace_ns=retraced,

@@ -14,8 +14,10 @@ from tfprobe.views.remembered import remember
 
 # What the job does beside training, and what rules of their own are about.
 _EXPECTED = frozenset(
-    {"first", "import", "build", "trace", "compile", "save", "evaluate", "predict", "work"}
+    {"first", "import", "build", "trace", "compile", "save", "evaluate", "predict", "epoch", "work"}
 )
+# What others on the machine do.
+_OTHERS = frozenset({"busy", "crowded"})
 
 
 def outliers(profile: Profile, work: Work) -> Outliers | Missing:
@@ -31,16 +33,19 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
         return Missing("there are too few steps to tell what is usual")
     everything = [each for one in known for each in one.found]
     unexpected = [each for each in everything if _is_unexpected(each)]
-    expected = [each for each in everything if not _is_unexpected(each)]
+    # What the first step took is set apart with the loop.
+    expected = [each for each in everything if not _is_unexpected(each) and each.step]
     unexpected.sort(key=lambda each: -each.excess_ns)
     scale = max(work.executed / max(len(remembered), 1), 1.0)
+    cause = _main_cause(unexpected)
     periods = [period for one in known for period in one.periods]
     return Outliers(
         steps=tuple(dict.fromkeys(each.step for each in unexpected)),
         excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
         looked_at=known[0].looked_at,
         every=max(periods, key=lambda each: each.times).every if periods else None,
-        cause=_main_cause(unexpected),
+        cause=cause,
+        is_own=bool(cause) and cause.partition(" ")[0] not in _OTHERS,
         known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
         known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
     )

@@ -8,7 +8,7 @@ from tfprobe.advice.signals import WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
-# What comes at one distance, or has a known cause, can be done less often; what neither has is as
+# What comes at one distance, or is known to be the job's own, can be done less often; else it is as
 # likely as not another job on the machine.
 LIKELY_IF_KNOWN = 0.5
 LIKELY = 0.0
@@ -22,7 +22,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return outliers
     # Steps that were slow because they were traced again are retracing's.
     gain_ns = max(outliers.excess_ns - work.loop.retrace_ns, 0)
-    likely = LIKELY_IF_KNOWN if outliers.every or outliers.cause else LIKELY
+    likely = LIKELY_IF_KNOWN if outliers.every or outliers.is_own else LIKELY
     gain = work.gain(gain_ns, likely * gain_ns)
     if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
         return None

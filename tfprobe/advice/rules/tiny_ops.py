@@ -11,27 +11,34 @@ from tfprobe.errors import Missing
 # Larger batches spread it over more examples; fusing leaves about half of the ops.
 LIKELY = 0.5
 _NS_PER_US = 1000
+# What goes with the number of ops.
+_OWN = ("host_compute", "idle", "fetch")
 
 
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding for many tiny ops; the bound is when no larger op ran, from first to last.
 
-    TensorFlow 2 does not trace ops that it takes to be cheap: where its graph has more nodes than
-    were seen, the bound is all of the usual step without larger ops. With an accelerator,
-    launch_bound looks at the same.
+    Where the usual step is so short that its ops cannot but be tiny, all that goes with their
+    number counts: the bound is the step without larger ops. So it is with ops that TensorFlow 2
+    does not trace because it takes them to be cheap. With an accelerator, launch_bound looks at it.
     """
     ops = work.ops
     if isinstance(ops, Missing):
         return ops
-    small_ns, count = ops.span_ns - ops.large_ns, ops.per_step
-    if isinstance(work.nodes, int) and _is_unseen(work, work.nodes, limits):
-        small_ns, count = work.loop.usual_step_ns - ops.large_ns, float(work.nodes)
+    count = max(ops.per_step, 0 if isinstance(work.nodes, Missing) else work.nodes)
     if ops.has_accelerator or count < limits.tiny_ops_least:
         return None
-    whole_ns = min(ops.step_ns, work.loop.usual_step_ns) if count > ops.per_step else ops.step_ns
-    if not whole_ns or small_ns < limits.tiny_ratio * whole_ns:
+    whole_ns, small_ns = ops.step_ns, ops.span_ns - ops.large_ns
+    if work.loop.usual_step_ns < count * limits.tiny_op_us * _NS_PER_US:
+        whole_ns = work.loop.usual_step_ns
+        small_ns = whole_ns - ops.large_ns
+    steps_ns = work.loop.regular_step_ns
+    gain_ns = small_ns / whole_ns * steps_ns if whole_ns else 0.0
+    # Steps that wait for their input within them are long for another reason.
+    if not isinstance(work.parts, Missing):
+        gain_ns = min(gain_ns, work.parts.of_all_steps(*_OWN))
+    if not steps_ns or gain_ns < limits.tiny_ratio * steps_ns:
         return None
-    gain_ns = small_ns / whole_ns * work.loop.regular_step_ns
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
         title="A step is made of tiny ops",
@@ -48,10 +55,3 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="host_compute",
     )
-
-
-def _is_unseen(work: WorkSignals, nodes: int, limits: Thresholds) -> bool:
-    """Say whether the step runs more nodes than were traced, and each in next to no time."""
-    if isinstance(work.ops, Missing) or nodes <= work.ops.per_step:
-        return False
-    return work.loop.usual_step_ns < nodes * limits.tiny_op_us * _NS_PER_US

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.signals import WHOLE_NS, found, work
+from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Outliers
 
 
@@ -15,6 +18,18 @@ def test_a_twentieth_of_the_time_is_told() -> None:
     assert finding is not None
     assert "every 20" in finding.evidence[0].text
     assert "20, 40, 60" in finding.evidence[1].text
+
+
+def test_only_what_is_the_jobs_own_is_likely_to_go() -> None:
+    """A busy machine is no fault of the job: it is told, without alarm."""
+    slow = Outliers((40,), WHOLE_NS // 2, 100, cause="busy load 17 on 2 CPUs")
+
+    others = found("step_outliers", work(outliers=slow))
+    own = found("step_outliers", work(outliers=replace(slow, cause="summary", is_own=True)))
+
+    assert others is not None
+    assert own is not None
+    assert (others.severity, own.severity) == (Severity.INFO, Severity.CRITICAL)
 
 
 def test_less_is_not() -> None:

@@ -1,0 +1,77 @@
+"""What is planted in a real job is found and named, and its bound is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
+from tests.tf.requirements import need_tensorflow
+
+# Cause -> the rule that names it.
+FOUND = {
+    "checkpoint_each_step": "checkpoint_stalls",
+    "feed_large": "input_bound",
+    "leaking_list": "memory_growth",
+    "retrace": "retracing",
+    "tiny_ops": "tiny_ops",
+    "too_many_threads": "threads_oversubscribed",
+}
+# Of the planted jobs.
+STEPS = 120
+# A busy machine is not equally busy at two times; what is left of a step is slower after a wait.
+SLACK_RATIO = 0.1
+
+
+@pytest.fixture
+def planted(laboratory: Laboratory):
+    """Records a job with one thing wrong, or with that thing right."""
+
+    def record(cause: str, *how: str) -> Outcome:
+        need_tensorflow(laboratory, (2, 4))
+        outcome = laboratory.start("planted.py", cause, *how, record=["--every", "10"]).outcome()
+        assert outcome.status == 0, outcome.stderr[-2000:]
+        return outcome
+
+    return record
+
+
+def _findings(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    return {each["rule"]: each for each in tfprobe_json("advise", str(outcome.run))["findings"]}
+
+
+@pytest.mark.parametrize("cause", FOUND)
+def test_a_planted_cause_is_named(planted, cause: str) -> None:
+    """By the rule that is about it, with evidence and something to do."""
+    findings = _findings(planted(cause))
+
+    assert FOUND[cause] in findings
+    assert findings[FOUND[cause]]["severity"] != "info"
+    assert findings[FOUND[cause]]["evidence"]
+    assert findings[FOUND[cause]]["action"]
+
+
+def test_a_well_tuned_job_is_left_alone(planted) -> None:
+    """Nothing above info: its time goes into large products."""
+    findings = _findings(planted("well_tuned"))
+
+    loud = {rule for rule, each in findings.items() if each["severity"] != "info"}
+    assert loud - {"profiler_overhead"} == set()
+
+
+@pytest.mark.parametrize("cause", ["retrace", "feed_large", "checkpoint_each_step"])
+def test_the_fix_wins_at_least_half_of_the_bound_and_no_more(planted, cause: str) -> None:
+    """A bound that is too small is none, and one that is far too large says nothing."""
+    slow, fixed = planted(cause), planted(cause, "--fixed")
+
+    gain = _findings(slow)[FOUND[cause]]["gain"]
+    won_us = STEPS * (_step_us(slow) - _step_us(fixed))
+
+    assert gain["high_us"] / 2 <= won_us <= gain["high_us"] * (1 + SLACK_RATIO)
+
+
+def _step_us(outcome: Outcome) -> float:
+    """Return what the job itself measured of its usual step."""
+    told = (line.split() for line in outcome.stdout.decode().splitlines())
+    return next(float(words[1]) for words in told if words[:1] == ["STEP_US"])
