@@ -56,7 +56,7 @@ def test_phases_of_a_real_job_sum_to_its_life(laboratory: Laboratory) -> None:
 
 def test_two_recordings_of_the_same_job_differ_by_chance(laboratory: Laboratory) -> None:
     """Recorded at once, so that the machine is as busy for both: no change, status 0."""
-    started = [laboratory.start("paced.py", record=["--every", "40"]) for _ in range(2)]
+    started = [laboratory.start("paced.py", record=["--every", "80"]) for _ in range(2)]
     one, other = (each.outcome() for each in started)
 
     done = compared(one, other, "--fail-over", "5")
@@ -68,8 +68,8 @@ def test_two_recordings_of_the_same_job_differ_by_chance(laboratory: Laboratory)
 def test_a_planted_slowdown_is_found(laboratory: Laboratory) -> None:
     """Eight times the multiplications: the step is slower, its MatMul too, and a build ends."""
     started = [
-        laboratory.start("paced.py", "--times", times, record=["--every", "40"])
-        for times in ("1", "8")
+        laboratory.start("paced.py", "--times", times, record=["--every", every])
+        for times, every in (("1", "80"), ("8", "10"))
     ]
     one, other = (each.outcome() for each in started)
 

@@ -13,7 +13,7 @@ from tfprobe.views.diff.compare import LEAST_BLOCKS, Change
 from tfprobe.views.diff.gate import Verdict
 from tfprobe.views.diff.memory import MemoryChange
 from tfprobe.views.diff.ops import CostChange, OpChanges
-from tfprobe.views.diff.step_times import JUDGED, MEASURES
+from tfprobe.views.diff.step_times import MEASURES
 from tfprobe.views.diff.whole import Diff, WorkDiff
 
 # What fits on a screen; --json has all.
@@ -60,26 +60,30 @@ def answer(found: Diff) -> str:
     known = [each for each in found.works if isinstance(each.steps.step, Change)]
     if not known:
         return "Step times cannot be compared: too few steps."
-    told = [text for each in known if (text := _told(each))]
+    told = [text for each in known if (text := _told(each, found.judged))]
+    busy = f" The load was {found.load}: only fast steps are judged." if found.load else ""
     if told:
-        return " ".join(told)
-    return f"No significant change of step times.{_blind(known[0])}"
+        return f"{' '.join(told)}{busy}"
+    return f"No significant change of step times.{_blind(known[0], found.judged)}{busy}"
 
 
-def _blind(work: WorkDiff) -> str:
+def _blind(work: WorkDiff, judged: Sequence[str]) -> str:
     """Say which change of the steps with most time would have gone unseen."""
-    changes = (work.steps.step, work.steps.fast)
-    least = [each.least_growth_ratio for each in changes if isinstance(each, Change)]
+    least = [
+        change.least_growth_ratio
+        for name, change in work.steps.measures
+        if name in judged and isinstance(change, Change)
+    ]
     return f" Steps slower by less than {numbers.percent(min(least))} could not have been told."
 
 
-def _told(work: WorkDiff) -> str:
+def _told(work: WorkDiff, judged: Sequence[str]) -> str:
     """Say how the steps of a work changed, nothing where they did not."""
     told = [
         f"the {MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
         f"{'longer' if change.ratio > 0 else 'shorter'}"
         for name, change in work.steps.measures
-        if name in JUDGED and isinstance(change, Change) and change.is_significant
+        if name in judged and isinstance(change, Change) and change.is_significant
     ]
     return f"{work.name}: in B {', '.join(told)}." if told else ""
 
@@ -175,6 +179,8 @@ def signed(ratio: float) -> str:
 def _costs(
     what: str, changes: Sequence[CostChange], ops: OpChanges, width: int
 ) -> Iterator[RenderableType]:
+    if not changes:
+        return
     steps = f"{ops.before_steps} and {ops.after_steps} sampled steps"
     shown = [each for each in changes if each.is_significant or _is_there_once(each)]
     if min(ops.before_steps, ops.after_steps) < LEAST_BLOCKS:

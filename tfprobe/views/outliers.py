@@ -12,10 +12,12 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.views.causes import UNKNOWN, Cause, Causes
-from tfprobe.views.periods import Period, periods
-from tfprobe.views.remembered import Remembered
+from tfprobe.views.periods import LEAST_TIMES, MOST_PERIODS, Period, periods
+from tfprobe.views.remembered import Flags, Int64s, Remembered
 from tfprobe.views.robust import OUTLIER_Z, robust_z, spread
 
+# Which parts of the outliers are looked at for what repeats: the longest, and all.
+_PARTS = (16, 4, 1)
 # With fewer there is no telling what is usual.
 LEAST_STEPS = 8
 # Of what nothing else is known: it is the first step, which traces, allocates and fills caches.
@@ -97,8 +99,30 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
             )
             for at, row in enumerate(rows)
         ),
-        periods=periods(remembered.first_step, counts, stands_out),
+        periods=_periods(remembered.first_step, counts, rows),
     )
+
+
+def _periods(first_step: int, counts: Flags, rows: Int64s) -> tuple[Period, ...]:
+    """Return what repeats among outliers, longest first, or among the longest of them alone.
+
+    On a busy machine many steps stand out a little, and hide what stands out a lot.
+    """
+    found: list[Period] = []
+    for part in _PARTS:
+        stands_out = np.zeros(len(counts), dtype=np.bool_)
+        stands_out[rows[: max(len(rows) // part, LEAST_TIMES)]] = True
+        for each in periods(first_step, counts, stands_out):
+            # A multiple is found where the other turns are not among the longest.
+            found = [one for one in found if not _is_in(one, each)]
+            if not any(_is_in(each, one) for one in found):
+                found.append(each)
+    return tuple(sorted(found, key=lambda each: -each.times)[:MOST_PERIODS])
+
+
+def _is_in(one: Period, other: Period) -> bool:
+    """Say whether every turn of a period is one of another period."""
+    return one.every % other.every == 0 and (one.first - other.first) % other.every == 0
 
 
 def _period_ns(remembered: Remembered) -> float:

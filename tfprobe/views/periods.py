@@ -13,8 +13,8 @@ from tfprobe.views.remembered import Flags, Int64s
 LEAST_TIMES = 4
 # Of all steps whose turn it was, so many must stand out.
 LEAST_HELD_RATIO = 0.8
-# How likely chance alone may yield any of all the periods that are tried.
-CHANCE = 0.01
+# How likely chance alone may yield any of all the periods that are tried, each of three times.
+CHANCE = 0.003
 # Rhythms within rhythms: summaries every 10, checkpoints every 100, an evaluation every 1,000.
 MOST_PERIODS = 3
 
@@ -38,7 +38,7 @@ def periods(first_step: int, looked_at: Flags, stands_out: Flags) -> tuple[Perio
     found: list[Period] = []
     left = stands_out & looked_at
     while len(found) < MOST_PERIODS and (period := _best(looked_at, left)):
-        left[period.first :: period.every] = False
+        left[period.first % period.every :: period.every] = False
         found.append(period)
     return tuple(
         Period(each.every, first_step + each.first, each.times, each.turns) for each in found
@@ -59,11 +59,12 @@ def _best(looked_at: Flags, stands_out: Flags) -> Period | None:
 
 def _period(rows: Int64s, looked_at: Flags, every: int) -> Period | None:
     counts = np.bincount(rows % every)
-    first = int(counts.argmax())
-    times = int(counts[first])
+    residue = int(counts.argmax())
+    times = int(counts[residue])
     if times < LEAST_TIMES:
         return None
-    turns = int(np.count_nonzero(looked_at[first::every]))
+    turns = int(np.count_nonzero(looked_at[residue::every]))
+    first = int(rows[rows % every == residue][0])
     return Period(every, first, times, turns) if times >= LEAST_HELD_RATIO * turns else None
 
 

@@ -414,7 +414,10 @@ def test_a_busy_machine_is_told_beside_the_failure():
     answer = judge(compared(run(1.0, 0.8), run(2.0, 6.1)), on="steps", allowed_ratio=0.05)
 
     assert answer.fails
-    assert answer.why.endswith("but the load of the machine was 0.8 on 2 CPUs and 6.1 on 2 CPUs")
+    assert answer.why.startswith("the fast step (p10) of ")
+    assert answer.why.endswith(
+        "the load of the machine was 0.8 on 2 CPUs in A and 6.1 on 2 CPUs in B"
+    )
 
 
 def test_a_slowdown_is_seen_through_a_busy_machine():

@@ -182,6 +182,17 @@ def test_what_repeats_is_told_with_its_rhythm():
     assert (period.every, period.first, period.times) == (20, 19, 10)
 
 
+def test_a_rhythm_is_found_among_much_noise():
+    """A fifth of the gaps are long on a busy machine; the seven longest are every 50th."""
+    chance = np.random.default_rng(8)
+    gaps = np.where(chance.random(400) < 0.2, MS + chance.integers(1, 9, 400) * MS, MS)
+    gaps[50::50] = 30 * MS
+
+    (period,) = found(timed_work(steps_of_ten_ms(400), gaps), gaps=True).periods
+
+    assert (period.every, period.first) == (50, 50)
+
+
 def test_few_steps_have_no_outliers():
     """Of five steps nobody can tell what is usual."""
     work = timed_work([10 * MS] * 4 + [900 * MS])

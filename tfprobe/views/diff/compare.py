@@ -59,6 +59,7 @@ class Sample:
     level: float
     blocks: Floats
     scatter: float
+    takes_mean: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +93,20 @@ def sample(
 ) -> Sample:
     """Return measurements in the order in which they were made, at least `each_block` a block."""
     if not len(values):
-        return Sample(0, 0.0, np.zeros(0), 0.0)
+        return Sample(0, 0.0, np.zeros(0), 0.0, takes_mean=False)
     blocks = np.array_split(values.astype(np.float64), _blocks(len(values), each_block))
     levels = _levels(blocks, level)
     scatter = _scatter(levels)
     if level is Level.MEAN:
         # Means of a few blocks may agree by luck where steps do not.
         scatter = max(scatter, _scatter(_levels(blocks, Level.MEDIAN)))
-    return Sample(len(values), float(_levels([values], level)[0]), levels, scatter)
+    return Sample(
+        count=len(values),
+        level=float(_levels([values], level)[0]),
+        blocks=levels,
+        scatter=scatter,
+        takes_mean=level is Level.MEAN,
+    )
 
 
 def _levels(blocks: Sequence[npt.NDArray[Any]], level: Level) -> Floats:
@@ -145,7 +152,10 @@ def compare(before: Sample, after: Sample, *, asked: int) -> Change | Missing:
 def _replicates(one: Sample, random: np.random.Generator) -> Floats:
     """Return by how much the logarithm of a level may be off, again and again."""
     count = len(one.blocks)
-    drawn = np.log(one.blocks)[random.integers(0, count, (_REPLICATES, count))]
-    levels = np.median(drawn, axis=1) - np.median(np.log(one.blocks))
+    drawn = one.blocks[random.integers(0, count, (_REPLICATES, count))]
+    if one.takes_mean:
+        levels = np.log(drawn.mean(axis=1)) - math.log(one.blocks.mean())
+    else:
+        levels = np.log(np.median(drawn, axis=1)) - math.log(np.median(one.blocks))
     found: Floats = levels + one.scatter * random.standard_t(count - 1, _REPLICATES)
     return found

@@ -25,6 +25,8 @@ def document(found: Diff, verdicts: Sequence[tuple[str, Verdict]]) -> Document:
         "differences": [
             {"of": each.of, "a": each.before, "b": each.after} for each in found.differences
         ],
+        "load": found.load or None,
+        "judged": list(found.judged),
         "works": [_work(each) for each in found.works],
         "only_a": [{"kind": work.kind, "name": work.name} for work in found.only_before],
         "only_b": [{"kind": work.kind, "name": work.name} for work in found.only_after],

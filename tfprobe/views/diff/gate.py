@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
 from tfprobe.views.diff.compare import Change
 from tfprobe.views.diff.ops import OpChanges
-from tfprobe.views.diff.parity import LOAD
-from tfprobe.views.diff.step_times import JUDGED, MEASURES
+from tfprobe.views.diff.step_times import MEASURES
 from tfprobe.views.diff.whole import Diff, WorkDiff
 
 # What to look at, in the words of the command line.
@@ -48,16 +47,10 @@ def judge(found: Diff, *, on: str, allowed_ratio: float) -> Verdict:
     if not over:
         return Verdict(False, f"nothing grew by more than {allowed}, as far as can be told")
     worst = max(over, key=lambda each: each.ratio)
-    why = f"{worst.what} grew by {worst.ratio * 100:.1f} %; {allowed} are allowed"
-    return Verdict(True, f"{why}{_excuse(found)}")
-
-
-def _excuse(found: Diff) -> str:
-    """Say where the machine was busy: then it may not be the job's fault."""
-    for each in found.differences:
-        if each.of == LOAD:
-            return f", but the load of the machine was {each.before} and {each.after}"
-    return ""
+    # Then it may not be the job's fault.
+    busy = f", but the load of the machine was {found.load}" if found.load else ""
+    why = f"{worst.what} grew by {worst.ratio * 100:.1f} %; {allowed} are allowed{busy}"
+    return Verdict(True, why)
 
 
 _LACKING: Mapping[str, str] = {
@@ -70,7 +63,7 @@ _LACKING: Mapping[str, str] = {
 def _measures(found: Diff, on: str) -> Iterator[_Measure]:
     if on == "steps":
         for work in found.works:
-            yield from _steps(work)
+            yield from _steps(work, found.judged)
     elif on == "op":
         for work in found.works:
             yield from _ops(work)
@@ -79,9 +72,9 @@ def _measures(found: Diff, on: str) -> Iterator[_Measure]:
             yield _Measure(each.of, each.ratio, is_significant=True)
 
 
-def _steps(work: WorkDiff) -> Iterator[_Measure]:
+def _steps(work: WorkDiff, judged: Sequence[str]) -> Iterator[_Measure]:
     for name, change in work.steps.measures:
-        if name in JUDGED and isinstance(change, Change):
+        if name in judged and isinstance(change, Change):
             what = f"the {MEASURES[name]} of {work.name}"
             yield _Measure(what, change.ratio, change.is_significant)
 

@@ -17,7 +17,6 @@ BUSY_LOAD_RATIO = 1.25
 # Bytes fed to a step differ a little where texts do.
 _SAME_BYTES_RATIO = 0.01
 _UNKNOWN = "not known"
-LOAD = "load of the machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +145,15 @@ def _fed(profile: Profile, work: Work) -> float:
 def _machines(before: Profile, after: Profile) -> Iterator[Difference]:
     sides = (before.pulses, after.pulses)
     yield _both("CPUs it may use", *(_cpus(side) for side in sides))
-    loads = [_load(side) for side in sides]
-    if any(load is not None and load[0] > BUSY_LOAD_RATIO * load[1] for load in loads):
-        yield _both(LOAD, *(_load_told(load) for load in loads))
+
+
+def load_told(before: Profile, after: Profile) -> str:
+    """Say how high the load of the machines was, "" where neither was busy as far as is known."""
+    loads = [_load(side.pulses) for side in (before, after)]
+    if not any(load is not None and load[0] > BUSY_LOAD_RATIO * load[1] for load in loads):
+        return ""
+    told = [_UNKNOWN if load is None else f"{load[0]:.1f} on {load[1]} CPUs" for load in loads]
+    return f"{told[0]} in A and {told[1]} in B"
 
 
 def _cpus(pulses: Sequence[Pulse]) -> str:
@@ -165,10 +170,6 @@ def _load(pulses: Sequence[Pulse]) -> tuple[float, int] | None:
     loads = [p.load_1min for p in pulses if not isinstance(p.load_1min, Missing)]
     cpus = [p.cpus for p in pulses if not isinstance(p.cpus, Missing)]
     return (float(median(loads)), max(cpus)) if loads and cpus else None
-
-
-def _load_told(load: tuple[float, int] | None) -> str:
-    return _UNKNOWN if load is None else f"{load[0]:.1f} on {load[1]} CPUs"
 
 
 def _both(of: str, before: str, after: str) -> Difference:

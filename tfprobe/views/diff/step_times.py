@@ -31,6 +31,8 @@ MEASURES: Mapping[str, str] = {
 }
 # A longer gap by itself says little, and is in the cycle.
 JUDGED: tuple[str, ...] = ("step", "fast", "cycle")
+# Where others keep the CPUs busy, medians and means are theirs as much as the job's.
+JUDGED_WHEN_BUSY: tuple[str, ...] = ("fast",)
 
 Int64s = npt.NDArray[np.int64]
 

@@ -11,9 +11,9 @@ from tfprobe.views.diff.compare import Change
 from tfprobe.views.diff.match import Pair, match
 from tfprobe.views.diff.memory import MemoryChange, memory_changes
 from tfprobe.views.diff.ops import CostChange, OpChanges, op_changes
-from tfprobe.views.diff.parity import Difference, differences, fed_bytes
+from tfprobe.views.diff.parity import Difference, differences, fed_bytes, load_told
 from tfprobe.views.diff.parts import part_changes
-from tfprobe.views.diff.step_times import JUDGED, StepChange, step_changes
+from tfprobe.views.diff.step_times import JUDGED, JUDGED_WHEN_BUSY, StepChange, step_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ class WorkDiff:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What changed from A (`before`) to B; works with most time in A first."""
+    """What changed from A (`before`) to B; works with most time in A first.
+
+    `load` says how busy the machines were, where they were too busy.
+    """
 
     before: Run
     after: Run
@@ -41,6 +44,12 @@ class Diff:
     only_before: tuple[Work, ...]
     only_after: tuple[Work, ...]
     memory: tuple[MemoryChange, ...] | Missing
+    load: str
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Return which measures of steps say something of the job: on a busy machine one alone."""
+        return JUDGED_WHEN_BUSY if self.load else JUDGED
 
     @property
     def changed_steps(self) -> tuple[tuple[WorkDiff, str, Change], ...]:
@@ -49,7 +58,7 @@ class Diff:
             (work, what, change)
             for work in self.works
             for what, change in work.steps.measures
-            if what in JUDGED and isinstance(change, Change) and change.is_significant
+            if what in self.judged and isinstance(change, Change) and change.is_significant
         )
 
 
@@ -80,6 +89,7 @@ def diff(before: Profile, after: Profile) -> Diff | Missing:
         only_before=matches.only_before,
         only_after=matches.only_after,
         memory=memory_changes(before, after, matches.pairs),
+        load=load_told(before, after),
     )
 
 
