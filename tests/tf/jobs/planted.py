@@ -132,17 +132,25 @@ def slow_worker():
     index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
-    def batches():
-        while True:
-            if index == 1 and not FIXED:
-                time.sleep(3 * SLOW_S)
-            yield np.ones((8, 64), "f"), np.ones((8, 1), "f")
-
-    kinds = (tf.TensorSpec([8, 64]), tf.TensorSpec([8, 1]))
-    data = tf.data.Dataset.from_generator(batches, output_signature=kinds)
     with strategy.scope():
-        model = _model()
-    model.fit(data, steps_per_epoch=STEPS, epochs=1, verbose=0)
+        weights = tf.Variable(tf.ones([64, 1]))
+
+    def replica_step(batch):
+        context = tf.distribute.get_replica_context()
+        loss = tf.reduce_mean(tf.matmul(batch, weights))
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, loss)
+
+    @tf.function
+    def train_step(batch):
+        return strategy.run(replica_step, args=(batch,))
+
+    def next_batch():
+        if index == 1 and not FIXED:
+            time.sleep(3 * SLOW_S)
+        return np.ones((8, 64), "f")
+
+    for _ in range(STEPS):
+        train_step(tf.constant(next_batch()))
 
 
 def too_many_threads():

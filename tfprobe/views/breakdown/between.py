@@ -172,9 +172,13 @@ def _meant(part: Part, *, has_accelerator: bool) -> Part:
 def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
     """Return what is called, and the line that calls it: a line of the job, where there is one."""
     call = calls[at]
+    name = call.function
     if call.parent is None:
         return f"{call.function} itself" if call.function else "Python", call.file, call.line
     caller = calls[call.parent]
+    while not caller.file and caller.parent is not None:
+        # A function written in C has no lines: `next(batches)` is called where next is.
+        call, caller = caller, calls[caller.parent]
     if _is_library(caller) and not _is_library(call):
-        return call.function, call.file, call.line
-    return call.function, caller.file, call.called_line or call.line
+        return name, call.file, call.line
+    return name, caller.file, call.called_line or call.line

@@ -117,6 +117,18 @@ def test_idle_time_comes_with_the_line_that_spent_it():
     assert idle[0].duration_ns == 405_000
 
 
+def test_what_a_builtin_calls_is_told_with_the_line_of_the_builtin():
+    """`next(batches)` has a line, though next itself is written in C."""
+    found = step(
+        LOOP,
+        call("builtins.next", 1, file="", line=0, called_line=31),
+        call("__next__", 700, parent=1, file=f"{TF}/data/ops/iterator_ops.py", called_line=0),
+    )
+
+    (cause,) = [each for each in found.causes if each.part is Part.INPUT_WAIT]
+    assert (cause.what, cause.file, cause.line) == ("__next__", "/home/ada/train.py", 31)
+
+
 def test_reading_a_value_waits_where_there_is_a_device():
     """With an accelerator, `.numpy()` waits for the kernels before it."""
     row = op("MatMul", 0, 100, Place.ACCELERATOR)._replace(device="/device:GPU:0")
