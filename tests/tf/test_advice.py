@@ -13,15 +13,19 @@ from tests.tf.requirements import need_tensorflow
 FOUND = {
     "checkpoint_each_step": "checkpoint_stalls",
     "feed_large": "input_bound",
+    "input_slow_generator": "input_bound",
+    "input_slow_map": "input_bound",
     "leaking_list": "memory_growth",
     "retrace": "retracing",
+    "sleeping_callback": "callbacks_slow",
     "tiny_ops": "tiny_ops",
     "too_many_threads": "threads_oversubscribed",
 }
 # Of the planted jobs.
 STEPS = 120
-# A busy machine is not equally busy at two times; what is left of a step is slower after a wait.
-SLACK_RATIO = 0.1
+# A busy machine is not equally busy at two times, what is left of a step is slower after a wait,
+# and while one step of ten is written a pipeline catches up.
+SLACK_RATIO = 0.2
 
 
 @pytest.fixture
@@ -52,6 +56,27 @@ def test_a_planted_cause_is_named(planted, cause: str) -> None:
     assert findings[FOUND[cause]]["action"]
 
 
+def test_a_slow_worker_is_named_by_its_rank(laboratory: Laboratory) -> None:
+    """The other waits for it in each collective."""
+    # Newer ones are not traced in a cluster: see docs/limits.md.
+    need_tensorflow(laboratory, (2, 4), (2, 16))
+    outcome = laboratory.start("slow_worker.py", record=["--every", "3"]).outcome()
+    assert outcome.status == 0, outcome.stderr[-2000:]
+
+    finding = _findings(outcome)["straggler"]
+
+    assert finding["subject"]["rank"] == 1
+    assert finding["severity"] != "info"
+
+
+def test_a_read_of_each_step_is_named_with_its_line(planted) -> None:
+    """Without an accelerator it costs next to nothing, so it is told without alarm."""
+    findings = _findings(planted("numpy_each_step"))
+
+    sources = [each.get("source", "") for each in findings["host_sync"]["evidence"]]
+    assert any("planted.py:" in source for source in sources)
+
+
 def test_a_well_tuned_job_is_left_alone(planted) -> None:
     """Nothing above info: its time goes into large products."""
     findings = _findings(planted("well_tuned"))
@@ -60,7 +85,9 @@ def test_a_well_tuned_job_is_left_alone(planted) -> None:
     assert loud - {"profiler_overhead"} == set()
 
 
-@pytest.mark.parametrize("cause", ["retrace", "feed_large", "checkpoint_each_step"])
+@pytest.mark.parametrize(
+    "cause", ["retrace", "feed_large", "checkpoint_each_step", "input_slow_map"]
+)
 def test_the_fix_wins_at_least_half_of_the_bound_and_no_more(planted, cause: str) -> None:
     """A bound that is too small is none, and one that is far too large says nothing."""
     slow, fixed = planted(cause), planted(cause, "--fixed")

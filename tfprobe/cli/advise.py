@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfprobe.advice.engine import Advice
     from tfprobe.advice.thresholds import Thresholds
     from tfprobe.model.profile import Profile
+    from tfprobe.model.sampled import SampledWork
 
 ALL_CHECKERS = "all"
 
@@ -46,30 +47,46 @@ def command(
 ) -> int:
     """Say what of a run costs time that could be won, and what to do about it.
 
-    RUN is a directory, a run id, or `latest`, the default. The status is 1 when nothing was
-    recorded to go by.
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
+    The status is 1 when nothing was recorded to go by.
     """
     limits = _thresholds(words)
     if checkers is not None:
         _check_parity(as_json=as_json, markdown=markdown, words=words)
         return _answer_as_tfprof(run, output, rank, checkers)
+    profile, sampled = _read(run, output, rank)
+    from tfprobe.advice.engine import advise
+
+    _show(advise(profile, sampled, limits), profile, as_json=as_json, markdown=markdown)
+    return 0
+
+
+def _read(
+    run: str, output: str | None, rank: int | None
+) -> tuple[Profile, tuple[SampledWork, ...]]:
+    """Return what RUN holds, a run or a file, and its dearest work with its graph.
+
+    Raises NoAnswer where there are no steps.
+    """
+    if reading.is_file(run):
+        from tfprobe.cli import one_work
+
+        found = one_work.read(run, output, work="", rank=rank)
+        return found.whole, found.sampled
     folder = reading.chosen_run(run, output)
     with reading.progress("Reading captures") as watch:
         from tfprobe.ingest.run import load
+        from tfprobe.ingest.sampled import dearest
         from tfprobe.store.liveness import this_machine
 
         profile = load(folder, this_machine(), rank=rank, watch=watch)
+        sampled = dearest(folder, profile)
     reading.warn_of_problems(profile)
     if not any(work.executed for work in profile.works):
         from tfprobe.views import silence
 
         raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(silence.explain(profile)))
-    from tfprobe.advice.engine import advise
-    from tfprobe.ingest.sampled import dearest
-
-    advice = advise(profile, dearest(folder, profile), limits)
-    _show(advice, profile, as_json=as_json, markdown=markdown)
-    return 0
+    return profile, sampled
 
 
 def _thresholds(words: tuple[str, ...]) -> Thresholds:

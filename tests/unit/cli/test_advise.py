@@ -143,6 +143,19 @@ def test_the_checkers_take_a_file(capsys, tmp_path) -> None:
     assert "OperationChecker:" in capsys.readouterr().out
 
 
+def test_a_file_from_elsewhere_is_advised_on(capsys, tmp_path) -> None:
+    """Its sampled steps are the loop; what a file does not tell is unchecked."""
+    path = tmp_path / "step.pb"
+    path.write_bytes(run_metadata({CPU: [Node("a", 0, 60, label="a = MatMul()")]}))
+
+    status = main(["advise", str(path), "--json"])
+
+    document = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert [each["rule"] for each in document["findings"]] == ["expensive_ops"]
+    assert "threads_oversubscribed" in [each["rule"] for each in document["unchecked"]]
+
+
 def test_a_report_may_ask_for_the_first_three(runs) -> None:
     """Without graphs and code, from what a profile holds."""
     findings = top(advise(open_run(runs / "r2").profile()))

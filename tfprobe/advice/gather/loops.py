@@ -27,7 +27,8 @@ def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
         own_ns = work.times.sum_ns - part.recorded_step_ns - part.first_ns
         busy_ns[key] = busy_ns.get(key, 0) + max(own_ns, 0)
     traces = _traces(profile)
-    return {
+    of_captures = _of_captures(profile)
+    return of_captures | {
         (work.process, work.index): _loop(
             work,
             part,
@@ -38,6 +39,40 @@ def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
         for work, part in zip(works, aparts, strict=True)
         if work.times.count
     }
+
+
+def _of_captures(profile: Profile) -> dict[tuple[int, int], Loop]:
+    """Return a loop of the sampled steps alone, for works of which only those are known: files."""
+    found: dict[tuple[int, int], Loop] = {}
+    for work in profile.works:
+        key = (work.process, work.index)
+        took_ns = [
+            each.duration_ns for each in profile.captures if (each.process, each.work) == key
+        ]
+        if took_ns and not work.times.count:
+            found[key] = _loop_of(work, took_ns)
+    return found
+
+
+def _loop_of(work: Work, took_ns: list[int]) -> Loop:
+    whole_ns = sum(took_ns)
+    return Loop(
+        kind=work.kind,
+        name=work.name,
+        steps=len(took_ns),
+        per_execution=work.steps_per_execution,
+        retraces=work.retraces,
+        step_ns=whole_ns,
+        gap_ns=0,
+        regular_step_ns=whole_ns,
+        regular_gap_ns=0,
+        usual_step_ns=float(np.median(took_ns)),
+        usual_gap_ns=0.0,
+        retrace_ns=0,
+        untraced=len(took_ns),
+        slowest_steps=(),
+        thread_ns=whole_ns,
+    )
 
 
 def _traces(profile: Profile) -> dict[tuple[int, str], int]:
