@@ -305,6 +305,22 @@ def test_steps_that_stand_out_are_outliers_unless_a_rule_knows_why() -> None:
     assert (outliers.steps, outliers.excess_ns) == ((21,), 39 * MS)
 
 
+def test_outliers_at_one_distance_say_which() -> None:
+    """Where most of them do: what the job does at every 20th step is its own."""
+    values = [MS] * 200
+    values[20::20] = [9 * MS] * 9
+    scattered = [MS] * 200
+    for at in (3, 11, 40, 41, 57, 90, 133, 170):
+        scattered[at] = 9 * MS
+
+    regular = _work(profile(works=[work(values)])).outliers
+    others = _work(profile(works=[work(scattered)])).outliers
+
+    assert not isinstance(regular, Missing)
+    assert not isinstance(others, Missing)
+    assert (regular.every, others.every) == (20, None)
+
+
 def test_copies_are_those_of_a_mean_step_and_say_what_is_pageable() -> None:
     """What a kernel hides is not exposed; those within the device are not told."""
     pageable = "kind_src:pageable kind_dst:device size:1000"

@@ -38,17 +38,23 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
     unexpected.sort(key=lambda each: -each.excess_ns)
     scale = max(work.executed / max(len(remembered), 1), 1.0)
     cause = _main_cause(unexpected)
-    periods = [period for one in known for period in one.periods]
     return Outliers(
         steps=tuple(dict.fromkeys(each.step for each in unexpected)),
         excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
         looked_at=known[0].looked_at,
-        every=max(periods, key=lambda each: each.times).every if periods else None,
+        every=_every(known, len(unexpected)),
         cause=cause,
         is_own=bool(cause) and cause.partition(" ")[0] not in _OTHERS,
         known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
         known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
     )
+
+
+def _every(known: Sequence[view.Outliers], count: int) -> int | None:
+    """Return the distance at which most outliers come, None where most come at none."""
+    periods = [period for one in known for period in one.periods]
+    longest = max(periods, key=lambda each: each.times, default=None)
+    return longest.every if longest is not None and longest.times > count / 2 else None
 
 
 def _is_unexpected(each: Outlier) -> bool:

@@ -31,7 +31,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
             ),
             work.shown_by("scope --by-layer"),
         ),
-        action="Begin with this layer: its width, its strides, or what stands in its subject.",
+        action="Begin with this layer: its width, its strides, or what stands in its place.",
         gain=gain,
         part="compute",
     )
