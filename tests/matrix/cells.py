@@ -6,17 +6,32 @@ from typing import NamedTuple
 
 
 class Cell(NamedTuple):
-    """One environment. `first` goes in before the requirements, where the bundled pip fails."""
+    """One environment. `first` goes in before the requirements, where the bundled pip fails.
+
+    `reads` also asks what the views say of real jobs, which takes as long as all the rest: of a
+    kind of recording one TensorFlow tells enough.
+    """
 
     name: str
     python: str
     requirements: tuple[str, ...]
     required: bool = False
     first: tuple[str, ...] = ()
+    reads: bool = False
 
 
 # What tfprobe's Python interface needs beside TensorFlow, which brings numpy and protobuf.
 INTERFACE = "google-re2>=1.1.20240702"
+
+# Tests of what views and advice say of real jobs, which the cells that read run.
+READING = (
+    "test_advice.py",
+    "test_input.py",
+    "test_memory.py",
+    "test_steps.py",
+    "test_tiers.py",
+    "test_transfers.py",
+)
 
 # TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
 CELLS = (
@@ -31,6 +46,7 @@ CELLS = (
         "3.7",
         ("tensorflow==1.15.5", "protobuf<3.21", "keras==2.3.1", "h5py<3", "scikit-learn"),
         required=True,
+        reads=True,
     ),
     Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21")),
     Cell("tf2.12-py3.8", "3.8", ("tensorflow-cpu==2.12.1",), required=True),
@@ -39,6 +55,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
+        reads=True,
     ),
     Cell(
         "tf2.16-py3.12",
@@ -50,6 +67,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "tensorboard", INTERFACE),
         required=True,
+        reads=True,
     ),
     Cell(
         "tf2.21-py3.13", "3.13", ("tensorflow-cpu==2.21.*", "tensorboard", INTERFACE), required=True
