@@ -9,6 +9,7 @@ from tfprobe.advice.signals import Syncs
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.profile import Profile, Work
+from tfprobe.views.followed import followed
 
 # The class of eager tensors lives in one of these.
 _FILE = re.compile(r"tensorflow(_core)?/python/(framework/(ops|tensor)|eager/context)\.py$")
@@ -19,7 +20,9 @@ _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$"
 
 def syncs(profile: Profile, work: Work) -> Syncs | Missing:
     """Return the reads of tensors in the watched gaps of a work."""
-    gaps = [gap for gap in profile.gaps if gap.process == work.process and gap.work == work.index]
+    gaps = [
+        gap for gap in followed(profile) if gap.process == work.process and gap.work == work.index
+    ]
     if not gaps:
         return Missing("the time between its steps was not watched")
     sources: Counter[tuple[str, str]] = Counter()

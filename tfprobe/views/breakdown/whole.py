@@ -19,6 +19,7 @@ from tfprobe.views.breakdown.between import Between, Cause
 from tfprobe.views.breakdown.inside import Inside
 from tfprobe.views.breakdown.kinds import Names, names
 from tfprobe.views.breakdown.parts import GROUPS, ON_DEVICE, Part
+from tfprobe.views.followed import followed
 
 # Every share is a multiple of this, which a binary float holds exactly: shares sum to 1 exactly.
 RESOLUTION = 1 << 20
@@ -127,7 +128,7 @@ def of_steps(profile: Profile) -> tuple[StepParts, ...]:
     """Return the parts of each recorded step, in the order of the captures."""
     known = names(profile.executions.strings)
     kinds = {(work.process, work.index): work.kind for work in profile.works}
-    gaps = {(gap.process, gap.work, gap.step): gap for gap in profile.gaps}
+    gaps = {(gap.process, gap.work, gap.step): gap for gap in followed(profile)}
     rows = _by_capture(profile.executions, len(profile.captures))
     spans = _by_capture(profile.spans, len(profile.captures))
     traced = [each for each in profile.activities if each.kind == "trace"]

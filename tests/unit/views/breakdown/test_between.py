@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.profiles import Step, op, profile, work
@@ -143,6 +145,17 @@ def test_what_watching_cost_is_taken_out():
     found = step(call("main", 100, None), call("f", 100), cost_us=60)
 
     assert found.between_ns == 140_000
+
+
+@pytest.mark.parametrize(("executed", "is_known"), [(1, False), (2, True)])
+def test_what_follows_the_last_step_leads_to_no_step(executed: int, is_known: bool):
+    """The end of the program is not time between steps; a watch that ended early is."""
+    last = replace(gap(LOOP), cut=True)
+    works = [work([100] * executed)]
+
+    (found,) = of_steps(profile([Step([op("MatMul", 0, 100)])], works=works, gaps=(last,)))
+
+    assert (found.between_ns == 10_000) is is_known
 
 
 def test_late_kernels_hide_the_time_after_the_step():
