@@ -36,7 +36,6 @@ from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.views.application import activities as did_by_process
 from tfprobe.views.breakdown.whole import WorkParts, by_work
-from tfprobe.views.followed import followed
 from tfprobe.views.input.verdict import WorkInput, judge
 
 _NS_PER_US = 1000
@@ -133,8 +132,7 @@ def _with_steps(
     profile, found = known.profile, known.joined.get(key)
     rows = of_captures(profile.executions, captures)
     cycle = known.cycles.get(key)
-    gaps = {gap.step: gap for gap in followed(profile) if (gap.process, gap.work) == key}
-    known_parts = NO_CAPTURE if cycle is None else parts(cycle, gaps, signals.loop)
+    known_parts = NO_CAPTURE if cycle is None else parts(cycle, signals.loop)
     has_kernels = bool((rows.place != Place.HOST).any())
     joined = () if found is None else (found,)
     return replace(

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tfprobe.model.activities import Call, Gap
+from tfprobe.model.profile import Work
 from tfprobe.views.breakdown.parts import Part
 
 # By the file a function is in and its name, both searched for; the first that fits.
@@ -75,6 +78,11 @@ _PREPARES = re.compile(
     r"|(sample|fetch|read|make|prepare)_?(a_)?batch(es)?|batches|collate(_fn)?|augment\w*"
     r"|preprocess\w*|decode_\w+|data_?generator|minibatch\w*)$"
 )
+# With fewer gaps nobody knows what is usual; watching lengthens a gap, by less than this.
+_FEWEST_GAPS = 8
+_LONGEST_USUAL = 4
+# Gaps of a loop in C are so short that anything is many times longer.
+_SMALLEST_GAP_NS = 1_000_000
 _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
 
 
@@ -123,6 +131,32 @@ def divide(gap: Gap, *, has_accelerator: bool) -> Between:
         parts={part: ns for part, ns in parts.items() if ns},
         causes=tuple(sorted(found, key=lambda cause: -cause.duration_ns)),
     )
+
+
+def shortened(item: Between, kept_ns: int) -> Between:
+    """Return as much of a gap, each part in its share; what a division leaves over is idle."""
+    whole_ns = item.duration_ns or 1
+    parts = {part: ns * kept_ns // whole_ns for part, ns in item.parts.items()}
+    left_ns = kept_ns - sum(parts.values())
+    if left_ns:
+        parts[Part.IDLE] = parts.get(Part.IDLE, 0) + left_ns
+    causes = tuple(
+        replace(each, duration_ns=each.duration_ns * kept_ns // whole_ns) for each in item.causes
+    )
+    return Between(kept_ns, {part: ns for part, ns in parts.items() if ns}, causes)
+
+
+def longest_usual_ns(work: Work) -> int | None:
+    """Return how long the time after a step of a work may be to count as usual; None unknown.
+
+    Where one gap in ten or more is long, long ones are usual: a checkpoint at each step, say. What
+    comes seldom, as the end of an epoch, would weigh too much in a mean of few recorded steps.
+    """
+    recent = work.recent
+    gaps_ns = (recent.start_ns[1:] - recent.end_ns[:-1])[~recent.sampled[:-1]]
+    if len(gaps_ns) < _FEWEST_GAPS:
+        return None
+    return int(_LONGEST_USUAL * max(float(np.quantile(gaps_ns, 0.9)), _SMALLEST_GAP_NS))
 
 
 def _without_cost(gap: Gap) -> list[int]:

@@ -32,43 +32,76 @@ MOST_CAUSES = 50
 class StepParts:
     """The cycle of one recorded step, in ns: the step and the time up to the next one.
 
-    `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`. `between_ns` is Missing
-    where that time was not watched; then the cycle is the step alone.
+    `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`: those `inside` the step, and
+    those `after` it. `between_ns` is Missing where that time was not watched, or is no usual one;
+    then the cycle is the step alone.
     """
 
     capture: Capture
     step_ns: int
     between_ns: int | Missing
-    parts: Mapping[Part, int]
-    causes: tuple[Cause, ...]
+    inside: Mapping[Part, int]
+    after: Mapping[Part, int]
+    causes_inside: tuple[Cause, ...]
+    causes_after: tuple[Cause, ...]
 
     @property
     def cycle_ns(self) -> int:
         return self.step_ns + (0 if isinstance(self.between_ns, Missing) else self.between_ns)
 
+    @property
+    def parts(self) -> Mapping[Part, int]:
+        return _summed((self.inside, self.after))
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        return self.causes_inside + self.causes_after
+
 
 @dataclass(frozen=True, slots=True)
 class WorkParts:
-    """The mean cycle of the recorded steps of one work; `work` is Missing where none is known."""
+    """The mean cycle of one work: its mean recorded step, and its mean watched time after one.
+
+    `work` is Missing where none is known.
+    """
 
     work: Work | Missing
     steps: tuple[StepParts, ...]
 
     @property
+    def watched(self) -> tuple[StepParts, ...]:
+        """Return the steps whose time up to the next one was watched."""
+        return tuple(step for step in self.steps if not isinstance(step.between_ns, Missing))
+
+    @property
     def cycle_ns(self) -> float:
-        return sum(step.cycle_ns for step in self.steps) / len(self.steps)
+        return sum(self.parts_ns.values())
+
+    @property
+    def parts_ns(self) -> Mapping[Part, float]:
+        """Return each part that is there, of the mean cycle."""
+        inside = _summed(step.inside for step in self.steps)
+        after = _summed(step.after for step in self.watched)
+        parts = {part: ns / len(self.steps) for part, ns in inside.items()}
+        for part, ns in after.items():
+            parts[part] = parts.get(part, 0.0) + ns / len(self.watched)
+        return parts
 
     @property
     def shares(self) -> Mapping[Part, float]:
         """Return the share of each part that is there; together 1."""
-        total_ns = sum(step.cycle_ns for step in self.steps) or 1
-        parts_ns = _summed(step.parts for step in self.steps)
+        parts_ns = self.parts_ns
+        total_ns = sum(parts_ns.values()) or 1
         return {part: ns / total_ns for part, ns in parts_ns.items()}
 
     @property
     def causes(self) -> tuple[Cause, ...]:
         """Return what time went to in the mean cycle, longest first."""
-        return _mean_causes(self.steps)
+        inside = _mean_causes([step.causes_inside for step in self.steps])
+        after = _mean_causes([step.causes_after for step in self.watched])
+        found = [*inside, *after]
+        found = [each for each in found if each.duration_ns >= SMALLEST_CAUSE_RATIO * self.cycle_ns]
+        return tuple(sorted(found, key=lambda cause: -cause.duration_ns)[:MOST_CAUSES])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +160,8 @@ def by_work(profile: Profile) -> tuple[WorkParts, ...]:
 def of_steps(profile: Profile) -> tuple[StepParts, ...]:
     """Return the parts of each recorded step, in the order of the captures."""
     known = names(profile.executions.strings)
-    kinds = {(work.process, work.index): work.kind for work in profile.works}
+    works = {(work.process, work.index): work for work in profile.works}
+    longest_ns = {key: between.longest_usual_ns(work) for key, work in works.items()}
     gaps = {(gap.process, gap.work, gap.step): gap for gap in followed(profile)}
     rows = _by_capture(profile.executions, len(profile.captures))
     spans = _by_capture(profile.spans, len(profile.captures))
@@ -136,7 +170,11 @@ def of_steps(profile: Profile) -> tuple[StepParts, ...]:
     for capture, own, told in zip(profile.captures, rows, spans, strict=True):
         work = -1 if isinstance(capture.work, Missing) else capture.work
         gap = gaps.get((capture.process, work, capture.step))
-        kind = kinds.get((capture.process, work), "")
+        key = (capture.process, work)
+        kind = works[key].kind if key in works else ""
+        limit_ns = longest_ns.get(key)
+        if gap is not None and limit_ns is not None and gap.duration_ns > limit_ns:
+            gap = None
         found.append(_step(capture, own, told, traced, known, gap=gap, kind=kind))
     return tuple(found)
 
@@ -153,37 +191,22 @@ def _step(
 ) -> StepParts:
     own = list(inside.traced_in(traced, capture))
     step = inside.divide(capture, rows, spans, own, known, is_fed=inside.fed(capture, kind))
-    causes = list(_inside_causes(step, own))
-    parts = dict(step.parts)
-    between_ns: int | Missing = Missing("the time after this step was not watched")
+    between_ns: int | Missing = Missing("the usual time after this step was not watched")
+    after = Between(0, {}, ())
     if gap is not None:
-        after = between.divide(gap, has_accelerator=bool(set(ON_DEVICE) & set(parts)))
+        after = between.divide(gap, has_accelerator=bool(set(ON_DEVICE) & set(step.parts)))
         # While late kernels ran, the thread was already on its way to the next step.
-        between_ns = max(after.duration_ns - step.late_ns, 0)
-        causes += _add_between(parts, after, between_ns)
+        after = between.shortened(after, max(after.duration_ns - step.late_ns, 0))
+        between_ns = after.duration_ns
     return StepParts(
         capture=capture,
         step_ns=step.duration_ns,
         between_ns=between_ns,
-        parts=parts,
-        causes=tuple(causes),
+        inside=step.parts,
+        after=after.parts,
+        causes_inside=tuple(_inside_causes(step, own)),
+        causes_after=after.causes,
     )
-
-
-def _add_between(parts: dict[Part, int], after: Between, kept_ns: int) -> list[Cause]:
-    """Add what is left of a gap; what a division leaves over is idle."""
-    whole_ns = after.duration_ns or 1
-    left_ns = kept_ns
-    for part, ns in after.parts.items():
-        share_ns = ns * kept_ns // whole_ns
-        parts[part] = parts.get(part, 0) + share_ns
-        left_ns -= share_ns
-    if left_ns:
-        parts[Part.IDLE] = parts.get(Part.IDLE, 0) + left_ns
-    return [
-        Cause(each.part, each.what, each.file, each.line, each.duration_ns * kept_ns // whole_ns)
-        for each in after.causes
-    ]
 
 
 def _inside_causes(step: Inside, traced: Iterable[Activity]) -> Iterable[Cause]:
@@ -235,15 +258,13 @@ def _summed(each: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
     return total
 
 
-def _mean_causes(steps: Sequence[StepParts]) -> tuple[Cause, ...]:
+def _mean_causes(steps: Sequence[Sequence[Cause]]) -> list[Cause]:
     total: dict[tuple[Part, str, str, int], int] = {}
-    for step in steps:
-        for each in step.causes:
+    for causes in steps:
+        for each in causes:
             key = (each.part, each.what, each.file, each.line)
             total[key] = total.get(key, 0) + each.duration_ns
-    smallest_ns = SMALLEST_CAUSE_RATIO * sum(step.cycle_ns for step in steps)
-    found = [Cause(*key, ns // len(steps)) for key, ns in total.items() if ns >= smallest_ns]
-    return tuple(sorted(found, key=lambda cause: -cause.duration_ns)[:MOST_CAUSES])
+    return [Cause(*key, ns // len(steps)) for key, ns in total.items()]
 
 
 def _exact(shares: Mapping[Part, float]) -> dict[Part, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,7 +12,7 @@ from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Work
 from tfprobe.views.breakdown.between import Cause
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import StepParts
+from tfprobe.views.breakdown.whole import StepParts, WorkParts
 from tfprobe.views.input.use import GET_NEXT, MOST_OPS, FunctionOp
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
@@ -56,6 +56,10 @@ class Source:
     ratio: float
 
 
+# Kind, what, file, line, and whether it was between steps.
+_Key = tuple[Kind, str, str, int, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Producer:
     """A thread that fills a queue: its steps, and the ops they spend their time in.
@@ -70,36 +74,35 @@ class Producer:
     ops: tuple[FunctionOp, ...]
 
 
-def sources(steps: Sequence[StepParts], executions: Executions) -> tuple[Source, ...]:
-    """Return what the steps of a work waited for, longest first, by their own `executions`."""
-    total_ns: dict[tuple[Kind, str, str, int, bool], float] = {}
+def sources(item: WorkParts, executions: Executions) -> tuple[Source, ...]:
+    """Return what the mean cycle of a work waited for, longest first, by its own `executions`."""
+    mean_ns: dict[_Key, float] = {}
     waits = _waits_by_op(executions)
-    for step in steps:
-        for key, time_ns in _of_step(step, waits):
-            total_ns[key] = total_ns.get(key, 0.0) + time_ns
-    cycles_ns = sum(step.cycle_ns for step in steps) or 1
-    found = [
-        Source(*key, time_ns=ns / len(steps), ratio=ns / cycles_ns)
-        for key, ns in total_ns.items()
-        if ns > 0
-    ]
+    for step in item.steps:
+        for key, time_ns in _inside(step, waits.get(step.capture.index, {})):
+            mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.steps)
+    for step in item.watched:
+        for key, time_ns in _after(step):
+            mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.watched)
+    cycle_ns = item.cycle_ns or 1
+    found = [Source(*key, time_ns=ns, ratio=ns / cycle_ns) for key, ns in mean_ns.items() if ns > 0]
     return tuple(sorted(found, key=lambda each: (-each.time_ns, each.what)))
 
 
-def _of_step(
-    step: StepParts, waits: Mapping[int, Mapping[tuple[Kind, str], int]]
-) -> Iterator[tuple[tuple[Kind, str, str, int, bool], float]]:
-    inside = {part: float(step.parts.get(part, 0)) for part in INPUT_PARTS}
-    for cause in step.causes:
-        if cause.part in inside:
-            inside[cause.part] -= cause.duration_ns
+def _inside(step: StepParts, waits: Mapping[tuple[Kind, str], int]) -> Iterator[tuple[_Key, float]]:
+    wait_ns = step.inside.get(Part.INPUT_WAIT, 0)
+    whole_ns = sum(waits.values()) or 1
+    for (kind, what), ns in waits.items():
+        yield (kind, what, "", 0, False), wait_ns * ns / whole_ns
+    prepared_ns = step.inside.get(Part.HOST_PREPROCESS, 0)
+    yield (Kind.PYTHON, "py_function in the step", "", 0, False), prepared_ns
+    yield (Kind.FEED, "feed_dict", "", 0, False), step.inside.get(Part.FEED, 0)
+
+
+def _after(step: StepParts) -> Iterator[tuple[_Key, float]]:
+    for cause in step.causes_after:
+        if cause.part in INPUT_PARTS:
             yield (_kind(cause), cause.what, cause.file, cause.line, True), cause.duration_ns
-    mine = waits.get(step.capture.index, {})
-    whole_ns = sum(mine.values()) or 1
-    for (kind, what), ns in mine.items():
-        yield (kind, what, "", 0, False), max(inside[Part.INPUT_WAIT], 0.0) * ns / whole_ns
-    yield (Kind.PYTHON, "py_function in the step", "", 0, False), inside[Part.HOST_PREPROCESS]
-    yield (Kind.FEED, "feed_dict", "", 0, False), inside[Part.FEED]
 
 
 def _kind(cause: Cause) -> Kind:

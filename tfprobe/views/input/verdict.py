@@ -93,7 +93,7 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
     ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
     executions = _of(profile.executions, captures)
     windows = {each.index: _window(each) for each in captures}
-    found = sources(item.steps, executions)
+    found = sources(item, executions)
     pipeline = gather(
         _of(profile.spans, captures), executions, windows, slow_call_ns=limits.slow_call_ns
     )

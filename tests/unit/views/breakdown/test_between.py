@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.support.profiles import Step, op, profile, work
@@ -181,9 +182,44 @@ def test_a_work_weighs_its_steps_and_the_time_between():
 
 
 def test_causes_of_a_work_are_means_over_its_steps():
-    """What happens in one of two steps is told at half its time."""
-    steps = [Step([op("MatMul", 0, 100)]), Step([op("MatMul", 0, 100)])]
-    found = divide(profile(steps, works=[work()], gaps=(gap(LOOP, call("slow", 1000)),)))
+    """What happens after one of two watched steps is told at half its time."""
+    steps = [Step([op("MatMul", 0, 100)]) for _ in range(3)]
+    first = gap(LOOP, call("slow", 1000))
+    gaps = (first, replace(gap(LOOP), step=1))
 
-    (cause,) = [each for each in found.works[0].causes if each.what == "slow"]
+    (found,) = divide(profile(steps, works=[work()], gaps=gaps)).works
+
+    (cause,) = [each for each in found.causes if each.what == "slow"]
     assert cause.duration_ns == 500_000
+    assert [isinstance(step.between_ns, int) for step in found.steps] == [True, True, False]
+    assert found.cycle_ns == 100_000 + (1_010_000 + 10_000) / 2
+
+
+def test_a_gap_that_is_far_longer_than_usual_is_no_part_of_the_mean_cycle():
+    """The end of an epoch after one of three recorded steps would look like a third of all time."""
+    steps = [Step([op("MatMul", 0, 100)]) for _ in range(2)]
+    end_of_epoch = replace(gap(LOOP, call("evaluate", 400_000)), step=1)
+    gaps = (gap(LOOP, call("log", 50)), end_of_epoch)
+
+    (found,) = divide(profile(steps, works=[work([1_000_000] * 20)], gaps=gaps)).works
+
+    assert [isinstance(step.between_ns, int) for step in found.steps] == [True, False]
+    assert {cause.what for cause in found.causes} >= {"log"}
+    assert "evaluate" not in {cause.what for cause in found.causes}
+
+
+def test_a_pause_after_every_step_is_usual():
+    """A checkpoint at each step makes all gaps long, and counts."""
+    pause_ns = 400_000_000
+    slow = work([1_000_000] * 20)
+    starts = np.arange(20, dtype=np.int64) * (pause_ns + 1_000_000)
+    recent = replace(slow.recent, start_ns=starts, end_ns=starts + 1_000_000)
+    found = divide(
+        profile(
+            [Step([op("MatMul", 0, 100)])],
+            works=[replace(slow, recent=recent)],
+            gaps=(gap(LOOP, call("save", 400_000, file=f"{TF}/checkpoint/checkpoint.py")),),
+        )
+    )
+
+    assert found.shares[Part.CHECKPOINTS] > 0.9
