@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,22 @@ def test_parts_of_every_recorded_step_sum_to_its_wall_time(
         assert sum(step["parts_us"].values()) == pytest.approx(step["cycle_us"], rel=1e-3)
         if step["between_us"] is not None:
             assert step["between_us"] == pytest.approx(between_us, rel=0.02, abs=5)
+
+
+def test_the_report_of_a_fit_is_one_screen_that_answers_first(laboratory: Laboratory) -> None:
+    """At most 45 lines of 80 columns: where a step goes, what to change, then the rest."""
+    arguments = (str(EXAMPLES / "keras_fit.py"), "--steps", "120")
+    recorded = laboratory.start(*arguments, record=[]).outcome()
+
+    command = [sys.executable, "-m", "tfprobe", "report", str(recorded.run)]
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+
+    lines = done.stdout.splitlines()
+    headings = [line for line in lines if line and not line.startswith(" ")]
+    assert len(lines) <= 45, done.stdout
+    assert max(map(len, lines)) <= 80
+    assert headings[-4:-2] == ["Where a step goes", "What to change"], headings
 
 
 def _measured_us(recorded: Outcome) -> dict[tuple[int, str], tuple[float, float]]:
