@@ -160,10 +160,21 @@ def longest_usual_ns(work: Work) -> int | None:
 
 
 def _without_cost(gap: Gap) -> list[int]:
-    """Return own times less what watching cost, which goes with the number of calls."""
+    """Return own times less what watching cost, which goes with the number of calls.
+
+    They sum to the gap less that cost: what is more than the whole time of small calls is taken
+    off all others, in their shares.
+    """
     calls = sum(call.count for call in gap.calls) or 1
     costs = [gap.cost_ns * call.count // calls for call in gap.calls]
-    return [max(call.self_ns - cost, 0) for call, cost in zip(gap.calls, costs, strict=True)]
+    own_ns = [max(call.self_ns - cost, 0) for call, cost in zip(gap.calls, costs, strict=True)]
+    left_ns = max(sum(call.self_ns for call in gap.calls) - gap.cost_ns, 0)
+    whole_ns = sum(own_ns) or 1
+    scaled_ns = [ns * left_ns // whole_ns for ns in own_ns]
+    if scaled_ns:
+        largest = scaled_ns.index(max(scaled_ns))
+        scaled_ns[largest] += left_ns - sum(scaled_ns)
+    return scaled_ns
 
 
 def _place(

@@ -144,8 +144,10 @@ def test_reading_a_value_waits_where_there_is_a_device():
 def test_what_watching_cost_is_taken_out():
     """The time the agent took to watch is not the job's."""
     found = step(call("main", 100, None), call("f", 100), cost_us=60)
+    with_tiny_calls = step(call("main", 100, None), call("f", 1), call("g", 1), cost_us=60)
 
     assert found.between_ns == 140_000
+    assert with_tiny_calls.between_ns == 42_000
 
 
 @pytest.mark.parametrize(("executed", "is_known"), [(1, False), (2, True)])
