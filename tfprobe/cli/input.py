@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from tfprobe.cli import reading
-from tfprobe.errors import NoAnswer
+from tfprobe.errors import NoAnswer, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.views.input.verdict import WorkInput
 
 _PERCENT = click.FloatRange(min=0, max=100)
 
@@ -50,14 +57,18 @@ def command(
     from tfprobe.views.input.verdict import Thresholds, judge
     from tfprobe.views.report import run_document
 
+    _check_limits(high, moderate)
     source, profile = reading.whole(run, output, rank=rank)
     limits = Thresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
-    works = [each for each in judge(profile, limits) if wanted in each.title]
+    judged = judge(profile, limits)
+    works = [each for each in judged if wanted in each.title]
     if as_json:
         head = {"schema": "tfprobe.input/1", "run": run_document(profile.run)}
         documents = [work_document(each, profile.processes) for each in works]
         reading.show_json(head | {"works": documents})
     reading.warn_of_problems(profile)
+    if judged and not works:
+        raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {_names(judged)}.")
     if not works:
         why = " ".join(silence.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"{source} does not tell of its input.", hint=why)
@@ -67,3 +78,18 @@ def command(
         width, colour = reading.page_width(), reading.page_colour()
         reading.show(lay_out(works, len(profile.processes), width=width, colour=colour))
     return 0
+
+
+def _check_limits(high: float, moderate: float) -> None:
+    """Raise UsageError for limits that order nothing; click lets NaN pass as any percentage."""
+    if not (math.isfinite(high) and math.isfinite(moderate)):
+        raise UsageError("--high and --moderate are percentages.", hint="As in --high 20.")
+    if moderate > high:
+        raise UsageError(
+            f"--moderate {moderate:g} is above --high {high:g}.",
+            hint="Give both, the lower one to --moderate.",
+        )
+
+
+def _names(works: Sequence[WorkInput]) -> str:
+    return ", ".join(sorted({each.title for each in works})[:10])

@@ -36,9 +36,12 @@ def work_document(item: WorkInput, processes: Sequence[Process]) -> Document:
 def _work(item: WorkInput, processes: Sequence[Process]) -> Document:
     work = item.work
     if isinstance(work, Missing):
-        return {**dict.fromkeys(("host", "pid", "kind", "name", "thread")), "missing": work.reason}
+        return {
+            **dict.fromkeys(("host", "pid", "rank", "kind", "name", "thread")),
+            "missing": work.reason,
+        }
     process = processes[work.process]
-    place = {"host": process.host, "pid": process.pid}
+    place = {"host": process.host, "pid": process.pid, "rank": process.rank}
     return {**place, "kind": work.kind, "name": work.name, "thread": work.thread}
 
 
