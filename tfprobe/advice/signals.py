@@ -24,6 +24,7 @@ class Loop:
     `thread_ns` is that of the thread with all its works; `retrace_ns` what the slowest steps, as
     many as were traced again, took beyond the usual one of the others. `untraced` counts those
     others: where they are too few to say what is usual, `retrace_ns` is all of the slow steps.
+    `gap_spread_ns` is the median absolute deviation of gaps from the usual one.
     `regular_step_ns` and `regular_gap_ns` are steps and gaps without what stands out for a reason
     that is known and not the steps' own: a first step, a trace, a checkpoint, an evaluation.
     """
@@ -43,6 +44,7 @@ class Loop:
     untraced: int
     slowest_steps: tuple[int, ...]
     thread_ns: int
+    gap_spread_ns: float = 0.0
 
     @property
     def work_ns(self) -> int:
@@ -175,6 +177,18 @@ class Syncs:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """What a rank did in the collectives that were seen in other ranks, too.
+
+    `last_ratio` is the share of them to which it came last, `waiting_ns` what it waited in one.
+    """
+
+    matched: int
+    last_ratio: float
+    waiting_ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityUse:
     """One kind and name of activity while steps ran: how often, and how long by itself."""
 
@@ -286,7 +300,8 @@ class ProcessSignals:
 class WorkSignals:
     """What is known of one work. `is_main`: it takes most time of its process.
 
-    `nodes` are those of its graph that compute something. `layout` and `precision` are None
+    `nodes` are those of its graph that compute something. `turns` are known where other ranks take
+    the same collectives. `layout` and `precision` are None
     without an accelerator.
     """
 
@@ -304,6 +319,7 @@ class WorkSignals:
     copies: tuple[Copies, ...] | Missing = ()
     input: Input | Missing = NOT_GATHERED
     nodes: int | Missing = NOT_GATHERED
+    turns: Turns | None = None
     layout: Layout | Missing | None = None
     precision: Precision | Missing | None = None
 

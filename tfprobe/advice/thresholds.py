@@ -68,6 +68,9 @@ class Thresholds:
         0.05, "ratio of a step", "an op on the host that the accelerator waits for"
     )
     input_ratio: float = _setting(0.05, "ratio of a step", "XProf: moderately input-bound from 5 %")
+    last_ratio: float = _setting(
+        0.6, "ratio of collectives", "of two equal ranks each comes last to about half"
+    )
     launch_ratio: float = _setting(
         0.15, "ratio of a step", "XProf's upper mark for kernel launch; its lower one is 3 %"
     )

@@ -19,6 +19,7 @@ from tfprobe.advice.gather.outliers import outliers
 from tfprobe.advice.gather.parts import parts
 from tfprobe.advice.gather.processes import process_signals
 from tfprobe.advice.gather.syncs import syncs
+from tfprobe.advice.gather.turns import turns
 from tfprobe.advice.signals import (
     NO_CAPTURE,
     NOT_GATHERED,
@@ -27,6 +28,7 @@ from tfprobe.advice.signals import (
     ProcessSignals,
     Sample,
     Signals,
+    Turns,
     WorkSignals,
 )
 from tfprobe.advice.thresholds import Thresholds
@@ -51,6 +53,7 @@ class _Known:
     joined: Mapping[_Key, SampledWork]
     cycles: Mapping[_Key, WorkParts]
     inputs: Mapping[_Key, WorkInput]
+    turns: Mapping[_Key, Turns]
     limits: Thresholds
 
 
@@ -62,6 +65,7 @@ def gather(profile: Profile, sampled: Iterable[SampledWork], limits: Thresholds)
         joined={_key(each.work): each for each in sampled},
         cycles={_key(each.work): each for each in by_work(profile) if isinstance(each.work, Work)},
         inputs={_key(each.work): each for each in judge(profile) if isinstance(each.work, Work)},
+        turns=turns(profile),
         limits=limits,
     )
     memory = device_memories(profile)
@@ -109,6 +113,7 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
         is_main=key == _main(known, work.process),
         outliers=stands_out,
         syncs=syncs(profile, work),
+        turns=known.turns.get(key),
         input=input_of(known.inputs[key]) if key in known.inputs else NO_CAPTURE,
     )
     return _with_steps(signals, known, key, captures) if captures else signals

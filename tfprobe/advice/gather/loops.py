@@ -9,6 +9,7 @@ from tfprobe.advice.signals import Loop
 from tfprobe.model.durations import Durations, bucket_bounds_ns
 from tfprobe.model.profile import Profile, Work
 from tfprobe.model.tables import Int64s
+from tfprobe.views.robust import spread
 
 # Slow steps named as evidence.
 _NAMED = 5
@@ -89,7 +90,7 @@ def _traces(profile: Profile) -> dict[tuple[int, str], int]:
 
 
 def _loop(work: Work, part: Apart, retraces: int, thread_ns: int, busy_ns: int) -> Loop:
-    durations_ns = _durations_ns(work)
+    durations_ns, gaps_ns = _durations_ns(work), _gaps_ns(work)
     retraces = min(retraces, max(work.executed - 1, 0))
     retraced = slowest_ns(work, durations_ns, retraces)
     step_ns = max(work.times.sum_ns - part.recorded_step_ns, 0)
@@ -106,11 +107,12 @@ def _loop(work: Work, part: Apart, retraces: int, thread_ns: int, busy_ns: int) 
         regular_step_ns=max(step_ns - part.first_ns, 0),
         regular_gap_ns=gap_ns,
         usual_step_ns=_median_ns(work.times, durations_ns),
-        usual_gap_ns=_median_ns(work.gaps, _gaps_ns(work)),
+        usual_gap_ns=_median_ns(work.gaps, gaps_ns),
         retrace_ns=retraced,
         untraced=max(work.times.count - retraces - 1, 0),
         slowest_steps=_slowest(work, durations_ns),
         thread_ns=thread_ns,
+        gap_spread_ns=spread(gaps_ns).mad if len(gaps_ns) else 0.0,
     )
 
 

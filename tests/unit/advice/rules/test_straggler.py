@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.support.signals import MS, found, loop, parts, process, work
 from tfprobe.advice.finding import Subject
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.signals import Turns, WorkSignals
 from tfprobe.errors import Missing
 
 
@@ -13,10 +17,14 @@ def _rank(rank: int | None, **changes) -> WorkSignals:
     return work(subject=subject, process=process(subject=subject), **changes)
 
 
+LAST = Turns(matched=20, last_ratio=0.6, waiting_ns=0.1 * MS)
+OTHER = Turns(matched=20, last_ratio=0.4, waiting_ns=0.2 * MS)
+
+
 def test_a_tenth_of_the_cycle_is_told() -> None:
     """Of ranks in step the late one waits least for the others."""
-    late = _rank(1, parts=parts(collectives=0.1))
-    waiting = _rank(0, parts=parts(collectives=0.2))
+    late = _rank(1, parts=parts(collectives=0.1), turns=LAST)
+    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
 
     finding = found("straggler", waiting, late)
 
@@ -26,10 +34,38 @@ def test_a_tenth_of_the_cycle_is_told() -> None:
 
 def test_less_is_not() -> None:
     """Ranks are never equal."""
-    late = _rank(1, parts=parts(collectives=0.101))
-    waiting = _rank(0, parts=parts(collectives=0.2))
+    late = _rank(1, parts=parts(collectives=0.101), turns=LAST)
+    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
 
     assert found("straggler", waiting, late) is None
+
+
+@pytest.mark.parametrize(
+    "turns", [replace(LAST, last_ratio=0.59), replace(LAST, waiting_ns=0.2 * MS)]
+)
+def test_a_rank_that_others_do_not_wait_for_is_not(turns: Turns) -> None:
+    """Equal ranks take turns in being last, and one of them waits for the other, too."""
+    slower = _rank(1, parts=parts(collectives=0.1), turns=turns)
+    other = _rank(0, parts=parts(collectives=0.5), turns=OTHER)
+
+    assert found("straggler", other, slower) is None
+
+
+def test_ranks_that_were_not_seen_to_meet_are_not_compared_by_samples() -> None:
+    """Samples of different steps say nothing of who was late; usual steps here are alike."""
+    one = _rank(1, parts=parts(collectives=0.1))
+    other = _rank(0, parts=parts(collectives=0.5))
+
+    assert found("straggler", other, one) is None
+
+
+def test_a_difference_within_what_gaps_usually_vary_is_not_told() -> None:
+    """Without samples only the time between steps is known, and that varies by itself."""
+    times = {"usual_step_ns": 8.0 * MS, "usual_gap_ns": 4.0 * MS}
+    wild, calm = loop(**times, gap_spread_ns=1.5 * MS), loop(gap_spread_ns=0.5 * MS)
+
+    assert found("straggler", _rank(0, loop=wild), _rank(1, loop=calm)) is None
+    assert found("straggler", _rank(0, loop=loop(**times)), _rank(1, loop=calm)) is not None
 
 
 def test_without_samples_the_time_between_steps_tells() -> None:
