@@ -41,6 +41,8 @@ _LEAST_PUSHES_PER_S = 50.0
 # TensorFlow's own threads alone make a load of about the number of CPUs.
 _BUSY_LOAD_RATIO = 2.0
 _NS_PER_S = 1_000_000_000
+# Kinds of causes that the pulses tell of: they hold for all that goes on at that time.
+OF_MACHINE = frozenset({"throttled", "crowded", "busy"})
 
 
 @dataclass(frozen=True, slots=True)

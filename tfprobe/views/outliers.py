@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.views.causes import UNKNOWN, Cause, Causes
+from tfprobe.views.causes import OF_MACHINE, Cause, Causes
 from tfprobe.views.periods import LEAST_TIMES, MOST_PERIODS, Period, periods
 from tfprobe.views.remembered import Flags, Int64s, Remembered
 from tfprobe.views.robust import OUTLIER_Z, robust_z, spread
@@ -139,7 +139,9 @@ def _all_ns(remembered: Remembered) -> int:
 
 
 def _cause(step: int, is_gap: bool, found: Cause | Missing) -> Cause | Missing:
-    return FIRST_STEP if found is UNKNOWN and step == 0 and not is_gap else found
+    """Return why a step took long: a first step takes long on an idle machine, too."""
+    of_machine = isinstance(found, Missing) or found.kind in OF_MACHINE
+    return FIRST_STEP if of_machine and step == 0 and not is_gap else found
 
 
 def by_cause(outliers: Outliers) -> tuple[tuple[Cause | Missing, int, int], ...]:

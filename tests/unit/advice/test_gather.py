@@ -305,6 +305,22 @@ def test_steps_that_stand_out_are_outliers_unless_a_rule_knows_why() -> None:
     assert (outliers.steps, outliers.excess_ns) == ((21,), 39 * MS)
 
 
+def test_whatever_a_first_step_was_slow_for_is_no_outlier_of_the_loop() -> None:
+    """What it took is set apart, whether or not something is known to have gone on in it."""
+    slow = work((50 * MS, *(MS,) * 40))
+    start_ns, end_ns = int(slow.recent.start_ns[0]), int(slow.recent.end_ns[0])
+    shift_ns = UNIX_NS - int(slow.recent.start_ns[0])
+    reading = Activity(
+        0, "data", "cache", "MainThread", start_ns + shift_ns, end_ns + shift_ns, 1, 50 * MS
+    )
+    placed = process(unix_minus_monotonic_ns=shift_ns)
+
+    outliers = _work(profile(works=[slow], processes=[placed], activities=(reading,))).outliers
+
+    assert not isinstance(outliers, Missing)
+    assert (outliers.steps, outliers.excess_ns) == ((), 0)
+
+
 def test_outliers_at_one_distance_say_which() -> None:
     """Where most of them do: what the job does at every 20th step is its own."""
     values = [MS] * 200

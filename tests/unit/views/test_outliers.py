@@ -201,3 +201,14 @@ def test_few_steps_have_no_outliers():
     answer = outliers.of_steps(remember(work, placed.works), Causes(placed, work))
 
     assert answer == Missing("it takes 8 steps to tell what is usual")
+
+
+def test_a_first_step_is_slow_on_a_busy_machine_as_on_any_other():
+    """A busy machine explains step 40, but nobody needs it to explain step 0."""
+    work = timed_work(steps_of_ten_ms(at0=300 * MS, at40=300 * MS))
+    begin, end = int(work.recent.start_ns[0]), int(work.recent.end_ns[-1])
+    pulses = [pulse(at, load_1min=9.0, cpus=2) for at in (begin - MS, end + MS)]
+
+    causes = {each.step: each.cause for each in found(work, pulses=tuple(pulses)).found}
+
+    assert causes == {0: outliers.FIRST_STEP, 40: Cause("busy", "load 9 on 2 CPUs")}

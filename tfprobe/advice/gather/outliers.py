@@ -58,6 +58,9 @@ def _every(known: Sequence[view.Outliers], count: int) -> int | None:
 
 
 def _is_unexpected(each: Outlier) -> bool:
+    # Whatever went on during the first step, that step is none of the loop's.
+    if not each.step:
+        return False
     return isinstance(each.cause, Missing) or each.cause.kind not in _EXPECTED
 
 
