@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tfprobe.advice.finding import Document as Document
@@ -17,6 +17,10 @@ from tfprobe.model.profile import Profile
 from tfprobe.model.sampled import SampledWork
 
 TOP = 3
+# What recording took is a share of the time of the whole process.
+_NOT_OF_A_LOOP = frozenset({"recording"})
+_Loop = tuple[str, int | None, int] | tuple[()]
+_PartOfWork = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +83,38 @@ def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
 def together(findings: Iterable[Finding]) -> Gain | Missing:
     """Return what all findings may win: the largest gain of each part, no more than the whole.
 
-    Findings of which no gain is likely are left out.
+    Ranks work at the same time, so that of each part the one with most to win counts, and so do
+    loops of different threads: the one with most to win is all there is to win. Left out are
+    findings of which no gain is likely, and those whose gain is not of a loop.
     """
-    by_part: dict[tuple[Subject, str], Gain] = {}
+    loops: dict[_Loop, dict[_PartOfWork, Gain]] = {}
     for each in findings:
-        if isinstance(each.gain, Missing) or not each.gain.low_ns:
+        if isinstance(each.gain, Missing) or not each.gain.low_ns or each.part in _NOT_OF_A_LOOP:
             continue
-        # By thread in effect: works of one process differ, and their times do not overlap.
-        key = (each.subject, each.part or each.rule)
-        known = by_part.get(key)
-        if known is None or each.gain.high_ns > known.high_ns:
+        by_part = loops.setdefault(_loop(each.subject, each.gain), {})
+        key = (each.subject.kind, each.subject.name, each.part or each.rule)
+        if key not in by_part or each.gain.high_ratio > by_part[key].high_ratio:
             by_part[key] = each.gain
-    if not by_part:
+    if not loops:
         return Missing("no finding has a gain in time")
-    of_ns = max(gain.of_ns for gain in by_part.values())
-    high_ns = min(sum(gain.high_ns for gain in by_part.values()), of_ns)
-    low_ns = min(sum(gain.low_ns for gain in by_part.values()), high_ns)
+    return max((_sum(by_part.values()) for by_part in loops.values()), key=_bound)
+
+
+def _loop(subject: Subject, gain: Gain) -> _Loop:
+    """Return what tells loops apart: by thread in effect, ranks together."""
+    return () if subject.rank is not None else (subject.host, subject.pid, gain.of_ns)
+
+
+def _sum(gains: Collection[Gain]) -> Gain:
+    """Return all gains of a loop; those of ranks are taken as shares of the longest."""
+    of_ns = max(gain.of_ns for gain in gains)
+    high_ns = min(round(sum(gain.high_ratio for gain in gains) * of_ns), of_ns)
+    low_ns = min(round(sum(gain.low_ratio for gain in gains) * of_ns), high_ns)
     return Gain(low_ns, high_ns, of_ns)
+
+
+def _bound(gain: Gain) -> float:
+    return gain.high_ratio
 
 
 def document(advice: Advice) -> Document:

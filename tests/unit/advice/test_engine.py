@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
@@ -47,6 +49,29 @@ def test_gains_of_one_part_are_not_added() -> None:
 def test_gains_together_are_no_more_than_everything() -> None:
     """Even where parts were measured at different steps."""
     assert engine.together([_finding("a", 70), _finding("b", 60)]) == Gain(2, 100, 100)
+
+
+def test_gains_of_ranks_are_not_added() -> None:
+    """Ranks work at the same time: the one with most to win counts."""
+    mine = replace(_finding("a", 30), subject=Subject("h", 1, 0, "fit", "model"))
+    other = replace(_finding("a", 40), subject=Subject("h", 2, 1, "fit", "model"))
+
+    assert engine.together([mine, other]) == Gain(1, 40, 100)
+
+
+def test_what_recording_took_is_not_of_the_loop() -> None:
+    """It is a share of the whole process, and would make shares of the loop look small."""
+    recording = replace(_finding("recording", 500), gain=Gain(500, 500, 5000))
+
+    assert engine.together([_finding("input", 80), recording]) == Gain(1, 80, 100)
+    assert isinstance(engine.together([recording]), Missing)
+
+
+def test_a_longer_loop_beside_it_makes_no_gain_smaller() -> None:
+    """Together is never less than the bound of one finding."""
+    longer = replace(_finding("b", 10), gain=Gain(1, 10, 1000))
+
+    assert engine.together([_finding("a", 80), longer]) == Gain(1, 80, 100)
 
 
 def test_a_gain_that_nobody_expects_is_not_in_the_sum() -> None:
