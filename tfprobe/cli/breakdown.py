@@ -46,6 +46,6 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
         from tfprobe.terminal.breakdown import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
-        processes = len(profile.processes)
+        processes = profile.processes
         reading.show(lay_out(item, processes, width=width, colour=colour, each_step=each_step))
     return 0

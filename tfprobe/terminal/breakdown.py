@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.between import Cause
@@ -55,14 +56,19 @@ SHOWN_STEPS = 20
 
 
 def lay_out(
-    item: Breakdown, processes: int, *, width: int, colour: bool, each_step: bool = False
+    item: Breakdown,
+    processes: Sequence[Process],
+    *,
+    width: int,
+    colour: bool,
+    each_step: bool = False,
 ) -> str:
     """Return the page of `tfprobe breakdown`: works with most time first."""
     return page.render(_parts(item, processes, width, each_step), width=width, colour=colour)
 
 
 def _parts(
-    item: Breakdown, processes: int, width: int, each_step: bool
+    item: Breakdown, processes: Sequence[Process], width: int, each_step: bool
 ) -> Iterator[RenderableType]:
     for at, work in enumerate(item.works if each_step else item.works[:SHOWN_WORKS]):
         if at:
@@ -79,19 +85,22 @@ def _parts(
         yield page.paragraph(f"and {hidden} more kinds of step; --steps shows all", indent=0)
 
 
-def title(item: WorkParts, processes: int = 1) -> str:
+def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
     """Return what a cycle of a work is made of, in one line."""
     work = item.work
     name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
-    if processes > 1 and not isinstance(work, Missing):
-        name += f" (process {work.process + 1})"
-    step_ns = sum(step.step_ns for step in item.steps) / len(item.steps)
-    times = f"{numbers.duration(step_ns)} a step"
-    watched = [step.between_ns for step in item.steps if isinstance(step.between_ns, int)]
-    if watched:
-        times += f" and {numbers.duration(sum(watched) / len(watched))} to the next"
+    if len(processes) > 1 and not isinstance(work, Missing):
+        name += f", {_named(processes[work.process])}"
+    times = f"{numbers.duration(item.step_ns)} a step"
+    between_ns = item.between_ns
+    if not isinstance(between_ns, Missing):
+        times += f" and {numbers.duration(between_ns)} to the next"
     count = "1 recorded step" if len(item.steps) == 1 else f"{len(item.steps)} recorded steps"
     return f"{name}: {times}, mean of {count}"
+
+
+def _named(process: Process) -> str:
+    return f"pid {process.pid}" if process.rank is None else f"rank {process.rank}"
 
 
 def answer(shares: Mapping[Part, float]) -> str:
@@ -129,8 +138,18 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
 
 
 def causes(item: WorkParts, *, most: int, width: int) -> Iterator[RenderableType]:
-    """Yield what idle time, waiting and the time between steps went to."""
-    rows = [_cause(each, item.cycle_ns) for each in item.causes[:most]]
+    """Yield what idle time, waiting and the time between steps of a work went to."""
+    rows = [_cause(each, each.duration_ns / (item.cycle_ns or 1)) for each in item.causes[:most]]
+    yield from _causes_table(rows, width)
+
+
+def causes_of_run(item: Breakdown, *, most: int, width: int) -> Iterator[RenderableType]:
+    """Yield the same of all works, with shares of the whole; times are those of a cycle."""
+    rows = [_cause(cause, share) for cause, share in item.causes[:most]]
+    yield from _causes_table(rows, width)
+
+
+def _causes_table(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[RenderableType]:
     if not rows:
         return
     columns = (
@@ -143,8 +162,7 @@ def causes(item: WorkParts, *, most: int, width: int) -> Iterator[RenderableType
     yield page.table(columns, rows, width=width)
 
 
-def _cause(item: Cause, cycle_ns: float) -> tuple[str, ...]:
-    share = item.duration_ns / cycle_ns if cycle_ns else 0.0
+def _cause(item: Cause, share: float) -> tuple[str, ...]:
     where = f"{_short(item.file)}:{item.line}" if item.file else ""
     time = numbers.duration(item.duration_ns)
     return (PART_LABELS[item.part], time, numbers.percent(share), item.what, where)

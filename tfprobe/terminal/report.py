@@ -153,7 +153,7 @@ def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType
         return
     yield page.paragraph(breakdown.answer(item.shares))
     yield breakdown.shares_table(item.shares, width=width)
-    yield from breakdown.causes(item.works[0], most=TOP_CAUSES, width=width)
+    yield from breakdown.causes_of_run(item, most=TOP_CAUSES, width=width)
 
 
 def _findings(advice: Advice) -> Iterator[RenderableType]:

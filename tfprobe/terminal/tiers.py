@@ -35,7 +35,7 @@ def lay_out(tiers: Tiers, *, width: int, colour: bool) -> str:
 def brief(processes: Sequence[ProcessActivities], hardware: Hardware) -> Iterator[RenderableType]:
     """Yield the tiers of application and hardware in at most three lines; none if nothing is known.
 
-    Of several processes the one that ran longest is told of.
+    Of several processes the one whose steps took longest is told of.
     """
     rows = [*_brief_activities(processes), *machines.brief(hardware)]
     wide = max((len(label) for label, _ in rows), default=0)
@@ -46,7 +46,7 @@ def _brief_activities(processes: Sequence[ProcessActivities]) -> Iterator[tuple[
     known = [(item.wall_ns, item) for item in processes if isinstance(item.wall_ns, int)]
     if not known:
         return
-    wall_ns, item = max(known, key=lambda each: each[0])
+    wall_ns, item = max(known, key=lambda each: (_steps_ns(each[1]), each[0]))
     told = [
         (each.share_ratio, _short(f"{each.kind} {each.name}"))
         for each in item.activities
@@ -57,7 +57,12 @@ def _brief_activities(processes: Sequence[ProcessActivities]) -> Iterator[tuple[
     told = sorted((each for each in told if each[0] >= _SHOWN_RATIO), reverse=True)
     shown = [f"{numbers.percent(share)} {name}" for share, name in told[:_SHOWN_IN_BRIEF]]
     if shown:
-        yield "application", f"of {numbers.duration(wall_ns)}: {', '.join(shown)}"
+        whose = f" of pid {item.process.pid}" if len(known) > 1 else ""
+        yield f"application{whose}", f"of {numbers.duration(wall_ns)}: {', '.join(shown)}"
+
+
+def _steps_ns(item: ProcessActivities) -> int:
+    return sum(each.total_ns for each in item.activities if each.is_step)
 
 
 def _short(name: str) -> str:

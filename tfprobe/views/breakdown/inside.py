@@ -25,8 +25,6 @@ from tfprobe.views.intervals import NONE, Intervals, difference, intersection, o
 
 # "…/device:GPU:1/stream:all", "/gpu:1/memcpy" and "/device:GPU:1" are one device.
 _DEVICE = re.compile(r"(?:device:)?([a-z_]+):(\d+)(?:/(?:stream|memcpy).*)?\Z", re.IGNORECASE)
-# Levels of captures whose trace belongs to the run itself.
-_TRACED_INSIDE = ("full", "software")
 _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.RUNTIME: Part.KERNEL_LAUNCH,
     SpanKind.LAUNCH: Part.KERNEL_LAUNCH,
@@ -109,30 +107,39 @@ def _inside(
     idle_ns = duration_ns - sum(parts.values())
     if idle_ns:
         parts[Part.IDLE] = idle_ns
-    _take_out_recording(parts, capture)
     before_ns = intersection(idle, one(window[0], first)).length_ns
+    before_ns -= _take_out_recording(parts, capture, idle_before_ns=before_ns)
     return Inside(
         duration_ns=duration_ns,
         late_ns=duration_ns - capture.duration_ns,
-        parts=parts,
+        parts={part: ns for part, ns in parts.items() if ns},
         idle_before_ns=min(before_ns, idle_ns),
     )
 
 
-def _take_out_recording(parts: dict[Part, int], capture: Capture) -> None:
-    """Call recording what a traced Session step took longer than usual before and after its ops.
+def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before_ns: int) -> int:
+    """Call recording what a traced step took beyond the usual, before its first op and after all.
 
-    There TensorFlow begins the trace and gathers it; a window around a step does so outside of it.
+    There a Session begins its trace and gathers it, and the first events of a window cost most.
+    Return how much of it was idle time before the first op.
     """
-    if capture.level not in _TRACED_INSIDE or isinstance(capture.plain_ns, Missing):
-        return
+    if isinstance(capture.plain_ns, Missing):
+        return 0
     added_ns = max(capture.duration_ns - capture.plain_ns, 0)
-    for part in (Part.FETCH, Part.FEED):
-        taken_ns = min(added_ns, parts.get(part, 0))
-        if taken_ns:
-            parts[part] -= taken_ns
-            parts[Part.RECORDING] = parts.get(Part.RECORDING, 0) + taken_ns
-            added_ns -= taken_ns
+    idle_ns = 0
+    for part, most_ns in (
+        (Part.FETCH, parts.get(Part.FETCH, 0)),
+        (Part.FEED, parts.get(Part.FEED, 0)),
+        (Part.IDLE, idle_before_ns),
+    ):
+        taken_ns = min(added_ns, most_ns)
+        if not taken_ns:
+            continue
+        parts[part] -= taken_ns
+        parts[Part.RECORDING] = parts.get(Part.RECORDING, 0) + taken_ns
+        added_ns -= taken_ns
+        idle_ns = taken_ns if part is Part.IDLE else 0
+    return idle_ns
 
 
 def _sweep(

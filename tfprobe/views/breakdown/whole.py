@@ -78,14 +78,31 @@ class WorkParts:
         return sum(self.parts_ns.values())
 
     @property
+    def step_ns(self) -> float:
+        """Return the mean step, without what recording it took."""
+        return sum(self._inside_ns.values())
+
+    @property
+    def between_ns(self) -> float | Missing:
+        """Return the mean watched time up to the next step."""
+        watched = self.watched
+        if not watched:
+            return Missing("the usual time after no step was watched")
+        return sum(sum(step.after.values()) for step in watched) / len(watched)
+
+    @property
     def parts_ns(self) -> Mapping[Part, float]:
-        """Return each part that is there, of the mean cycle."""
-        inside = _summed(step.inside for step in self.steps)
-        after = _summed(step.after for step in self.watched)
-        parts = {part: ns / len(self.steps) for part, ns in inside.items()}
-        for part, ns in after.items():
+        """Return each part that is there, of the mean cycle, without what recording it took."""
+        parts = dict(self._inside_ns)
+        for part, ns in _summed(step.after for step in self.watched).items():
             parts[part] = parts.get(part, 0.0) + ns / len(self.watched)
         return parts
+
+    @property
+    def _inside_ns(self) -> Mapping[Part, float]:
+        inside = _summed(step.inside for step in self.steps)
+        inside.pop(Part.RECORDING, None)
+        return {part: ns / len(self.steps) for part, ns in inside.items()}
 
     @property
     def shares(self) -> Mapping[Part, float]:
@@ -115,6 +132,19 @@ class Breakdown:
     works: tuple[WorkParts, ...]
     captures: int
     has_accelerator: bool
+
+    @property
+    def causes(self) -> tuple[tuple[Cause, float], ...]:
+        """Return what time went to in the cycles of all works, with its share, largest first."""
+        total_ns = sum(map(_weight_ns, self.works)) or 1
+        found: dict[tuple[Part, str, str, int], tuple[Cause, float]] = {}
+        for each in self.works:
+            for cause in each.causes:
+                share = cause.duration_ns / (each.cycle_ns or 1) * _weight_ns(each) / total_ns
+                key = (cause.part, cause.what, cause.file, cause.line)
+                known, before = found.get(key, (cause, 0.0))
+                found[key] = (known, before + share)
+        return tuple(sorted(found.values(), key=lambda each: -each[1]))
 
     def group(self, name: str) -> float:
         """Return the share of before, on, after or other."""
@@ -211,7 +241,7 @@ def _step(
 
 def _inside_causes(step: Inside, traced: Iterable[Activity]) -> Iterable[Cause]:
     idle_ns = step.parts.get(Part.IDLE, 0)
-    before_ns = step.idle_before_ns
+    before_ns = min(step.idle_before_ns, idle_ns)
     if before_ns:
         yield Cause(Part.IDLE, "before the first op", "", 0, before_ns)
     if idle_ns > before_ns:

@@ -187,6 +187,21 @@ def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
     }
 
 
+def test_the_first_events_of_a_window_are_recording():
+    """A traced function takes longer until its first op; untraced steps know nothing of it."""
+    bare = profile([Step([op("MatMul", 70, 30)])], works=[work(kind="function")])
+    (capture,) = bare.captures
+
+    found = divide(replace(bare, captures=(replace(capture, plain_ns=40_000),)))
+
+    (item,) = found.works
+    assert item.steps[0].parts[Part.RECORDING] == 60_000
+    assert item.steps[0].cycle_ns == 100_000
+    assert item.step_ns == item.cycle_ns == 40_000
+    assert found.shares[Part.RECORDING] == 0
+    assert found.shares[Part.HOST_COMPUTE] == pytest.approx(0.75, abs=1e-5)
+
+
 def test_tracing_a_function_is_compile_time():
     """A step that retraces spends that time compiling, and says which function."""
     traced = Activity(0, "trace", "train_step", "1", UNIX_NS, UNIX_NS + 60_000, 2, 90_000)
