@@ -220,7 +220,8 @@ class Input:
     """Where the input of the steps comes from, and which node of it the step waits for.
 
     `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps.
-    Where the input keeps up, steps wait only for elements that are ready to change hands.
+    Where the input keeps up, steps wait only for elements that are ready to change hands. Unless it
+    `is_measured`, the bottleneck is what most likely is it.
     """
 
     bottleneck: str
@@ -230,6 +231,7 @@ class Input:
     advice: str = ""
     source: str = ""
     keeps_up: bool = False
+    is_measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,8 @@ def _bottleneck(pipeline: PipelineUse) -> str:
         return f"It waits for tf.data; {pipeline.bottleneck.reason}."
     use = pipeline.stages[pipeline.bottleneck]
     waited_ns = sum(each.share.total_ns for each in pipeline.stages)
+    if not pipeline.is_measured:
+        return f"Likely, not measured: its pipeline spends the time in {use.stage.name}."
     what = f"The bottleneck of its pipeline is {use.stage.name}"
     if not waited_ns:
         return f"{what}, the stage most at work."
@@ -172,7 +174,7 @@ def _labels(pipeline: PipelineUse, marked: object) -> Iterator[tuple[int, str]]:
     waiting = [(at, "", "") for at in reversed(roots)]
     while waiting:
         at, first, rest = waiting.pop()
-        mark = "▶ " if at == marked else ""
+        mark = ("▶ " if pipeline.is_measured else "? ") if at == marked else ""
         yield at, f"{first}{mark}{pipeline.stages[at].stage.name}"
         children = pipeline.stages[at].stage.children
         for child in reversed(children):

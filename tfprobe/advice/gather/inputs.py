@@ -26,6 +26,7 @@ def input_of(item: WorkInput) -> Input | Missing:
         advice=" ".join(item.remedies),
         source=place,
         keeps_up=_keeps_up(item),
+        is_measured=not stage or isinstance(pipeline, Missing) or pipeline.is_measured,
     )
 
 

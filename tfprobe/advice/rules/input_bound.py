@@ -56,8 +56,9 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
 def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
     found = work.input
     if largest == "input_wait" and not isinstance(found, Missing):
+        likely = "" if found.is_measured else "waiting, likely (not measured) for "
         yield Evidence(
-            f"{found.bottleneck} a step",
+            f"{likely}{found.bottleneck} a step",
             time_ns=round(found.own_ns),
             iterator=found.iterator,
             source=found.source,

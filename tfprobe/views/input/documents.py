@@ -68,6 +68,7 @@ def _pipeline(item: PipelineUse | Missing) -> Document:
         "keeps_up": item.keeps_up,
         "unseen_ratio": item.unseen_ratio,
         "bottleneck": bottleneck if is_known else None,
+        "is_measured": item.is_measured,
         "blocking_path": list(item.blocking_path),
         "stages": [_stage(use) for use in item.stages],
     }

@@ -48,9 +48,23 @@ _WRAPPERS = frozenset(
 _FILES = frozenset(
     {"CSV", "FixedLengthRecord", "LMDB", "RecordIO", "SSTable", "TFRecord", "TextLine"}
 )
+# They make elements of nothing that tf.data made.
+_SOURCES = _FILES | {
+    "FromTensor",
+    "Generator",
+    "List",
+    "Random",
+    "Range",
+    "SparseTensorSlice",
+    "Sql",
+    "Tensor",
+    "TensorSlice",
+}
 # Deeper is no pipeline that anybody wrote: a damaged name.
 _DEEPEST = 100
 _INDEX = re.compile(r"\[\d+\]$")
+# One implementation for each way to repeat or cut: "ForeverRepeat", "FiniteTake", "EmptySkip".
+_REPEATS_AND_CUTS = re.compile(r"^(Forever|Finite|Empty)(?=(Repeat|Take|Skip)$)")
 _VERSION = re.compile(r"V\d+$")
 
 
@@ -67,9 +81,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 def kind_of(name: str) -> str:
     """Return what a stage is, without the version of its implementation."""
     kind = _VERSION.sub("", name)
-    if kind in ("ForeverRepeat", "FiniteRepeat", "EmptyRepeat"):
-        return "Repeat"
-    return kind
+    return _REPEATS_AND_CUTS.sub("", kind)
 
 
 def is_async(kind: str) -> bool:
@@ -85,6 +97,11 @@ def has_function(kind: str) -> bool:
 def is_wrapper(kind: str) -> bool:
     """Say whether TensorFlow put this there by itself."""
     return kind in _WRAPPERS
+
+
+def is_source(kind: str) -> bool:
+    """Say whether no other stage is below this: it reads, or has, or had, the data itself."""
+    return kind in _SOURCES or "Cache" in kind or kind == "MemoryReader"
 
 
 def reads_files(kind: str) -> bool:

@@ -9,6 +9,11 @@ from tfprobe.views.input import kinds
 from tfprobe.views.input.sources import Kind, Producer, Source
 from tfprobe.views.input.use import PipelineUse, StageUse, takes_tiny_elements
 
+_FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
+# They only hand on, in another order or number, what others made.
+_HAND_ON = frozenset(
+    {"Batch", "PaddedBatch", "Prefetch", "Repeat", "Shuffle", "Skip", "Take", "Zip"}
+)
 # A source of less than this of the cycle is not worth the work.
 _WORTH_RATIO = 0.02
 
@@ -31,10 +36,7 @@ def _for_source(
     source: Source, pipeline: PipelineUse | Missing, fillers: Sequence[Producer]
 ) -> Iterator[str]:
     if source.kind is Kind.ITERATOR and isinstance(pipeline, Missing):
-        yield (
-            "Which stage of the pipeline it is, this kind of recording does not hold. First to "
-            "try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
-        )
+        yield f"Which stage of the pipeline it is, this kind of recording does not hold. {_FIRST}"
     elif source.kind is Kind.ITERATOR and not isinstance(pipeline, Missing):
         yield from _for_pipeline(pipeline)
     elif source.kind is Kind.QUEUE:
@@ -54,13 +56,16 @@ def _for_source(
 
 def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
     if isinstance(pipeline.bottleneck, Missing):
+        yield f"Which stage of the pipeline it is was not seen. {_FIRST}"
         return
     at = pipeline.bottleneck
     use = pipeline.stages[at]
-    if takes_tiny_elements(pipeline.stages, at):
+    if not pipeline.is_measured:
+        yield _likely(use)
+    elif takes_tiny_elements(pipeline.stages, at):
         yield _tiny_elements(use)
     elif use.runs_python and use.ops and use.stage.kind != "Generator":
-        yield from _for_python(use)
+        yield from _for_python(use, pipeline)
     else:
         yield _BY_KIND.get(use.stage.kind, _other)(use, pipeline)
     if _reads_one_by_one(pipeline, at):
@@ -75,6 +80,31 @@ def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
         )
 
 
+def _likely(use: StageUse) -> str:
+    name = use.stage.name
+    if use.stage.kind == "Generator" or (use.ops and use.runs_python):
+        return (
+            f"Likely, not measured: the Python of {name} takes the time, of which only one thread "
+            "runs at a time. Write it with TensorFlow's ops, or let it make whole batches."
+        )
+    if kinds.has_function(use.stage.kind):
+        more = "map whole batches"
+        if not use.stage.is_async:
+            more = "run it for several elements at once: num_parallel_calls=tf.data.AUTOTUNE"
+        what = f"the function of {name} takes the time"
+        return f"Likely, not measured: {what}. Make it cheaper, or {more}."
+    return f"Likely, not measured: {name}, the source, takes the time. {_FIRST}"
+
+
+def _may_cache(use: StageUse, pipeline: PipelineUse) -> bool:
+    """Say whether what a stage makes ends, and is the same each time."""
+    path = use.stage.path
+    below = [each.stage for each in pipeline.stages if each.stage.path[: len(path)] == path]
+    return not any(
+        each.name == "ForeverRepeat" or each.kind in ("Generator", "Shuffle") for each in below
+    )
+
+
 def _tiny_elements(use: StageUse) -> str:
     size = int(use.stage.facts["batch_size"])
     return (
@@ -83,10 +113,11 @@ def _tiny_elements(use: StageUse) -> str:
     )
 
 
-def _for_python(use: StageUse) -> Iterator[str]:
+def _for_python(use: StageUse, pipeline: PipelineUse) -> Iterator[str]:
+    cached = " or by .cache()" if _may_cache(use, pipeline) else ""
     yield (
         f"The function of {use.stage.name} is Python, of which only one thread runs at a time: "
-        "write it with TensorFlow's ops, or do that work once, before training or by .cache()."
+        f"write it with TensorFlow's ops, or do that work once, before training{cached}."
     )
     if not use.stage.is_async and use.stage.kind == "Map":
         yield (
@@ -131,19 +162,23 @@ def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
         )
     busy = f", {parallelism} at a time" if parallelism else ""
     room = f" on {budget} CPUs" if budget else ""
+    how = f"in parallel already{busy}{room}"
+    if parallelism == "1":
+        how = f"for one element at a time, as many as TensorFlow chose{room}"
+    cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
     return (
-        f"{use.stage.name} runs its function in parallel already{busy}{room}: make it cheaper, "
-        "map whole batches (batch before map), or .cache() its results."
+        f"{use.stage.name} runs its function {how}: make it cheaper, map whole batches (batch "
+        f"before map){cached}."
     )
 
 
 def _map(use: StageUse, pipeline: PipelineUse) -> str:
     if any(each.stage.kind == "ParallelInterleave" for each in pipeline.stages):
         return _parallel(use, pipeline)
+    cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
     return (
         f"{use.stage.name} runs its function for one element at a time: "
-        f"{use.stage.kind.lower()}(..., num_parallel_calls=tf.data.AUTOTUNE), or .cache() its "
-        "results."
+        f"{use.stage.kind.lower()}(..., num_parallel_calls=tf.data.AUTOTUNE){cached}."
     )
 
 
@@ -192,6 +227,8 @@ def _other(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
             "What the pipeline spends its time in lasts longer than a recorded step; "
             "`tfprobe run --every` with more samples, or a longer step, may show it."
         )
+    if stage.kind in _HAND_ON:
+        return f"{stage.name} only hands on what others make: fewer, larger elements cost it less."
     return f"{stage.name} takes the time: do its work once, beforehand or by .cache() after it."
 
 

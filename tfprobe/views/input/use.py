@@ -19,6 +19,8 @@ from tfprobe.views.intervals import Intervals, difference, intersection, joined,
 
 PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
 GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
+# Work of less than this of the wait explains none of it.
+_TELLING_RATIO = 0.2
 # Of what a function runs, those that take long.
 MOST_OPS = 5
 # So many elements for one batch, each over so soon: the calls cost more than what they do.
@@ -66,7 +68,8 @@ class PipelineUse:
     """A pipeline in the captures of one work.
 
     `wait_ns` is what the steps waited for it inside; 0 where they take their input elsewhere, as a
-    loop does that calls the iterator itself. The bottleneck is then the stage most at work.
+    loop does that calls the iterator itself. The bottleneck is then the stage most at work; where
+    that was hardly seen at work, `is_measured` is false and it is the stage that most likely is.
     `is_ahead`: a buffer above the bottleneck, or of it, can hold elements before a step asks.
     """
 
@@ -75,6 +78,7 @@ class PipelineUse:
     wait_ns: int
     bottleneck: int | Missing
     is_ahead: bool
+    is_measured: bool
 
     @property
     def keeps_up(self) -> bool:
@@ -110,10 +114,12 @@ def gather(
     windows: Mapping[int, Intervals],
     *,
     slow_call_ns: int,
+    cycle_wait_ns: float = 0.0,
 ) -> PipelineUse | Missing:
     """Return the use of the pipeline that spans and executions of some captures tell of.
 
-    `windows` are the steps by capture.
+    `windows` are the steps by capture; `cycle_wait_ns` is what the mean cycle waits for iterators,
+    between steps as well.
     """
     found = pipeline(spans, slow_call_ns=slow_call_ns)
     if not found.stages:
@@ -126,13 +132,15 @@ def gather(
         _use(found, at, shares[at], active[at], ops.get(at, ())) for at in range(len(found.stages))
     )
     wait_ns = sum(wait.length_ns for wait in waits.values())
-    bottleneck = _bottleneck(uses)
+    is_measured = _seen_ns(uses) >= _TELLING_RATIO * cycle_wait_ns * len(windows)
+    bottleneck = _bottleneck(uses) if is_measured else _likely(uses)
     return PipelineUse(
         stages=uses,
         captures=len(windows),
         wait_ns=wait_ns,
         bottleneck=bottleneck,
         is_ahead=_is_ahead(uses, bottleneck),
+        is_measured=is_measured,
     )
 
 
@@ -220,6 +228,29 @@ def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
         if max(weights) > 0:
             return _batch_of_tiny(uses, weights.index(max(weights)))
     return Missing("no stage of the pipeline was seen at work")
+
+
+def _seen_ns(uses: Sequence[StageUse]) -> int:
+    """Return the time that the choice of a bottleneck goes by."""
+    return sum(_waited_ns(use) for use in uses) or max(_active_ns(use) for use in uses)
+
+
+def _likely(uses: Sequence[StageUse]) -> int | Missing:
+    """Return what most likely takes the time: Python, a function of the program, or a source."""
+    best = max(range(len(uses)), key=lambda at: (_suspicion(uses[at]), uses[at].active_ns))
+    if _suspicion(uses[best]):
+        return best
+    return Missing("what takes the time in its pipeline was not seen")
+
+
+def _suspicion(use: StageUse) -> int:
+    """Return how likely a stage takes long that was not seen; 0 where it only hands on."""
+    kind = use.stage.kind
+    if kind == "Generator" or (use.ops and use.runs_python):
+        return 3
+    if kinds.has_function(kind):
+        return 2
+    return int(kinds.is_source(kind))
 
 
 def _waited_ns(use: StageUse) -> int:

@@ -95,7 +95,11 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
     windows = {each.index: _window(each) for each in captures}
     found = sources(item, executions)
     pipeline = gather(
-        _of(profile.spans, captures), executions, windows, slow_call_ns=limits.slow_call_ns
+        _of(profile.spans, captures),
+        executions,
+        windows,
+        slow_call_ns=limits.slow_call_ns,
+        cycle_wait_ns=sum(each.time_ns for each in found if each.kind is Kind.ITERATOR),
     )
     level = Level.NONE if _keeps_up(found, pipeline) else _level(ratio, limits)
     waits_for_queue = any(source.kind is Kind.QUEUE for source in found)

@@ -38,6 +38,16 @@ def test_the_node_of_the_pipeline_is_named() -> None:
     assert finding.evidence[1].source == "data.py:9"
 
 
+def test_a_node_that_was_not_measured_is_only_likely() -> None:
+    """Its time is that of the wait, not its own."""
+    guessed = Input("Map", 3.0 * MS, "Iterator::Root::Map", (), "Do this.", is_measured=False)
+
+    finding = found("input_bound", work(parts=parts(input_wait=0.4), input=guessed))
+
+    assert finding is not None
+    assert finding.evidence[1].text == "waiting, likely (not measured) for Map a step"
+
+
 def test_the_line_of_a_generator_is_named() -> None:
     """Python that makes batches between steps is known by the call."""
     cause = Waste("host_preprocess", "__getitem__", "data.py:9", 2.0 * MS)

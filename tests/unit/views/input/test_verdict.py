@@ -133,6 +133,46 @@ def test_where_steps_take_no_element_the_busiest_stage_is_named() -> None:
     assert bottleneck(found) == "Map"
 
 
+def test_a_stage_hardly_seen_at_work_is_no_bottleneck() -> None:
+    """Of a wait between steps none was recorded: a function is more likely than what repeats."""
+    path = f"{ROOT}::Prefetch::MapAndBatch::ForeverRepeat"
+    spans = (
+        call(path, 0, 67, "b", background=True),
+        call(f"{path}::TensorSlice", 0, 9, "b", background=True),
+    )
+
+    found = judged(
+        Step([op("MatMul", 0, 1000)], 1000, spans=spans),
+        gaps=(gap(Call(0, "__next__", DATA, 1, 5, False, 1, 7_690_000)),),
+    )
+
+    assert isinstance(found.pipeline, PipelineUse)
+    assert not found.pipeline.is_measured
+    assert bottleneck(found) == "MapAndBatch"
+    assert found.remedies[0].startswith("Likely, not measured: the function of MapAndBatch")
+    assert "cache" not in " ".join(found.remedies)
+
+
+@pytest.mark.parametrize("name", ["ForeverRepeat", "FiniteTake", "Shuffle", "BatchV2", "Prefetch"])
+def test_what_only_hands_on_is_never_to_be_cached(name: str) -> None:
+    """A cache behind it holds no less work, or never fills."""
+    found = judged(step(1000, call(f"{ROOT}::{name}", 0, 1000)))
+
+    assert found.level is Level.HIGH
+    assert "cache" not in " ".join(found.remedies)
+
+
+@pytest.mark.parametrize(("repeats", "is_cached"), [("ForeverRepeat", False), ("Zip", True)])
+def test_results_without_end_are_never_to_be_cached(repeats: str, is_cached: bool) -> None:
+    """A map behind an endless repeat fills a cache for ever."""
+    path = f"{ROOT}::Map"
+
+    found = judged(step(1000, call(path, 0, 1000), call(f"{path}::{repeats}", 0, 10)))
+
+    assert bottleneck(found) == "Map"
+    assert (".cache()" in found.remedies[0]) is is_cached
+
+
 DATA = "/env/lib/python3.11/site-packages/tensorflow/python/data/ops/iterator_ops.py"
 LOOP = Call(None, "main", "/home/ada/train.py", 1, 0, False, 1, 10_000)
 
