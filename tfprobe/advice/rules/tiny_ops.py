@@ -11,6 +11,9 @@ from tfprobe.errors import Missing
 # Larger batches spread it over more examples; fusing leaves about half of the ops.
 LIKELY = 0.5
 _NS_PER_US = 1000
+# Scheduling an op takes TensorFlow's executor some µs, an eager op some tens: longer gaps between
+# ops have other reasons.
+_MOST_NS_AN_OP = 50_000
 # What goes with the number of ops.
 _OWN = ("host_compute", "idle", "fetch")
 
@@ -20,7 +23,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
 
     Where the usual step is so short that its ops cannot but be tiny, all that goes with their
     number counts: the bound is the step without larger ops. So it is with ops that TensorFlow 2
-    does not trace because it takes them to be cheap. With an accelerator, launch_bound looks at it.
+    does not trace because it takes them to be cheap. An op costs 50 us at most. With an
+    accelerator, launch_bound looks at it.
     """
     ops = work.ops
     if isinstance(ops, Missing):
@@ -32,6 +36,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if work.loop.usual_step_ns < count * limits.tiny_op_us * _NS_PER_US:
         whole_ns = work.loop.usual_step_ns
         small_ns = whole_ns - ops.large_ns
+    small_ns = min(small_ns, count * _MOST_NS_AN_OP)
     steps_ns = work.loop.regular_step_ns
     gain_ns = small_ns / whole_ns * steps_ns if whole_ns else 0.0
     # Steps that wait for their input within them are long for another reason.

@@ -19,6 +19,14 @@ def test_three_tenths_of_a_step_are_told() -> None:
     assert round(finding.gain.high_ratio, 6) == 0.24
 
 
+def test_no_op_costs_more_to_schedule_than_50_us() -> None:
+    """Of 8 ms without a large op 100 ops account for 5: what else there was is not known."""
+    finding = found("tiny_ops", work(ops=_tiny(100, 0.0)))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.5
+
+
 @pytest.mark.parametrize(("per_step", "large_ms"), [(49, 5.6), (50, 5.61)])
 def test_less_is_not(per_step: float, large_ms: float) -> None:
     """Few ops, or little time between the large ones."""
