@@ -33,11 +33,11 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{syncs.calls:.3g} reads a step, by {syncs.function}",
+                f"{_reads(syncs.calls)} a step, by {syncs.function}: a step",
                 time_ns=round(syncs.ns),
                 source=syncs.source,
             ),
-            Evidence(f"in watched gaps, of {syncs.gaps}", ratio=syncs.ratio),
+            Evidence(f"share of {syncs.gaps} watched gaps with a read", ratio=syncs.ratio),
             work.shown_by("breakdown"),
         ),
         action="Read losses and metrics at every Nth step (.numpy(), float(), print, if), or keep "
@@ -45,6 +45,11 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="sync",
     )
+
+
+def _reads(calls: float) -> str:
+    told = f"{calls:.3g}"
+    return "1 read" if told == "1" else f"{told} reads"
 
 
 def _bound_ns(work: WorkSignals, syncs: Syncs) -> float:

@@ -24,8 +24,8 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
         if gain.high_ratio >= limits.critical_ratio
         else Severity.INFO,
         evidence=(
-            Evidence("of the wall time", ratio=gain.high_ratio),
-            Evidence("which is", time_ns=cost_ns),
+            Evidence("share of the wall time", ratio=gain.high_ratio),
+            Evidence("recording took", time_ns=cost_ns),
         ),
         action="Trace fewer steps: the default, TFPROBE_BUDGET=1%, or a larger TFPROBE_EVERY; or "
         "let the job run longer, since some of it is spent once.",
