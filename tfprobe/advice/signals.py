@@ -12,6 +12,7 @@ from typing import Any
 
 from tfprobe.advice.finding import Evidence, Gain, Subject
 from tfprobe.errors import Missing
+from tfprobe.views.breakdown.parts import LABELS, Part
 
 NOT_GATHERED = Missing("it was not looked at")
 NO_CAPTURE = Missing("no step was sampled")
@@ -105,6 +106,11 @@ class Parts:
     def cause(self, *names: str) -> Waste | None:
         """Return the dearest cause of these parts."""
         return next((each for each in self.causes if each.part in names), None)
+
+
+def part_label(name: str) -> str:
+    """Return what people call a part of a cycle."""
+    return LABELS[Part(name)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,32 +11,10 @@ from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.between import Cause
-from tfprobe.views.breakdown.parts import GROUPS, Part
+from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
 from tfprobe.views.breakdown.verdict import Bound, judge
 from tfprobe.views.breakdown.whole import Breakdown, StepParts, WorkParts
 
-PART_LABELS: Mapping[Part, str] = {
-    Part.INPUT_WAIT: "input wait",
-    Part.FEED: "feed",
-    Part.HOST_PREPROCESS: "preprocessing",
-    Part.HOST_TO_DEVICE: "host to device",
-    Part.DEVICE_COMPUTE_16BIT: "device compute, 16 bit",
-    Part.DEVICE_COMPUTE_32BIT: "device compute, 32 bit",
-    Part.DEVICE_COMPUTE_OTHER: "device compute",
-    Part.DEVICE_TO_DEVICE: "device to device",
-    Part.COLLECTIVES: "collectives",
-    Part.KERNEL_LAUNCH: "kernel launch",
-    Part.HOST_COMPUTE: "host compute",
-    Part.DEVICE_TO_HOST: "device to host",
-    Part.FETCH: "fetch",
-    Part.CALLBACKS: "callbacks",
-    Part.SUMMARIES: "summaries",
-    Part.CHECKPOINTS: "checkpoints",
-    Part.COMPILE: "compile",
-    Part.SYNC_WAIT: "sync wait",
-    Part.RECORDING: "recording",
-    Part.IDLE: "idle",
-}
 _BOUND_BY: Mapping[Bound, str] = {
     Bound.INPUT: "waits for its input",
     Bound.BUS: "waits for copies to or from the device",
@@ -122,7 +100,7 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
         total = sum(shares.get(part, 0.0) for part in parts)
         told = sorted(((shares.get(part, 0.0), part) for part in parts), key=lambda each: -each[0])
         of_which = [
-            f"{PART_LABELS[part]} {numbers.percent(share)}"
+            f"{LABELS[part]} {numbers.percent(share)}"
             for share, part in told
             if share >= _SHOWN_RATIO
         ]
@@ -165,7 +143,7 @@ def _causes_table(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[Rende
 def _cause(item: Cause, share: float) -> tuple[str, ...]:
     where = f"{_short(item.file)}:{item.line}" if item.file else ""
     time = numbers.duration(item.duration_ns)
-    return (PART_LABELS[item.part], time, numbers.percent(share), item.what, where)
+    return (LABELS[item.part], time, numbers.percent(share), item.what, where)
 
 
 def _short(path: str) -> str:
@@ -176,7 +154,7 @@ def _short(path: str) -> str:
 def _steps_table(steps: Sequence[StepParts], *, width: int) -> RenderableType:
     shown = steps[:SHOWN_STEPS]
     there = [part for part in Part if any(part in step.parts for step in shown)]
-    columns = [Column("step"), Column("cycle"), *(Column(PART_LABELS[part]) for part in there)]
+    columns = [Column("step"), Column("cycle"), *(Column(LABELS[part]) for part in there)]
     rows = [[str(step.capture.step), numbers.duration(step.cycle_ns)] for step in shown]
     for row, step in zip(rows, shown, strict=True):
         row += [_time(step.parts, part) for part in there]

@@ -9,8 +9,7 @@ from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
 from tfprobe.terminal import breakdown, numbers
 from tfprobe.terminal.advice import gain_told, plain
-from tfprobe.terminal.breakdown import PART_LABELS
-from tfprobe.views.breakdown.parts import GROUPS
+from tfprobe.views.breakdown.parts import GROUPS, LABELS
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.ops import OpTable
 from tfprobe.views.report import ProcessReport, Report, WorkReport
@@ -71,7 +70,7 @@ def _work(item: WorkReport) -> list[str]:
 def _breakdown(item: Breakdown) -> Iterator[str]:
     yield from ("", "## Where a step goes", "", breakdown.answer(item.shares), "")
     rows = [
-        (f"{group}: {PART_LABELS[part]}", numbers.percent(item.shares[part]))
+        (f"{group}: {LABELS[part]}", numbers.percent(item.shares[part]))
         for group, parts in GROUPS.items()
         for part in parts
         if item.shares[part]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import Parts, WorkSignals
+from tfprobe.advice.rules.launch_bound import are_many
+from tfprobe.advice.signals import Ops, Parts, WorkSignals, part_label
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -34,6 +35,16 @@ _ACTIONS = {
     "compile": "Keep shapes the same, so that nothing is compiled again: see retracing.",
     "idle": "Do less in Python between steps: several steps in one call (steps_per_execution).",
 }
+# What the breakdown calls idle time inside a step.
+_INSIDE = {
+    "before the first op": "Find out what a step does before its first op: `tfprobe breakdown`. "
+    "Call functions with tensors rather than Python values, and several steps in one call.",
+    "between ops": "Leave less between the ops of a step: one tf.function in place of Python "
+    "around several, ops that are fused (jit_compile=True), and no wait for a lock or a CPU.",
+}
+_FEW_LAUNCHES = (
+    "Look at a later step: the first op that needs a library loads it; see launch_bound."
+)
 
 
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
@@ -55,14 +66,23 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence("of the cycle no device works", ratio=idle_ratio),
-            *(Evidence(f"of it {name}", ratio=ratio) for name, ratio in reasons),
+            *(Evidence(f"of it {part_label(name)}", ratio=ratio) for name, ratio in reasons),
             *work.sample(),
             work.shown_by("breakdown"),
         ),
-        action=_ACTIONS.get(reasons[0][0], "") if reasons else "",
+        action=_action(reasons[0][0], work.ops, work.parts) if reasons else "",
         gain=gain,
         part=reasons[0][0] if reasons else "idle",
     )
+
+
+def _action(reason: str, ops: Ops, parts: Parts) -> str:
+    """Return what to do about the largest reason, by the largest cause of it."""
+    if reason == "kernel_launch" and not are_many(ops, parts):
+        return _FEW_LAUNCHES
+    cause = parts.cause("idle") if reason == "idle" else None
+    inside = _INSIDE.get(cause.what) if cause is not None else None
+    return inside or _ACTIONS.get(reason, "")
 
 
 def _unused(work: WorkSignals) -> Finding:

@@ -38,6 +38,30 @@ class Part(Enum):
     IDLE = "idle"
 
 
+# What people call them.
+LABELS: Mapping[Part, str] = {
+    Part.INPUT_WAIT: "input wait",
+    Part.FEED: "feed",
+    Part.HOST_PREPROCESS: "preprocessing",
+    Part.HOST_TO_DEVICE: "host to device",
+    Part.DEVICE_COMPUTE_16BIT: "device compute, 16 bit",
+    Part.DEVICE_COMPUTE_32BIT: "device compute, 32 bit",
+    Part.DEVICE_COMPUTE_OTHER: "device compute",
+    Part.DEVICE_TO_DEVICE: "device to device",
+    Part.COLLECTIVES: "collectives",
+    Part.KERNEL_LAUNCH: "kernel launch",
+    Part.HOST_COMPUTE: "host compute",
+    Part.DEVICE_TO_HOST: "device to host",
+    Part.FETCH: "fetch",
+    Part.CALLBACKS: "callbacks",
+    Part.SUMMARIES: "summaries",
+    Part.CHECKPOINTS: "checkpoints",
+    Part.COMPILE: "compile",
+    Part.SYNC_WAIT: "sync wait",
+    Part.RECORDING: "recording",
+    Part.IDLE: "idle",
+}
+
 GROUPS: Mapping[str, tuple[Part, ...]] = {
     "before": (Part.INPUT_WAIT, Part.FEED, Part.HOST_PREPROCESS, Part.HOST_TO_DEVICE),
     "on": (

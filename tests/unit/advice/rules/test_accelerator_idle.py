@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, gpu_ops, ops, parts, process, work
+from dataclasses import replace
+
+import pytest
+
+from tests.support.signals import MS, found, gpu_ops, ops, parts, process, work
 from tfprobe.advice.finding import Severity
+from tfprobe.advice.signals import Waste
 
 
 def test_half_of_the_cycle_without_a_device_is_told() -> None:
@@ -37,3 +42,35 @@ def test_an_accelerator_that_no_op_runs_on_is_told() -> None:
 def test_a_job_without_one_hears_nothing() -> None:
     """On the host nothing of this holds."""
     assert found("accelerator_idle", work(ops=ops(), parts=parts(idle=0.9))) is None
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("between ops", "between the ops"), ("before the first op", "first op")]
+)
+def test_idle_time_inside_a_step_is_not_blamed_on_what_comes_between_steps(
+    what: str, told: str
+) -> None:
+    """The dearest cause of idle time says what to do about it."""
+    wastes = (Waste("idle", what, "", 5.0 * MS), Waste("idle", "loop", "train.py:3", 1.0 * MS))
+    shares = replace(parts(idle=0.8, device_compute_32bit=0.1), causes=wastes)
+
+    inside = found("accelerator_idle", work(ops=gpu_ops(), parts=shares))
+    between = found(
+        "accelerator_idle", work(ops=gpu_ops(), parts=replace(shares, causes=wastes[1:]))
+    )
+
+    assert inside is not None
+    assert between is not None
+    assert told in inside.action
+    assert "between steps" not in inside.action
+    assert "between steps" in between.action
+
+
+def test_launches_that_one_op_holds_up_are_not_to_be_fewer() -> None:
+    """What loads a library takes as long with fewer kernels."""
+    slow = gpu_ops(usual_op_ns=0.01 * MS, per_step=20.0)
+
+    finding = found("accelerator_idle", work(ops=slow, parts=parts(kernel_launch=0.9)))
+
+    assert finding is not None
+    assert "fewer" not in finding.action

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, gpu_ops, ops, parts, process, work
+from tests.support.signals import MS, found, gpu_ops, ops, parts, process, use, work
 
 LAUNCHING = parts(kernel_launch=0.15)
 
@@ -33,3 +33,24 @@ def test_a_variable_that_is_set_is_not_advised() -> None:
 
     assert finding is not None
     assert "TF_GPU_THREAD_MODE" not in finding.action
+
+
+def test_one_op_that_takes_it_all_is_named() -> None:
+    """What loads a library is slow once; fewer kernels would not make it faster."""
+    usual = {"usual_op_ns": 0.01 * MS, "per_step": 20.0}
+
+    finding = found(
+        "launch_bound", work(ops=gpu_ops(**usual, host=(use("MatMul", 1.4),)), parts=LAUNCHING)
+    )
+
+    assert finding is not None
+    assert "MatMul" in finding.title
+    assert (round(finding.gain.high_ratio, 6), finding.gain.low_ns) == (0.14, 0)
+    assert "fuse" not in finding.action
+
+
+def test_launching_that_no_op_explains_is_not_told() -> None:
+    """Nobody knows what to do about it."""
+    few = gpu_ops(usual_op_ns=0.01 * MS, per_step=20.0, host=(use("MatMul", 0.7),))
+
+    assert found("launch_bound", work(ops=few, parts=LAUNCHING)) is None
