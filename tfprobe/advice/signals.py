@@ -227,7 +227,8 @@ class Input:
 
     `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps.
     Where the input keeps up, steps wait only for elements that are ready to change hands. Unless it
-    `is_measured`, the bottleneck is what most likely is it.
+    `is_measured`, the bottleneck is what most likely is it. `is_whole`: each of its sources was
+    seen. `may_cache`: what it makes ends, and no Python generator makes it.
     """
 
     bottleneck: str
@@ -238,6 +239,8 @@ class Input:
     source: str = ""
     keeps_up: bool = False
     is_measured: bool = True
+    is_whole: bool = True
+    may_cache: bool = True
 
 
 @dataclass(frozen=True, slots=True)

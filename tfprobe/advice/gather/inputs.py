@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfprobe.advice.signals import Input
 from tfprobe.errors import Missing
-from tfprobe.views.input.kinds import is_wrapper
+from tfprobe.views.input.kinds import is_source, is_wrapper
 from tfprobe.views.input.sources import ITERATOR
 from tfprobe.views.input.use import PipelineUse
 from tfprobe.views.input.verdict import WorkInput
@@ -27,6 +27,8 @@ def input_of(item: WorkInput) -> Input | Missing:
         source=place,
         keeps_up=_keeps_up(item),
         is_measured=not stage or isinstance(pipeline, Missing) or pipeline.is_measured,
+        is_whole=not isinstance(pipeline, Missing) and _is_whole(pipeline),
+        may_cache=not isinstance(pipeline, Missing) and _may_cache(pipeline),
     )
 
 
@@ -41,6 +43,16 @@ def _bottleneck(pipeline: PipelineUse | Missing) -> str:
     if isinstance(pipeline, Missing) or isinstance(pipeline.bottleneck, Missing):
         return ""
     return pipeline.stages[pipeline.bottleneck].stage.name
+
+
+def _is_whole(pipeline: PipelineUse) -> bool:
+    leaves = (use.stage for use in pipeline.stages if not use.stage.children)
+    return all(is_source(leaf.kind) for leaf in leaves)
+
+
+def _may_cache(pipeline: PipelineUse) -> bool:
+    names = {use.stage.name for use in pipeline.stages}
+    return names.isdisjoint({"ForeverRepeat", "Generator"})
 
 
 def _path(pipeline: PipelineUse) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.finding import Evidence, Finding, Gain, Severity
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.rules import input_bound
+from tfprobe.advice.signals import Input, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -29,15 +30,17 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding where steps wait and the pipeline is serial; the bound is the wait."""
     if isinstance(work.input, Missing) or isinstance(work.parts, Missing):
         return lacking(work.input, work.parts)
+    if not work.input.keeps_up and not (work.input.is_whole and work.input.is_measured):
+        return Missing("the source or the bottleneck of its tf.data pipeline was not seen")
     gain_ns = work.parts.of_all_steps("input_wait")
-    lacks = tuple(_lacks(work.input.nodes))
+    lacks = tuple(_lacks(work.input))
     likely = LIKELY_BY_CACHE if lacks and lacks[0][0] == _CACHE else LIKELY
     gain = work.gain(gain_ns, likely * gain_ns)
     if work.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:
         return None
     return Finding(
         title=f"The tf.data pipeline does without {lacks[0][0]}",
-        severity=limits.severity(gain),
+        severity=_severity(work, limits, gain),
         evidence=(
             Evidence("pipeline, from the step down", iterator=" < ".join(work.input.nodes)),
             *work.sample(),
@@ -49,8 +52,16 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _lacks(nodes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _severity(work: WorkSignals, limits: Thresholds, gain: Gain) -> Severity:
+    """Return how loud to be: the same wait is told loudly once, where it has a remedy already."""
+    told = isinstance(input_bound.check(work, limits), Finding)
+    has_remedy = not isinstance(work.input, Missing) and bool(work.input.advice)
+    return Severity.INFO if told and has_remedy else limits.severity(gain)
+
+
+def _lacks(found: Input) -> Iterator[tuple[str, str]]:
     """Return what the pipeline lacks and what adds it."""
+    nodes = found.nodes
     if not nodes:
         return
     if not any(node.startswith(_PREFETCHES) for node in nodes[:2]):
@@ -60,5 +71,5 @@ def _lacks(nodes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for node in shown:
         if node in _PARALLEL:
             yield f"parallel calls in {node}", _PARALLEL[node]
-    if not any("Cache" in node for node in nodes):
+    if found.may_cache and not any("Cache" in node for node in nodes):
         yield _CACHE, ".cache() before what is random, if the data fits in memory"

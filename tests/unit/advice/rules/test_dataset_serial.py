@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.support.signals import MS, found, parts, work
+from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Input
 
 TUNED = ("Prefetch", "ParallelMapV2", "Cache", "Range")
 
 
-def _input(*nodes: str) -> Input:
-    return Input("Map", 1.0 * MS, "Iterator::Root::Map", nodes)
+def _input(*nodes: str, **facts: Any) -> Input:
+    return Input("Map", 1.0 * MS, "Iterator::Root::Map", nodes, **facts)
 
 
 def test_a_wait_of_two_percent_is_told() -> None:
@@ -35,3 +40,29 @@ def test_a_pipeline_with_everything_is_not() -> None:
     waiting = work(input=_input(*TUNED), parts=parts(input_wait=0.5))
 
     assert found("dataset_serial", waiting) is None
+
+
+@pytest.mark.parametrize("unseen", ["is_whole", "is_measured"])
+def test_a_pipeline_that_was_not_seen_is_not_judged(unseen: str) -> None:
+    """What only its outermost stages are known of may have all of it."""
+    waiting = work(input=_input("Map", **{unseen: False}), parts=parts(input_wait=0.5))
+
+    assert found("dataset_serial", waiting) is None
+
+
+def test_a_cache_is_not_for_what_never_ends() -> None:
+    """Nor for a generator, which may give something else each time."""
+    endless = _input("Prefetch", "ParallelMapV2", "Repeat", "Range", may_cache=False)
+
+    assert found("dataset_serial", work(input=endless, parts=parts(input_wait=0.5))) is None
+
+
+@pytest.mark.parametrize(("advice", "severity"), [("Do.", Severity.INFO), ("", Severity.CRITICAL)])
+def test_the_same_wait_is_loud_once(advice: str, severity: Severity) -> None:
+    """Where input_bound says what to do, what else is lacking is a note."""
+    waiting = work(input=_input("Map", "Range", advice=advice), parts=parts(input_wait=0.5))
+
+    finding = found("dataset_serial", waiting)
+
+    assert finding is not None
+    assert (finding.severity, finding.part) == (severity, "input")
