@@ -63,6 +63,8 @@ def _path(pipeline: PipelineUse) -> str:
 
 def _nodes(pipeline: PipelineUse) -> tuple[str, ...]:
     """Return the kinds of the stages that somebody wrote, those nearer to the step first."""
+    if pipeline.is_of_arrays:
+        return ()
     ordered = sorted(pipeline.stages, key=lambda use: len(use.stage.path))
     written = (use.stage.kind for use in ordered if not is_wrapper(use.stage.kind))
     return tuple(written)

@@ -55,6 +55,13 @@ def _for_source(
 
 
 def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
+    if pipeline.is_of_arrays:
+        yield (
+            "Keras makes these batches of the arrays itself: larger batches (batch_size=) take "
+            "fewer of them; or give fit a tf.data.Dataset of your own that ends with "
+            ".prefetch(tf.data.AUTOTUNE)."
+        )
+        return
     if isinstance(pipeline.bottleneck, Missing):
         yield f"Which stage of the pipeline it is was not seen. {_FIRST}"
         return

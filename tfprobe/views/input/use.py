@@ -90,6 +90,14 @@ class PipelineUse:
         return self.is_ahead and making_ns < HANDOVER_NS * self.captures
 
     @property
+    def is_of_arrays(self) -> bool:
+        """Say whether Keras made all of this around arrays: slices of indices, a map that gathers.
+
+        Source: keras/src/trainers/data_adapters/array_data_adapter.py.
+        """
+        return any(_gathers_arrays(self.stages, at) for at in range(len(self.stages)))
+
+    @property
     def blocking_path(self) -> tuple[int, ...]:
         """Return the stages from the root down to the bottleneck."""
         if isinstance(self.bottleneck, Missing):
@@ -288,6 +296,18 @@ def _is_ahead(uses: Sequence[StageUse], bottleneck: int | Missing) -> bool:
             return True
         at = uses[at].stage.parent
     return False
+
+
+def _gathers_arrays(uses: Sequence[StageUse], at: int) -> bool:
+    """Say whether this is the outermost map, over slices of indices and arrays without end."""
+    stage = uses[at].stage
+    above = [kinds.kind_of(name) for name in stage.path[:-1]]
+    if stage.kind != "ParallelMap" or any(
+        not kinds.is_wrapper(kind) and kind != "Prefetch" for kind in above
+    ):
+        return False
+    below = [use.stage.path[len(stage.path) :] for use in uses]
+    return ("Zip", "ForeverRepeat", "FromTensor") in below and ("Zip", "FlatMap") in below
 
 
 def _hands_over(use: StageUse) -> bool:

@@ -173,6 +173,26 @@ def test_results_without_end_are_never_to_be_cached(repeats: str, is_cached: boo
     assert (".cache()" in found.remedies[0]) is is_cached
 
 
+@pytest.mark.parametrize(("repeated", "is_keras"), [("FromTensor", True), ("TensorSlice", False)])
+def test_what_keras_makes_around_arrays_is_not_the_users_to_change(
+    repeated: str, is_keras: bool
+) -> None:
+    """Who gives arrays to fit can give larger batches, or a dataset, but not change its map."""
+    path = f"{ROOT}::Prefetch::ParallelMapV2"
+    spans = (
+        call(f"{ROOT}::Prefetch", 0, 1000),
+        call(path, 0, 1000),
+        call(f"{path}::Zip[0]::FlatMap[0]::TensorSlice", 0, 500),
+        call(f"{path}::Zip[1]::ForeverRepeat[0]::{repeated}", 500, 500),
+    )
+
+    found = judged(step(1000, *spans))
+
+    assert isinstance(found.pipeline, PipelineUse)
+    assert found.pipeline.is_of_arrays is is_keras
+    assert found.remedies[0].startswith("Keras makes these batches") is is_keras
+
+
 DATA = "/env/lib/python3.11/site-packages/tensorflow/python/data/ops/iterator_ops.py"
 LOOP = Call(None, "main", "/home/ada/train.py", 1, 0, False, 1, 10_000)
 
