@@ -12,6 +12,8 @@ from tfprobe.advice.finding import Gain, Severity
 from tfprobe.errors import Missing, UsageError
 
 _NEAREST = 3
+# How thresholds end that count something.
+_COUNTS = ("_least", "_bytes")
 
 
 def _setting(default: float, unit: str, why: str) -> Any:
@@ -159,7 +161,7 @@ def changed(thresholds: Thresholds, values: Mapping[str, object], *, source: str
     for name, value in values.items():
         if name not in known:
             raise UsageError(f"{source}: there is no threshold {name!r}.", hint=_nearest(name))
-        number = _number(value)
+        number = _number(value, name)
         if isinstance(number, Missing):
             raise UsageError(f"{source}: {name} is {value!r}: {number.reason}.")
         thresholds = replace(thresholds, **{name: number})
@@ -180,7 +182,7 @@ def parse(words: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
-def _number(value: object) -> float | Missing:
+def _number(value: object, name: str) -> float | Missing:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return Missing("not a number")
     text = str(value)
@@ -190,6 +192,10 @@ def _number(value: object) -> float | Missing:
         return Missing("not a number")
     if not math.isfinite(number) or number < 0:
         return Missing("not a number from 0 on")
+    if text.endswith("%") and not name.endswith("_ratio"):
+        return Missing("a percentage, which only ratios are")
+    if name.endswith(_COUNTS) and number != int(number):
+        return Missing("not a whole number, which counts are")
     return number
 
 

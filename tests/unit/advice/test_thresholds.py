@@ -42,6 +42,21 @@ def test_a_value_that_is_no_number_is_a_mistake(value: object) -> None:
         changed(DEFAULTS, {"input_ratio": value}, source="tfprobe.toml")
 
 
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("retraces_least=5%", "percentage"),
+        ("small_step_us=5%", "percentage"),
+        ("copies_least=2.5", "whole"),
+        ("copy_bytes=0.5", "whole"),
+    ],
+)
+def test_what_is_no_ratio_is_no_percentage_and_counts_are_whole(word: str, told: str) -> None:
+    """5 % of how many retraces nobody could say."""
+    with pytest.raises(UsageError, match=told):
+        changed(DEFAULTS, parse((word,)), source="--threshold")
+
+
 def test_a_name_without_a_value_is_a_mistake() -> None:
     """Nothing is guessed."""
     with pytest.raises(UsageError, match="NAME=VALUE"):
