@@ -9,6 +9,7 @@ from tfprobe.advice.finding import Document as Document
 from tfprobe.advice.finding import Evidence, Finding, Gain, Subject, gain_document
 from tfprobe.advice.finding import document as finding_document
 from tfprobe.advice.gather import gather
+from tfprobe.advice.pytorch import in_pytorch
 from tfprobe.advice.rules import RULES
 from tfprobe.advice.signals import Signals
 from tfprobe.advice.thresholds import DEFAULTS, Thresholds
@@ -59,12 +60,15 @@ def advise(
 
 def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
     """Return the advice that the rules give on signals."""
+    pytorch = {each.subject for each in signals.works if each.is_pytorch}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
         verdicts = list(rule.check(signals, thresholds))
         found = [replace(each, rule=rule.name) for each in verdicts if isinstance(each, Finding)]
-        findings += _merged(found)
+        findings += _merged(
+            [in_pytorch(each) if each.subject in pytorch else each for each in found]
+        )
         reasons = [each.reason for each in verdicts if isinstance(each, Missing)]
         if verdicts and len(reasons) == len(verdicts):
             unchecked.append(Unchecked(rule.name, reasons[0]))

@@ -312,7 +312,7 @@ class WorkSignals:
     """What is known of one work. `is_main`: it takes most time of its process.
 
     `nodes` are those of its graph that compute something. `turns` are known where other ranks take
-    the same collectives. `layout` and `precision` are None
+    the same collectives. `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are None
     without an accelerator.
     """
 
@@ -331,6 +331,7 @@ class WorkSignals:
     input: Input | Missing = NOT_GATHERED
     nodes: int | Missing = NOT_GATHERED
     turns: Turns | None = None
+    is_pytorch: bool = False
     layout: Layout | Missing | None = None
     precision: Precision | Missing | None = None
 

@@ -48,8 +48,11 @@ class Table:
 
     def by(self: T, column: str) -> T:
         """Return the rows in the order of a column; equal ones as they are."""
-        order = np.argsort(getattr(self, column), kind="stable")
-        columns = {name: getattr(self, name)[order] for name in self.DTYPES}
+        return self.at(np.argsort(getattr(self, column), kind="stable"))
+
+    def at(self: T, positions: Int64s) -> T:
+        """Return the rows at these positions, in this order, as often as they are named."""
+        columns = {name: getattr(self, name)[positions] for name in self.DTYPES}
         return type(self)(strings=self.strings, **columns)
 
 

@@ -14,7 +14,7 @@ from tfprobe.advice.gather.kernels import layout, precision
 from tfprobe.advice.gather.loops import loops
 from tfprobe.advice.gather.memories import device_memories
 from tfprobe.advice.gather.moves import copies
-from tfprobe.advice.gather.ops import ops
+from tfprobe.advice.gather.ops import is_pytorch, ops
 from tfprobe.advice.gather.outliers import outliers
 from tfprobe.advice.gather.parts import parts
 from tfprobe.advice.gather.processes import process_signals
@@ -143,6 +143,7 @@ def _with_steps(
     return replace(
         signals,
         samples=_samples(profile, captures),
+        is_pytorch=is_pytorch(rows),
         parts=known_parts,
         ops=ops(rows, captures, tiny_ns=known.limits.tiny_op_us * _NS_PER_US),
         scopes=NOT_GATHERED if found is None else code.scopes(found),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture
 from tfprobe.model.tables import Flags, Int64s
+from tfprobe.views.nesting import innermost
 
 _TOP = 10
 # The path of calls through which a function was reached: of no use to a reader.
@@ -37,6 +38,10 @@ WAITS = (
     "CollectiveGatherV2",
     "NcclAllReduce",
 )
+# What timelines of older TensorFlows write on a lane of the host, for a copy of its own.
+_COPY = "MEMCPY"
+# Namespaces of PyTorch's ops.
+_PYTORCH = ("aten::", "autograd::", "torch::", "c10d::", "gloo:", "nccl:")
 CALLS = (
     "PartitionedCall",
     "StatefulPartitionedCall",
@@ -82,11 +87,13 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     mine = _mine(rows, captures)
     kept = _only(mine, ~mine.rows.background)
     on_host = kept.rows.place == Place.HOST
-    works = on_host & ~_of_types(kept.rows, (*WAITS, *CALLS))
+    works = on_host & ~_of_types(kept.rows, (*WAITS, *CALLS)) & ~_starting(kept.rows, (_COPY,))
     if not works.any():
         return Missing("the sampled steps hold no execution of an op")
     host, device = _only(kept, works), _only(kept, kept.rows.place == Place.ACCELERATOR)
     span_ns, busy, large_ns = _span(host, tiny_ns)
+    # Ops of PyTorch call each other, and each is a row.
+    own = _innermost(host) if is_pytorch(host.rows) else host
     return Ops(
         step_ns=sum(each.duration_ns for each in captures) / len(captures),
         span_ns=span_ns,
@@ -94,11 +101,33 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
         large_ns=large_ns,
         per_step=len(host.rows) / len(captures),
         usual_op_ns=float(np.median(host.rows.duration_ns)),
-        host=_types(host),
-        device=_types(device),
-        fusible_ns=_fusible_ns(device if len(device.rows) else host),
-        exposed_host=_exposed(host, device),
+        host=_types(own, host),
+        device=_types(device, device),
+        fusible_ns=_fusible_ns(device if len(device.rows) else own),
+        exposed_host=_exposed(own, host, device),
     )
+
+
+def is_pytorch(rows: Executions) -> bool:
+    """Say whether ops are PyTorch's."""
+    return bool(_starting(rows, _PYTORCH).any())
+
+
+def _starting(rows: Executions, prefixes: tuple[str, ...]) -> Flags:
+    wanted = np.array([text.startswith(prefixes) for text in rows.strings.values], dtype=np.bool_)
+    chosen: Flags = wanted[rows.op_type]
+    return chosen
+
+
+def _innermost(host: _Rows) -> _Rows:
+    """Return rows for the stretches in which each op was the innermost of its thread."""
+    rows, ends_ns = host.rows, host.end_ns
+    lanes = host.capture * len(rows.strings.values) + rows.lane
+    order = np.lexsort((-ends_ns, rows.start_ns, lanes))
+    at, start_ns, end_ns = innermost(lanes[order], rows.start_ns[order], ends_ns[order])
+    chosen = order[at]
+    own = replace(rows.at(chosen), start_ns=start_ns, duration_ns=end_ns - start_ns)
+    return _Rows(own, host.capture[chosen], host.captures)
 
 
 def _mine(rows: Executions, captures: tuple[Capture, ...]) -> _Rows:
@@ -132,14 +161,15 @@ def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float]:
     return span, any_op, large_op
 
 
-def _types(mine: _Rows) -> tuple[OpUse, ...]:
+def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
+    """Return the dearest types of ops; how often they ran, `whole` knows."""
     rows, strings = mine.rows, len(mine.rows.strings.values)
     group = mine.capture * strings + rows.op_type
     by_group = busy_ns(group, mine.captures * strings, rows.start_ns, mine.end_ns)
     busy = by_group.reshape(mine.captures, strings).sum(axis=0)
-    runs = np.bincount(rows.op_type, minlength=strings)
+    runs = np.bincount(whole.rows.op_type, minlength=strings)
     dearest = np.argsort(-busy, kind="stable")[:_TOP]
-    return tuple(_use(mine, int(at), busy, runs) for at in dearest if runs[at])
+    return tuple(_use(mine, int(at), busy, runs) for at in dearest if busy[at])
 
 
 def _use(mine: _Rows, op_type: int, busy: Int64s, runs: Int64s) -> OpUse:
@@ -161,14 +191,15 @@ def _fusible_ns(mine: _Rows) -> float:
     return float(busy.sum()) / mine.captures
 
 
-def _exposed(host: _Rows, device: _Rows) -> tuple[OpUse, ...]:
+def _exposed(host: _Rows, whole: _Rows, device: _Rows) -> tuple[OpUse, ...]:
     """Return the ops that ran on the host alone, by the time in which no kernel ran."""
     if not len(device.rows):
         return ()
     launched = np.zeros(len(host.rows.strings.values), dtype=np.bool_)
     launched[device.rows.name] = True
     own = _only(host, ~launched[host.rows.name])
-    found = [_alone(each, own, device) for each in _types(own)]
+    whole = _only(whole, ~launched[whole.rows.name])
+    found = [_alone(each, own, device) for each in _types(own, whole)]
     return tuple(sorted(found, key=lambda use: -use.busy_ns))
 
 
