@@ -56,6 +56,10 @@ class Growth:
     last_step: int
 
 
+def _counted(count: int) -> str:
+    return "1 was" if count == 1 else f"{count} were"
+
+
 def growth(steps: Int64s, size_bytes: Int64s) -> Growth | Missing:
     """Return how sizes grow with steps, or why that cannot be told; both in order of time."""
     if not len(steps) or steps[-1] <= steps[0]:
@@ -64,8 +68,8 @@ def growth(steps: Int64s, size_bytes: Int64s) -> Growth | Missing:
     late = steps >= start
     if int(late.sum()) < LEAST_POINTS:
         return Missing(
-            f"{int(late.sum())} measurements in the last half of the steps are too few to tell a "
-            f"leak from a warm-up; {LEAST_POINTS} are enough"
+            f"it takes {LEAST_POINTS} measurements in the last half of the steps to tell a leak "
+            f"from a warm-up; {_counted(int(late.sum()))} taken"
         )
     x, y = _thinned(steps[late], size_bytes[late])
     slope, low, high = _slope(x, y)

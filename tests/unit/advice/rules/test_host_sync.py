@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.signals import MS, found, parts, process, work
 from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Syncs
@@ -18,6 +20,15 @@ def test_nine_of_ten_gaps_are_told() -> None:
     assert finding is not None
     assert (round(finding.gain.high_ratio, 6), finding.severity) == (0.01, Severity.INFO)
     assert finding.evidence[0].source == "train.py:31"
+    assert finding.evidence[0].text == "1 read a step, by numpy: a step"
+
+
+def test_several_reads_are_reads() -> None:
+    """Where more than one tensor is asked for after each step."""
+    finding = found("host_sync", work(syncs=replace(_syncs(1.0), calls=2.5)))
+
+    assert finding is not None
+    assert finding.evidence[0].text.startswith("2.5 reads a step")
 
 
 def test_fewer_are_not() -> None:

@@ -85,3 +85,11 @@ def test_of_too_few_measurements_nothing_is_said(steps) -> None:
     values = np.array(steps, dtype=np.int64)
 
     assert isinstance(growth(values, values), Missing)
+
+
+def test_a_single_late_measurement_is_told_in_good_grammar() -> None:
+    """The number stands where it agrees with whatever it is."""
+    told = growth(np.array([0, 9]), np.array([5, 5]))
+
+    assert isinstance(told, Missing)
+    assert told.reason.endswith("1 was taken")
