@@ -88,12 +88,17 @@ def together(findings: Iterable[Finding]) -> Gain | Missing:
     """Return what all findings may win: the largest gain of each part, no more than the whole.
 
     Ranks work at the same time, so that of each part the one with most to win counts, and so do
-    loops of different threads: the one with most to win is all there is to win. Left out are
-    findings of which no gain is likely, and those whose gain is not of a loop.
+    loops of different threads: the one with most to win is all there is to win. Findings of which
+    no gain is likely are not added, but it is never less than the bound of one of them. Left out
+    are those whose gain is not of a loop.
     """
     loops: dict[_Loop, dict[_PartOfWork, Gain]] = {}
+    unlikely: list[Gain] = []
     for each in findings:
-        if isinstance(each.gain, Missing) or not each.gain.low_ns or each.part in _NOT_OF_A_LOOP:
+        if isinstance(each.gain, Missing) or each.part in _NOT_OF_A_LOOP:
+            continue
+        if not each.gain.low_ns:
+            unlikely.append(each.gain)
             continue
         by_part = loops.setdefault(_loop(each.subject, each.gain), {})
         key = (each.subject.kind, each.subject.name, each.part or each.rule)
@@ -101,7 +106,9 @@ def together(findings: Iterable[Finding]) -> Gain | Missing:
             by_part[key] = each.gain
     if not loops:
         return Missing("no finding has a gain in time")
-    return max((_sum(by_part.values()) for by_part in loops.values()), key=_bound)
+    likely = max((_sum(by_part.values()) for by_part in loops.values()), key=_bound)
+    widest = max((likely, *unlikely), key=_bound)
+    return Gain(round(likely.low_ratio * widest.of_ns), widest.high_ns, widest.of_ns)
 
 
 def _loop(subject: Subject, gain: Gain) -> _Loop:

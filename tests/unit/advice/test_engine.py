@@ -79,6 +79,13 @@ def test_a_gain_that_nobody_expects_is_not_in_the_sum() -> None:
     assert isinstance(engine.together([_finding("compute", 90, low=0)]), Missing)
 
 
+def test_together_is_no_less_than_the_bound_of_any_finding() -> None:
+    """Who reads "together at most 40 %" above "at most 90 %" trusts neither."""
+    found = engine.together([_finding("input", 40), _finding("compute", 90, low=0)])
+
+    assert found == Gain(1, 90, 100)
+
+
 def test_the_same_in_several_ranks_is_told_once() -> None:
     """With the ranks that share it."""
     shares = parts(input_wait=0.5)
