@@ -154,6 +154,8 @@ def start_sample(work, tracer, original, args, kwargs):
         _calibrate(recorder)
         if work.words[REQUEST] != work.request_seen:
             recorder.poll_request(work)
+        if STATE.leaving:
+            return None
         if not STATE.sampling:
             work.next_sample = work.n + (1 << 20)
             return None

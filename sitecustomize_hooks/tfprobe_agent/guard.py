@@ -14,12 +14,13 @@ from .log import Log
 class State:
     """The agent's switches in this process. `aside`: do nothing any more. `sampling`: captures may be taken.
 
-    `noting`: activities, gaps and pulses may be written.
+    `noting`: activities, gaps and pulses may be written. `leaving`: the process ends, no capture is begun any more.
     """
 
     def __init__(self):
         self.aside = False
         self.sampling = True
+        self.leaving = False
         self.noting = True
         self.log = Log()
         self.on_failure = None  # called with (where, what, aside); set by the recorder

@@ -34,6 +34,8 @@ MAX_REQUEST = 1000000
 OVERFLOW_WORKS = 8
 # A job that ends before its budget allowed the code maps gets them at its end, for this many times the budget.
 EXIT_OVERDRAFT = 3
+# How long an exit waits for a traced step of another thread, in seconds; one that waits itself, for a queue, is left.
+EXIT_WAIT_S = 0.2
 # Ways to name a step that one thread remembers; a job that builds new fetches all the time starts over.
 MAX_KEYS = 4096
 
@@ -223,7 +225,12 @@ class Recorder:
         self.steps.put(HOOK_NS, max(0, added_ns))
 
     def finish(self):
-        """Mark the process as ended by a normal exit."""
+        """Mark the process as ended by a normal exit.
+
+        The interpreter will kill daemon threads where they next ask for its lock. In the middle of a traced step that
+        may be under C++ which cannot be unwound, and the process aborts: none begins any more, and one is let end.
+        """
+        STATE.leaving = True
         never_raise_noting(gaps.end_all)(self, THREAD.mine)
         for work in self.works:
             work.look()
@@ -231,10 +238,10 @@ class Recorder:
         window = tracing.TRACING.window
         if window is not None:
             window.surrender()  # after the last step of an eager loop: no mark comes to end it
-        never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
-        if tracing.TRACING.lock.acquire(False):
+        if tracing.TRACING.lock.acquire(True, EXIT_WAIT_S):
             never_raise_sampling(self.journal.remove_windows)()
             tracing.TRACING.lock.release()
+        never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
         self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
         self.steps.put(STATE_WORD, FINISHED)
@@ -277,6 +284,7 @@ def forget_parent():
     CURRENT.started_ns = ORIGINAL.monotonic_ns()
     CURRENT.started_unix_ns = ORIGINAL.unix_ns()
     STATE.on_failure = None
+    STATE.leaving = False
     STATE.log = type(STATE.log)()
     gaps.forget(THREAD.mine)
     THREAD.mine = OneThread()

@@ -286,6 +286,44 @@ for i in range(10): session.run("after")
     assert laboratory.counts()["before"] == 11
 
 
+def test_no_step_is_traced_once_the_process_ends(laboratory: Laboratory) -> None:
+    """A daemon thread that is killed in the middle of a traced step takes the process with it."""
+    laboratory.arm(every=1)
+
+    laboratory.finish("""
+for i in range(4): session.run("loss")
+from tfprobe_agent import recorder
+recorder.at_exit()
+for i in range(4): session.run("loss")
+""")
+
+    (work,) = laboratory.steps().works
+    assert (work.count, work.sampled) == (8, 4)
+
+
+def test_a_traced_step_of_another_thread_is_let_end(laboratory: Laboratory) -> None:
+    """The exit waits for it, but not for one that waits for something itself."""
+    laboratory.arm(every=1)
+
+    short, long = laboratory.finish("""
+import threading, time
+from tfprobe_agent import recorder, tracing
+session.run("loss")
+def hold(seconds):
+    with tracing.TRACING.lock:
+        held.set()
+        time.sleep(seconds)
+for seconds in (0.05, 5):
+    held = threading.Event()
+    threading.Thread(target=hold, args=(seconds,), daemon=True).start()
+    held.wait()
+    recorder.at_exit()
+    print(tracing.TRACING.lock.locked())
+""")
+
+    assert (short, long) == ("False", "True")
+
+
 def test_a_thread_made_in_c_is_not_entered_in_the_jobs_list(laboratory: Laboratory) -> None:
     """threading.enumerate() shows the job the threads it had without us."""
     laboratory.arm(trace_level="off")
