@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfprobe.advice.finding import Evidence, Finding
 from tfprobe.advice.rule import Verdict
-from tfprobe.advice.signals import Parts, WorkSignals
+from tfprobe.advice.signals import Parts, WorkSignals, part_label
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -42,7 +42,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         title="Steps wait for their input",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"of the cycle, most of it {largest}", ratio=ratio),
+            Evidence(f"of the cycle, most of it {part_label(largest)}", ratio=ratio),
             *_waited_for(work, parts, largest),
             *work.sample(),
             work.shown_by("input" if largest == "input_wait" else "breakdown"),

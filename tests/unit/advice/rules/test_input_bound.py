@@ -11,14 +11,22 @@ from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Input, Waste
 
 
-@pytest.mark.parametrize("part", ["input_wait", "feed", "host_preprocess", "host_to_device"])
-def test_a_twentieth_of_the_cycle_is_told(part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "label"),
+    [
+        ("input_wait", "input wait"),
+        ("feed", "feed"),
+        ("host_preprocess", "preprocessing"),
+        ("host_to_device", "host to device"),
+    ],
+)
+def test_a_twentieth_of_the_cycle_is_told(part: str, label: str) -> None:
     """Waiting for tf.data, feeding, Python's generators and copies are all input."""
     finding = found("input_bound", work(parts=parts(**{part: 0.05})))
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.05
-    assert part in finding.evidence[0].text
+    assert label in finding.evidence[0].text
 
 
 def test_less_is_not() -> None:
