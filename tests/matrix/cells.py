@@ -33,9 +33,6 @@ READING = (
     "test_transfers.py",
 )
 
-# Each function of the agent fails in a process of its own: minutes, for the required cells only.
-LONG = ("test_faults.py",)
-
 # TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
 CELLS = (
     Cell(
