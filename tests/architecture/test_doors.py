@@ -17,7 +17,7 @@ DOORS: dict[str, frozenset[str]] = {
     "export": frozenset({"advice", "model", "schema", "views"}),
     "ingest": frozenset({"model", "schema", "store"}),
     "launch": frozenset({"store"}),
-    "live": frozenset({"ingest", "model", "store"}),
+    "live": frozenset({"advice", "ingest", "model", "store", "views"}),
     "meter": frozenset({"store"}),
     "model": frozenset(),
     "scale": frozenset({"ingest", "model", "store", "views"}),
