@@ -105,6 +105,7 @@ class Journal:
             "started_unix_ns": self.started_unix_ns,
             "parent": self.parent,
             "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
+            "pid_namespace": _target("/proc/self/ns/pid"),
             "pid_started_ticks": _pid_started_ticks(),
             "argv": redact.arguments(_arguments()),
             "executable": sys.executable,
@@ -158,6 +159,13 @@ def _first_line(path):
         return read_file(path).decode("ascii", "replace").strip() or None
     except OSError:
         return None  # not Linux, or no /proc in this container
+
+
+def _target(path):
+    try:
+        return ORIGINAL.readlink(path)
+    except OSError:
+        return None
 
 
 def _pid_started_ticks():

@@ -34,6 +34,7 @@ class _Originals:
     chmod = staticmethod(os.chmod)
     isdir = staticmethod(os.path.isdir)
     listdir = staticmethod(os.listdir)
+    readlink = staticmethod(os.readlink)
     stat = staticmethod(os.stat)
     fstat = staticmethod(os.fstat)
     getpid = staticmethod(os.getpid)

@@ -38,8 +38,8 @@ def test_run_json_says_what_was_launched(launcher: Launcher) -> None:
     assert manifest["config"] == config
     assert json.loads(ended.run.joinpath("boot", "config.json").read_text()) == config
     assert set(manifest) == {
-        *("schema", "id", "command", "cwd", "host", "user", "pid", "boot_id", "started_unix_ns"),
-        *("started", "tfprobe", "config", "environment"),
+        *("schema", "id", "command", "cwd", "host", "user", "pid", "boot_id", "pid_namespace"),
+        *("pid_started_ticks", "started_unix_ns", "started", "tfprobe", "config", "environment"),
     }
 
 

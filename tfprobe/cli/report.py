@@ -44,4 +44,4 @@ def command(
         text = lay_out(report, advice, width=reading.page_width(), colour=reading.page_colour())
         reading.show(text)
     has_steps = any(process.works for process in report.processes)
-    return 0 if has_steps or report.run.state == "running" else NoAnswer.exit_code
+    return 0 if has_steps or report.run.is_live else NoAnswer.exit_code

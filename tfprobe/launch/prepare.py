@@ -16,6 +16,7 @@ import tfprobe
 from tfprobe.errors import TfprobeError
 from tfprobe.launch import boot, secrets
 from tfprobe.launch.settings import Settings
+from tfprobe.store import proc
 from tfprobe.store.layout import RunFolder
 
 _INTERPRETERS = re.compile(r"(python|pypy)[\d.]*|bash|dash|sh|zsh|env|time|nice|nohup|mpirun|srun")
@@ -108,7 +109,9 @@ def _manifest(
         "host": os.uname().nodename,
         "user": _user(),
         "pid": os.getpid(),
-        "boot_id": _boot_id(),
+        "boot_id": proc.boot_id(),
+        "pid_namespace": proc.pid_namespace(),
+        "pid_started_ticks": proc.started_ticks(os.getpid()),
         "started_unix_ns": run.started_unix_ns,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds)),
         "tfprobe": tfprobe.__version__,
@@ -125,14 +128,6 @@ def _user() -> str:
     except (ImportError, KeyError):
         # A container may run under a number that has no name.
         return str(os.getuid())
-
-
-def _boot_id() -> str | None:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return None
 
 
 def _refused(path: str | Path, reason: OSError) -> CannotPrepare:

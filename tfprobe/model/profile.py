@@ -21,6 +21,8 @@ Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNTOLD = Missing("the recording does not tell")
+# Of what is there, whether or not something holds it still.
+LIVE_STATES = ("running", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,11 @@ class Run:
     command: tuple[str, ...] | Missing
     started: str | Missing
     state: str
+
+    @property
+    def is_live(self) -> bool:
+        """Say whether it is there: its files may still grow."""
+        return self.state in LIVE_STATES
 
 
 @dataclass(frozen=True, slots=True)

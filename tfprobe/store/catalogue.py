@@ -11,10 +11,11 @@ from tfprobe.store.layout import LATEST, ProcessFolder, RunFolder, children
 from tfprobe.store.liveness import (
     FINISHED,
     KILLED,
+    LIVE,
     RUNNING,
     UNKNOWN,
     Machine,
-    launcher_is_alive,
+    launcher_state,
     process_state,
 )
 from tfprobe.store.manifests import ProcessManifest, RunManifest, read_process, read_run
@@ -133,11 +134,16 @@ def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
 def _run_state(
     manifest: RunManifest | Missing, processes: tuple[ProcessEntry, ...], here: Machine
 ) -> str:
-    """Return the main process's state where it was recorded, else what the others allow to say."""
+    """Return the main process's state where it was recorded, else what the others allow to say.
+
+    A run runs while any process of it does, and is stopped when all that are there are: of a shell
+    that waits for a stopped process, the process says more.
+    """
     states = {process.state for process in processes}
-    alive = None if isinstance(manifest, Missing) else launcher_is_alive(manifest, here)
-    if alive or RUNNING in states:
-        return RUNNING
+    launcher = UNKNOWN if isinstance(manifest, Missing) else launcher_state(manifest, here)
+    live = states.intersection(LIVE) or {launcher}.intersection(LIVE)
+    if live:
+        return RUNNING if RUNNING in live else live.pop()
     main = None if isinstance(manifest, Missing) else _main_state(manifest, processes)
     if main is not None:
         return main

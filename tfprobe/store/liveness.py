@@ -1,23 +1,29 @@
-"""Decide whether a recorded process is running, finished or killed, from its files and /proc."""
+"""Decide whether a recorded process runs, is stopped, finished or killed: from its files and /proc.
+
+No wall clock is asked about a process of this boot: a pid and its start ticks name it for good, and
+somebody may set the clock while the job runs.
+"""
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.store.manifests import ProcessManifest, RunManifest
-from tfprobe.store.proc import PROC, started_ticks
+from tfprobe.store.proc import PROC, Seen, boot_id, booted_unix_s, look_up, pid_namespace
 from tfprobe.store.steps import AgentState, Header
 
 RUNNING = "running"
+# There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.
+STOPPED = "stopped"
 FINISHED = "finished"
 KILLED = "killed"
 UNKNOWN = "unknown"
+STATES = (RUNNING, STOPPED, FINISHED, KILLED, UNKNOWN)
+# Of a process or run that is there: its files may grow.
+LIVE = (RUNNING, STOPPED)
 
-# The kernel's start times have 10 ms ticks; run.json is written a moment after the start.
-START_TOLERANCE_S = 2.0
 NANOSECONDS = 1_000_000_000
 
 
@@ -28,29 +34,31 @@ class Machine:
     host: str
     boot_id: str | None
     proc: Path = PROC
+    pid_namespace: str | None = None
+
+    def look_up(self, pid: int) -> Seen | None:
+        """Return what there is to see of a process; None when there is none, or its zombie."""
+        return look_up(pid, self.proc)
 
     def started_ticks(self, pid: int) -> int | None:
         """Return field 22 of /proc/PID/stat, or None when there is no such process."""
-        return started_ticks(pid, self.proc)
+        seen = self.look_up(pid)
+        return None if seen is None else seen.started_ticks
 
-    def knows(self, host: str, boot_id: str | None) -> bool:
-        """Say whether a pid noted on that host and boot can be looked up here."""
-        if boot_id is None or self.boot_id is None:
-            return host == self.host
-        return host == self.host and boot_id == self.boot_id
+    def knows(self, host: str, boot_id: str | None, pid_namespace: str | None = None) -> bool:
+        """Say whether a pid noted on that host, boot and namespace can be looked up here."""
+        return host == self.host and not (
+            _differ(boot_id, self.boot_id) or _differ(pid_namespace, self.pid_namespace)
+        )
 
 
 def this_machine() -> Machine:
     """Return the machine this code runs on."""
-    try:
-        boot_id = (PROC / "sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        boot_id = None
-    return Machine(socket.gethostname(), boot_id)
+    return Machine(socket.gethostname(), boot_id(), PROC, pid_namespace())
 
 
 def process_state(header: Header | None, manifest: ProcessManifest | None, here: Machine) -> str:
-    """Return running, finished, killed or unknown.
+    """Return running, stopped, finished, killed or unknown.
 
     killed means gone without its exit hooks: by a signal, os._exit, or a lost machine.
     """
@@ -58,33 +66,40 @@ def process_state(header: Header | None, manifest: ProcessManifest | None, here:
         return FINISHED
     if manifest is None:
         return UNKNOWN
-    if not here.knows(manifest.host, manifest.boot_id):
-        rebooted = manifest.host == here.host and None not in (manifest.boot_id, here.boot_id)
-        return KILLED if rebooted else UNKNOWN
-    ticks = here.started_ticks(manifest.pid)
-    same = ticks is not None and manifest.pid_started_ticks in (None, ticks)
-    return RUNNING if same else KILLED
+    if not here.knows(manifest.host, manifest.boot_id, manifest.pid_namespace):
+        return KILLED if _ended_by_reboot(manifest, here) else UNKNOWN
+    seen = here.look_up(manifest.pid)
+    if seen is None or manifest.pid_started_ticks not in (None, seen.started_ticks):
+        return KILLED
+    return STOPPED if seen.is_stopped else RUNNING
 
 
-def launcher_is_alive(run: RunManifest, here: Machine) -> bool | None:
-    """Say whether the job's first process still exists; None when it cannot be looked up here."""
-    if not here.knows(run.host, run.boot_id):
-        return None
-    ticks = here.started_ticks(run.pid)
-    if ticks is None:
+def launcher_state(run: RunManifest, here: Machine) -> str:
+    """Return running or stopped while the job's first process is there, killed when it is gone.
+
+    unknown where nobody can tell: another machine, or a pid that is there and may be another's.
+    """
+    if not here.knows(run.host, run.boot_id, run.pid_namespace):
+        return UNKNOWN
+    seen = here.look_up(run.pid)
+    if seen is None or run.pid_started_ticks not in (None, seen.started_ticks):
+        return KILLED
+    if run.pid_started_ticks is None:
+        return UNKNOWN
+    return STOPPED if seen.is_stopped else RUNNING
+
+
+def _ended_by_reboot(manifest: ProcessManifest, here: Machine) -> bool:
+    """Say whether the process is of an earlier boot of this machine.
+
+    Containers on several machines may have one name: what started after our boot, and in another,
+    is elsewhere. A clock that was set makes this unknown, never a running process killed.
+    """
+    if manifest.host != here.host or not _differ(manifest.boot_id, here.boot_id):
         return False
-    booted_s = _booted_s(here.proc)
-    if booted_s is None:
-        return True
-    started_s = booted_s + ticks / os.sysconf("SC_CLK_TCK")
-    # The launcher execs the command, so the job is older than run.json: a younger one has
-    # merely been given the same pid.
-    return started_s <= run.started_unix_ns / NANOSECONDS + START_TOLERANCE_S
+    booted_s = booted_unix_s(here.proc)
+    return booted_s is not None and manifest.started_unix_ns < booted_s * NANOSECONDS
 
 
-def _booted_s(proc: Path) -> int | None:
-    try:
-        lines = (proc / "stat").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("btime "))
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
+def _differ(noted: str | None, here: str | None) -> bool:
+    return None not in (noted, here) and noted != here

@@ -35,6 +35,8 @@ class RunManifest:
     user: str
     pid: int
     boot_id: str | None
+    pid_namespace: str | None
+    pid_started_ticks: int | None
     started_unix_ns: int
     started: str
     tfprobe: str
@@ -62,6 +64,7 @@ class ProcessManifest:
     started_unix_ns: int
     parent: str | None
     boot_id: str | None
+    pid_namespace: str | None
     pid_started_ticks: int | None
     argv: tuple[str, ...]
     executable: str
@@ -87,6 +90,8 @@ def read_run(path: Path) -> RunManifest:
         user=take.text("user", default=""),
         pid=take.integer("pid"),
         boot_id=take.optional_text("boot_id"),
+        pid_namespace=take.optional_text("pid_namespace"),
+        pid_started_ticks=take.optional_integer("pid_started_ticks"),
         started_unix_ns=take.integer("started_unix_ns"),
         started=take.text("started", default=""),
         tfprobe=take.text("tfprobe", default=""),
@@ -109,6 +114,7 @@ def read_process(path: Path) -> ProcessManifest:
         started_unix_ns=take.integer("started_unix_ns"),
         parent=take.optional_text("parent"),
         boot_id=take.optional_text("boot_id"),
+        pid_namespace=take.optional_text("pid_namespace"),
         pid_started_ticks=take.optional_integer("pid_started_ticks"),
         argv=take.texts("argv"),
         executable=take.text("executable", default=""),

@@ -188,7 +188,8 @@ class _WordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY)
+        # A pipe in its place must not hold the reader.
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def __enter__(self) -> _WordFile:
         return self
@@ -197,8 +198,15 @@ class _WordFile:
         os.close(self._descriptor)
 
     def words(self, at: int, count: int) -> Words:
-        """Return up to `count` words from word `at`: fewer at the end of the file."""
-        content = os.pread(self._descriptor, count * WORD_BYTES, at * WORD_BYTES)
+        """Return up to `count` words from word `at`: fewer at the end of the file.
+
+        Raises UnreadableInput.
+        """
+        try:
+            content = os.pread(self._descriptor, count * WORD_BYTES, at * WORD_BYTES)
+        except OSError as exc:
+            problem = f"{self.path} cannot be read: {exc.strerror or exc}."
+            raise UnreadableInput(problem) from exc
         whole = len(content) // WORD_BYTES
         return np.frombuffer(content, dtype="<i8", count=whole).astype(np.int64, copy=False)
 
@@ -214,10 +222,7 @@ def _opened(path: Path) -> _WordFile:
 
 
 def _header(file: _WordFile) -> Header:
-    try:
-        words = [int(word) for word in file.words(0, HEADER_WORDS)]
-    except OSError as exc:
-        raise UnreadableInput(f"{file.path} cannot be read: {exc.strerror or exc}.") from exc
+    words = [int(word) for word in file.words(0, HEADER_WORDS)]
     if len(words) < HEADER_WORDS or words[0] != MAGIC:
         hint = "The process was killed while it made the file, or the file was overwritten."
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)

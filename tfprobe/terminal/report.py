@@ -28,6 +28,7 @@ SHOWN_PROBLEMS = 10
 
 _STATES = {
     "running": "running",
+    "stopped": "stopped, by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on",
     "finished": "finished",
     "killed": "killed, or left without exit hooks",
     "unknown": "state unknown: recorded on another machine, or no process to ask",

@@ -12,8 +12,8 @@ def explain(profile: Profile) -> tuple[str, ...]:
     """Return one paragraph per reason; none when every process recorded steps."""
     if profile.processes:
         return tuple(_stepless(profile))
-    if profile.run.state == "running":
-        return ("The job is running and no process has imported TensorFlow yet.",)
+    if profile.run.is_live:
+        return (f"The job is {profile.run.state}, and no process has imported TensorFlow yet.",)
     if profile.interpreters:
         return (_no_tensorflow(profile.interpreters),)
     return (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.machines import machine
 from tests.support.rundir import (
-    BOOT_ID,
-    HOST,
     UNIX_NS,
     WrittenProcess,
     WrittenWork,
@@ -19,19 +19,7 @@ from tests.support.rundir import (
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.store.catalogue import find_run, glance, list_runs
 from tfprobe.store.layout import RunFolder, parse_capture_name
-from tfprobe.store.liveness import Machine, this_machine
-
-
-def machine(tmp_path: Path, **ticks_by_pid: int) -> Machine:
-    """A machine on which exactly the given pids (as `p4711`) live, with these start ticks."""
-    proc = tmp_path / "proc"
-    proc.mkdir(exist_ok=True)
-    for pid, ticks in ticks_by_pid.items():
-        (proc / pid[1:]).mkdir()
-        # A command name with spaces and parentheses, as some jobs have.
-        stat = f"{pid[1:]} (py (thon) S 1) S " + "0 " * 18 + f"{ticks} 0 0\n"
-        (proc / pid[1:] / "stat").write_text(stat)
-    return Machine(HOST, BOOT_ID, proc)
+from tfprobe.store.manifests import ProcessManifest
 
 
 def test_runs_are_listed_newest_first(tmp_path):
@@ -99,57 +87,48 @@ def test_steps_are_those_of_all_processes(tmp_path):
     assert glance(RunFolder(root), machine(tmp_path)).steps == 12
 
 
-def test_a_live_pid_with_the_same_start_is_running(tmp_path):
-    """The process that wrote the folder still exists."""
-    root = write_run(tmp_path / "r1", [WrittenProcess()])
-
-    assert glance(RunFolder(root), machine(tmp_path, p4711=1234)).state == "running"
+def _cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
 
 
-def test_a_pid_used_again_is_killed(tmp_path):
-    """Another process with the same pid started at another time."""
-    root = write_run(tmp_path / "r1", [WrittenProcess(pid=5, manifest={"pid": 5})])
-
-    (process,) = glance(RunFolder(root), machine(tmp_path, p5=99)).processes
-
-    assert process.state == "killed"
+def _become_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
-def test_a_process_gone_without_exit_hook_is_killed(tmp_path):
-    """SIGKILL, os._exit or a lost machine leave the state at running."""
-    root = write_run(tmp_path / "r1", [WrittenProcess()])
-
-    assert glance(RunFolder(root), machine(tmp_path)).state == "killed"
-
-
-def test_a_process_with_its_exit_hook_is_finished(tmp_path):
-    """The main process's end is the run's, whatever became of its workers."""
-    processes = [WrittenProcess(header={11: 2}), WrittenProcess(pid=9)]
-    root = write_run(tmp_path / "r1", processes)
-
-    assert glance(RunFolder(root), machine(tmp_path)).state == "finished"
+HALVES: dict[str, Callable[[Path], None]] = {
+    "no process.json": lambda folder: (folder / "process.json").unlink(),
+    "half a process.json": lambda folder: _cut(folder / "process.json", 40),
+    "no steps.bin": lambda folder: (folder / "steps.bin").unlink(),
+    "an empty steps.bin": lambda folder: _cut(folder / "steps.bin", 0),
+    "half a header": lambda folder: _cut(folder / "steps.bin", 2048),
+    "a header and half a work": lambda folder: _cut(folder / "steps.bin", 4100),
+    "a pipe for steps.bin": lambda folder: _become_pipe(folder / "steps.bin"),
+}
 
 
-def test_another_machine_is_unknown(tmp_path):
-    """Nobody here can look up a pid of another host."""
-    root = write_run(tmp_path / "r1", [WrittenProcess()])
+@pytest.mark.parametrize("what", HALVES)
+def test_a_half_written_folder_is_listed_with_what_is_missing(tmp_path, what: str) -> None:
+    """A process that died while it made its folder does not hide its run, nor raise."""
+    work = WrittenWork(steps=regular_steps(5))
+    root = write_run(tmp_path / "r1", [WrittenProcess(works=[work]), WrittenProcess(pid=9)])
+    HALVES[what](next(root.glob("*/4711-*")))
 
-    assert glance(RunFolder(root), Machine("elsewhere", BOOT_ID)).state == "unknown"
+    entry = glance(RunFolder(root), machine(tmp_path))
+
+    whole = [p for p in entry.processes if not isinstance(p.manifest, Missing)]
+    seen = [p for p in whole if not isinstance(p.header, Missing)]
+    assert 9 in {p.manifest.pid for p in seen if isinstance(p.manifest, ProcessManifest)}
+    assert (len(seen) < 2) == (what != "a header and half a work")
+    assert entry.state in ("killed", "unknown")
 
 
-def test_a_reboot_killed_the_process(tmp_path):
-    """The same host with another boot id holds none of the old processes."""
-    root = write_run(tmp_path / "r1", [WrittenProcess()])
+def test_an_empty_process_folder_is_none(tmp_path):
+    """A process that died before it wrote anything left nothing to list."""
+    root = write_run(tmp_path / "r1")
+    (root / "node7" / "5-1").mkdir(parents=True)
 
-    assert glance(RunFolder(root), Machine(HOST, "other-boot")).state == "killed"
-
-
-def test_our_own_process_is_alive():
-    """/proc is read on this machine as it is."""
-    here = this_machine()
-
-    assert here.started_ticks(os.getpid()) is not None
-    assert here.started_ticks(2**22 + 1) is None
+    assert glance(RunFolder(root), machine(tmp_path)).processes == ()
 
 
 def test_temporary_files_are_no_captures(tmp_path):

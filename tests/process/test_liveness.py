@@ -1,0 +1,132 @@
+"""Real processes, stopped, let go on, killed and not yet reaped: what a listing says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process.launching import Launcher, environment
+from tests.support import toy_tensorflow
+from tfprobe.store.catalogue import glance
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import this_machine
+from tfprobe.store.proc import started_ticks
+
+JOB = """
+import sys
+import tensorflow.python.client.session as session_module
+session_module.BaseSession().run("loss")
+print("stepped", flush=True)
+sys.stdin.read()
+"""
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(launcher: Launcher, python: str) -> Iterator[Start]:
+    """Start a recorded job, and return once it says its first line."""
+    toy_tensorflow.write(launcher.work)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(*flags: str, command: tuple[str, ...] = (python, "-c", JOB)) -> object:
+        job = subprocess.Popen(
+            [launcher.program, "run", "-q", "-o", launcher.output, *flags, "--", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=launcher.work,
+            env=environment({"PYTHONPATH": str(launcher.work)}),
+        )
+        started.append(job)
+        assert job.stdout is not None
+        assert job.stdout.readline()
+        return job
+
+    yield begin  # type: ignore[misc]
+    for job in started:
+        job.kill()
+        job.communicate()
+
+
+def _states(launcher: Launcher) -> tuple[str, list[str]]:
+    (run,) = launcher.runs()
+    entry = glance(RunFolder(run), this_machine())
+    return entry.state, [process.state for process in entry.processes]
+
+
+def _await(pid: int, change: int) -> None:
+    """Wait until a child has stopped, gone on or ended, and leave it as it is."""
+    os.waitid(os.P_PID, pid, change | os.WNOWAIT)
+
+
+def test_a_stopped_job_is_told_from_a_running_one(launcher: Launcher, start: Start) -> None:
+    """SIGSTOP, SIGCONT and SIGKILL, the last before its parent has asked how it ended."""
+    job = start()
+    seen = [_states(launcher)]
+
+    for number, change in (
+        (signal.SIGSTOP, os.WSTOPPED),
+        (signal.SIGCONT, os.WCONTINUED),
+        (signal.SIGKILL, os.WEXITED),
+    ):
+        job.send_signal(number)
+        _await(job.pid, change)
+        seen.append(_states(launcher))
+
+    assert seen == [(state, [state]) for state in ("running", "stopped", "running", "killed")]
+
+
+def test_a_job_without_tensorflow_is_seen_by_its_first_process(
+    launcher: Launcher, start: Start
+) -> None:
+    """Nothing of it is recorded but that it was launched."""
+    job = start(command=("sh", "-c", "echo ready; exec cat"))
+    seen = [_states(launcher)]
+
+    job.send_signal(signal.SIGSTOP)
+    _await(job.pid, os.WSTOPPED)
+    seen.append(_states(launcher))
+
+    assert seen == [("running", []), ("stopped", [])]
+
+
+@pytest.mark.parametrize("flags", [(), ("--report",)])
+def test_run_json_names_the_first_process_for_good(
+    launcher: Launcher, start: Start, flags: tuple[str, ...]
+) -> None:
+    """Its pid and when that started, which exec keeps: also where we stay beside the job."""
+    start(*flags)
+
+    (run,) = launcher.runs()
+    manifest = json.loads((run / "run.json").read_text())
+    (process,) = (json.loads(path.read_text()) for path in run.glob("*/*/process.json"))
+    assert manifest["pid_started_ticks"] == started_ticks(manifest["pid"])
+    assert {name: manifest[name] for name in ("pid", "pid_started_ticks", "pid_namespace")} == {
+        name: process[name] for name in ("pid", "pid_started_ticks", "pid_namespace")
+    }
+
+
+def test_a_pid_that_another_program_has_now_is_not_the_job(
+    launcher: Launcher, start: Start
+) -> None:
+    """Recorded, killed, and its pid given to somebody else, who is left out of it."""
+    job = start()
+    job.kill()
+    job.wait()
+    (run,) = launcher.runs()
+
+    _give_pid_to(run, os.getpid())
+
+    assert _states(launcher) == ("killed", ["killed"])
+
+
+def _give_pid_to(run: Path, pid: int) -> None:
+    """Write a living pid into the manifests, as if the kernel had used the job's again."""
+    for path in (run / "run.json", *run.glob("*/*/process.json")):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "pid": pid}))

@@ -1,0 +1,173 @@
+"""The state of a run and its processes follows from their files and from /proc, by no clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.machines import BOOTED_S, NAMESPACE, live, machine
+from tests.support.rundir import BOOT_ID, UNIX_NS, WrittenProcess, write_run
+from tfprobe.store.catalogue import glance
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine, this_machine
+
+HOUR_NS = 3600 * 10**9
+LAUNCHED: Mapping[str, Any] = {"pid_started_ticks": 1234, "pid_namespace": NAMESPACE}
+
+
+def _state(root: Path, here: Machine) -> str:
+    return glance(RunFolder(root), here).state
+
+
+def _process_state(root: Path, here: Machine) -> str:
+    (process,) = glance(RunFolder(root), here).processes
+    return process.state
+
+
+def test_a_live_pid_with_the_same_start_is_running(tmp_path):
+    """The process that wrote the folder still exists."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()])
+
+    assert _state(root, machine(tmp_path, p4711=1234)) == "running"
+
+
+@pytest.mark.parametrize(
+    ("letter", "state"),
+    [(letter, "running") for letter in "RSDI"]
+    + [(letter, "stopped") for letter in "Tt"]
+    + [(letter, "killed") for letter in "ZX"],
+)
+def test_the_letter_of_proc_tells_running_stopped_and_gone(tmp_path, letter, state):
+    """A process that a signal or a debugger holds is stopped; a zombie has ended."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()], manifest=LAUNCHED)
+    here = machine(tmp_path)
+
+    live(here.proc, 4711, 1234, letter)
+
+    assert (_state(root, here), _process_state(root, here)) == (state, state)
+
+
+def test_a_pid_used_again_is_killed(tmp_path):
+    """Another process with the same pid started at another time."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()], manifest=LAUNCHED)
+
+    here = machine(tmp_path, p4711=99)
+
+    assert (_state(root, here), _process_state(root, here)) == ("killed", "killed")
+
+
+def test_a_process_gone_without_exit_hook_is_killed(tmp_path):
+    """SIGKILL, os._exit or a lost machine leave the state at running."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()])
+
+    assert _state(root, machine(tmp_path)) == "killed"
+
+
+def test_a_process_with_its_exit_hook_is_finished(tmp_path):
+    """The main process's end is the run's, whatever became of its workers."""
+    root = write_run(tmp_path / "r1", [WrittenProcess(header={11: 2}), WrittenProcess(pid=9)])
+
+    assert _state(root, machine(tmp_path)) == "finished"
+
+
+@pytest.mark.parametrize("started_unix_ns", [0, UNIX_NS - HOUR_NS, UNIX_NS + 24 * HOUR_NS])
+@pytest.mark.parametrize("booted_s", [0, BOOTED_S, BOOTED_S + 10**7])
+def test_a_clock_that_was_set_changes_no_state(tmp_path, started_unix_ns, booted_s):
+    """Whatever the clock said at the start, and says now of the boot: the ticks decide."""
+    manifest = {**LAUNCHED, "started_unix_ns": started_unix_ns}
+    root = write_run(tmp_path / "r1", manifest=manifest)
+    here = machine(tmp_path, booted_s=booted_s, p4711=1234)
+
+    assert _state(root, here) == "running"
+    live(here.proc, 4711, 1235)
+    assert _state(root, here) == "unknown"  # another process has the pid, and none was recorded
+
+
+def test_the_first_process_counts_before_any_is_recorded(tmp_path):
+    """A job that has not imported TensorFlow yet runs, or is stopped, as its first process is."""
+    root = write_run(tmp_path / "r1", manifest=LAUNCHED)
+    here = machine(tmp_path, p4711=1234)
+
+    assert _state(root, here) == "running"
+    live(here.proc, 4711, 1234, "T")
+    assert _state(root, here) == "stopped"
+
+
+def test_a_pid_without_its_start_may_be_anybodys(tmp_path):
+    """A launcher that could not read /proc leaves a pid that proves nothing while it is there."""
+    root = write_run(tmp_path / "r1")
+
+    assert _state(root, machine(tmp_path, p4711=1234)) == "unknown"
+
+
+def test_a_shell_that_waits_for_a_stopped_process_is_a_stopped_run(tmp_path):
+    """What was recorded says more than the shell that launched it."""
+    worker = WrittenProcess(pid=9, manifest={"pid": 9})
+    root = write_run(tmp_path / "r1", [worker], manifest=LAUNCHED)
+    here = machine(tmp_path, p4711=1234, p9=1234)
+
+    live(here.proc, 9, 1234, "T")
+
+    assert _state(root, here) == "stopped"
+
+
+def test_one_running_process_makes_a_run_running(tmp_path):
+    """Though all others are stopped or gone."""
+    processes = [WrittenProcess(pid=pid, manifest={"pid": pid}) for pid in (7, 8, 9)]
+    root = write_run(tmp_path / "r1", processes, manifest=LAUNCHED)
+    here = machine(tmp_path, p8=1234, p9=1234)
+
+    live(here.proc, 8, 1234, "T")
+
+    assert _state(root, here) == "running"
+
+
+def test_another_machine_is_unknown(tmp_path):
+    """Nobody here can look up a pid of another host."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()])
+
+    assert _state(root, Machine("elsewhere", BOOT_ID)) == "unknown"
+
+
+@pytest.mark.parametrize("ticks", [{}, {"p4711": 1234}])
+def test_another_container_is_unknown(tmp_path, ticks):
+    """Containers may share the host's name, never its pids: 4711 is somebody else here."""
+    process = WrittenProcess(manifest={"pid_namespace": NAMESPACE})
+    root = write_run(tmp_path / "r1", [process], manifest=LAUNCHED)
+
+    here = replace(machine(tmp_path, **ticks), pid_namespace="pid:[8]")
+
+    assert (_state(root, here), _process_state(root, here)) == ("unknown", "unknown")
+
+
+def test_a_reboot_killed_the_process(tmp_path):
+    """The same host with another boot id holds none of the processes of before."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()])
+
+    here = replace(machine(tmp_path, booted_s=UNIX_NS // 10**9 + 60), boot_id="other-boot")
+
+    assert _state(root, here) == "killed"
+
+
+def test_what_started_after_our_boot_and_in_another_is_elsewhere(tmp_path):
+    """Two machines with one host name, as containers have them: it may be running there."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()])
+
+    here = replace(machine(tmp_path), boot_id="other-boot")
+
+    assert _state(root, here) == "unknown"
+
+
+def test_our_own_process_is_alive():
+    """/proc is read on this machine as it is."""
+    here = this_machine()
+
+    assert here.started_ticks(os.getpid()) is not None
+    assert here.started_ticks(2**22 + 1) is None
+    assert here.knows(here.host, here.boot_id, here.pid_namespace)
+    assert here.pid_namespace is not None
