@@ -9,20 +9,10 @@ from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
 from tfprobe.ingest.activities import with_all_traces
 from tfprobe.ingest.notes import Notes, settings
+from tfprobe.ingest.processes import process_of, run_of, work_of
 from tfprobe.model.allocations import Allocations
-from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
-from tfprobe.model.profile import (
-    Capture,
-    Hooks,
-    Interpreter,
-    Problem,
-    Process,
-    Profile,
-    RecentSteps,
-    Run,
-    Work,
-)
+from tfprobe.model.profile import Capture, Interpreter, Problem, Process, Profile, Work
 from tfprobe.model.spans import Spans
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import TableBuilder
@@ -31,7 +21,7 @@ from tfprobe.store.events import EventLog, read_events, read_interpreters
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import ProcessManifest
-from tfprobe.store.steps import Aggregate, Header, StepsFile, WorkRecord, read_steps
+from tfprobe.store.steps import StepsFile, read_steps
 
 
 def load(
@@ -69,7 +59,7 @@ def load(
         _read_process(process, gathered, with_captures=with_captures)
     gathered.notes.add_machines(folder, (process.host for process in gathered.processes))
     return Profile(
-        run=_run(entry),
+        run=run_of(entry),
         processes=tuple(gathered.processes),
         interpreters=_interpreters(folder),
         works=with_all_traces(gathered.works, gathered.notes.activities),
@@ -117,9 +107,9 @@ def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bo
     steps = _steps(entry, where, gathered.problems)
     log = read_events(entry.folder.events)
     gathered.problems += _event_problems(log, where)
-    gathered.processes.append(replace(_process(entry, index), settings=settings(log)))
+    gathered.processes.append(replace(process_of(entry, index), settings=settings(log)))
     if steps is not None:
-        gathered.works += [_work(record, index, steps.header) for record in steps.works]
+        gathered.works += [work_of(record, index, steps.header) for record in steps.works]
     if with_captures:
         _read_captures(entry.folder, log, steps, gathered, process=index)
     gathered.notes.add(entry, log, gathered.processes[-1])
@@ -182,89 +172,6 @@ def _run_problems(entry: RunEntry) -> list[Problem]:
     if isinstance(entry.manifest, Missing):
         return [Problem("run.json", entry.manifest.reason)]
     return []
-
-
-def _run(entry: RunEntry) -> Run:
-    directory = str(entry.folder.root)
-    facts = entry.manifest
-    if isinstance(facts, Missing):
-        return Run(entry.folder.id, directory, command=facts, started=facts, state=entry.state)
-    return Run(facts.id, directory, facts.command, facts.started, entry.state)
-
-
-def _process(entry: ProcessEntry, index: int) -> Process:
-    facts = entry.manifest
-    header = entry.header
-    known = facts if isinstance(facts, ProcessManifest) else None
-    lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
-    rank = known.rank if known else None
-    pid = known.pid if known else header.pid if isinstance(header, Header) else 0
-    return Process(
-        index=index,
-        folder=entry.folder.name,
-        host=known.host if known else entry.folder.host,
-        pid=pid,
-        state=entry.state,
-        argv=known.argv if known else (),
-        python=(known.python if known else None) or lost,
-        tensorflow=(known.tensorflow if known else None) or lost,
-        rank=rank.index if rank else None,
-        role=rank.role if rank else None,
-        started_unix_ns=known.started_unix_ns if known else 0,
-        devices=_devices(known) if known else lost,
-        hooks=header if isinstance(header, Missing) else _hooks(header),
-        captures=len(entry.folder.capture_files()),
-        unix_minus_monotonic_ns=header if isinstance(header, Missing) else header.unix_ns(0),
-    )
-
-
-def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:
-    if isinstance(manifest.devices, Missing):
-        return manifest.devices
-    return tuple(str(device.get("name", "?")) for device in manifest.devices)
-
-
-def _hooks(header: Header) -> Hooks:
-    end_ns = header.last_activity_mono_ns
-    if header.exit_unix_ns:
-        exit_ns = header.moment_mono_ns + header.exit_unix_ns - header.moment_unix_ns
-        end_ns = max(end_ns, exit_ns)
-    return Hooks(
-        calls_measured=max(header.hook_calls_measured, 0),
-        measured_ns=max(header.hook_measured_ns, 0),
-        fold_ns=max(header.fold_ns, 0),
-        once_ns=max(header.once_ns, 0),
-        traced_ns=max(header.traced_ns, 0),
-        wall_ns=max(end_ns - header.started_mono_ns, 0),
-    )
-
-
-def _work(record: WorkRecord, process: int, header: Header) -> Work:
-    unknown = Missing("the optimizer has no counter the agent could read")
-    recent = record.recent
-    return Work(
-        process=process,
-        index=record.index,
-        kind=record.kind,
-        name=record.name,
-        thread=record.thread or str(record.thread_id),
-        executed=record.executed,
-        raised=record.raised,
-        sampled=record.sampled,
-        retraces=record.retraces,
-        steps_per_execution=record.steps_per_execution,
-        optimizer_steps=unknown if record.optimizer_steps is None else record.optimizer_steps,
-        times=_durations(record.steps),
-        gaps=_durations(record.gaps),
-        recent=RecentSteps(
-            recent.first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised
-        ),
-        first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
-    )
-
-
-def _durations(part: Aggregate) -> Durations:
-    return Durations(part.count, part.sum_ns, part.min_ns, part.max_ns, part.buckets)
 
 
 def _rank(entry: ProcessEntry) -> int | None:

@@ -1,0 +1,96 @@
+"""Turn the manifests of a run and the words of its steps.bin files into processes and works."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing
+from tfprobe.model.durations import Durations
+from tfprobe.model.profile import Hooks, Process, RecentSteps, Run, Work
+from tfprobe.store.catalogue import ProcessEntry, RunEntry
+from tfprobe.store.manifests import ProcessManifest
+from tfprobe.store.steps import Aggregate, Header, WorkRecord
+
+
+def run_of(entry: RunEntry) -> Run:
+    """Return what there is to know of a run before its processes."""
+    directory = str(entry.folder.root)
+    facts = entry.manifest
+    if isinstance(facts, Missing):
+        return Run(entry.folder.id, directory, command=facts, started=facts, state=entry.state)
+    return Run(facts.id, directory, facts.command, facts.started, entry.state)
+
+
+def process_of(entry: ProcessEntry, index: int) -> Process:
+    """Return a process by its manifest and the header of its steps.bin, without settings."""
+    facts = entry.manifest
+    header = entry.header
+    known = facts if isinstance(facts, ProcessManifest) else None
+    lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
+    rank = known.rank if known else None
+    pid = known.pid if known else header.pid if isinstance(header, Header) else 0
+    return Process(
+        index=index,
+        folder=entry.folder.name,
+        host=known.host if known else entry.folder.host,
+        pid=pid,
+        state=entry.state,
+        argv=known.argv if known else (),
+        python=(known.python if known else None) or lost,
+        tensorflow=(known.tensorflow if known else None) or lost,
+        rank=rank.index if rank else None,
+        role=rank.role if rank else None,
+        started_unix_ns=known.started_unix_ns if known else 0,
+        devices=_devices(known) if known else lost,
+        hooks=header if isinstance(header, Missing) else _hooks(header),
+        captures=len(entry.folder.capture_files()),
+        unix_minus_monotonic_ns=header if isinstance(header, Missing) else header.unix_ns(0),
+    )
+
+
+def work_of(record: WorkRecord, process: int, header: Header) -> Work:
+    """Return a work of the process with this index; its traces may be more than it says."""
+    unknown = Missing("the optimizer has no counter the agent could read")
+    recent = record.recent
+    return Work(
+        process=process,
+        index=record.index,
+        kind=record.kind,
+        name=record.name,
+        thread=record.thread or str(record.thread_id),
+        executed=record.executed,
+        raised=record.raised,
+        sampled=record.sampled,
+        retraces=record.retraces,
+        steps_per_execution=record.steps_per_execution,
+        optimizer_steps=unknown if record.optimizer_steps is None else record.optimizer_steps,
+        times=_durations(record.steps),
+        gaps=_durations(record.gaps),
+        recent=RecentSteps(
+            recent.first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised
+        ),
+        first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
+    )
+
+
+def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:
+    if isinstance(manifest.devices, Missing):
+        return manifest.devices
+    return tuple(str(device.get("name", "?")) for device in manifest.devices)
+
+
+def _hooks(header: Header) -> Hooks:
+    end_ns = header.last_activity_mono_ns
+    if header.exit_unix_ns:
+        exit_ns = header.moment_mono_ns + header.exit_unix_ns - header.moment_unix_ns
+        end_ns = max(end_ns, exit_ns)
+    return Hooks(
+        calls_measured=max(header.hook_calls_measured, 0),
+        measured_ns=max(header.hook_measured_ns, 0),
+        fold_ns=max(header.fold_ns, 0),
+        once_ns=max(header.once_ns, 0),
+        traced_ns=max(header.traced_ns, 0),
+        wall_ns=max(end_ns - header.started_mono_ns, 0),
+    )
+
+
+def _durations(part: Aggregate) -> Durations:
+    return Durations(part.count, part.sum_ns, part.min_ns, part.max_ns, part.buckets)
