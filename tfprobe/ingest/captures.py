@@ -62,11 +62,15 @@ class Decoder:
     def decode_all(self) -> Iterator[Decoded | Problem]:
         """Give the captures by their names; one that cannot be decoded becomes a problem."""
         for path in self._folder.capture_files():
-            try:
-                yield self._decode(path, self._samples.get(path.name))
-            except UnreadableInput as exc:
-                where = f"{self._folder.host}/{self._folder.name}/captures/{path.name}"
-                yield Problem(where, f"This capture was skipped: {exc}.")
+            yield self.decode(path)
+
+    def decode(self, path: Path) -> Decoded | Problem:
+        """Return one capture; one that cannot be decoded becomes a problem."""
+        try:
+            return self._decode(path, self._samples.get(path.name))
+        except UnreadableInput as exc:
+            where = f"{self._folder.host}/{self._folder.name}/captures/{path.name}"
+            return Problem(where, f"This capture was skipped: {exc}.")
 
     def _decode(self, path: Path, sample: Event | None) -> Decoded:
         try:

@@ -8,14 +8,10 @@ from dataclasses import dataclass, field, replace
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest import captures
 from tfprobe.ingest.activities import with_all_traces
+from tfprobe.ingest.gathered import Gathered
 from tfprobe.ingest.notes import Notes, settings
 from tfprobe.ingest.processes import process_of, run_of, work_of
-from tfprobe.model.allocations import Allocations
-from tfprobe.model.executions import Executions
-from tfprobe.model.profile import Capture, Interpreter, Problem, Process, Profile, Work
-from tfprobe.model.spans import Spans
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import TableBuilder
+from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Work
 from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
 from tfprobe.store.events import EventLog, read_events, read_interpreters
 from tfprobe.store.layout import ProcessFolder, RunFolder
@@ -48,7 +44,7 @@ def load(
     if rank is not None and not chosen:
         raise NoAnswer(f"Run {folder.id} has no process of rank {rank}.", hint=_ranks(entry))
     count = sum(len(each.folder.capture_files()) for each in chosen) if watch else 0
-    gathered = _Gathered(
+    read = _Read(
         _run_problems(entry),
         with_memory=with_memory,
         with_spans=with_spans,
@@ -56,26 +52,27 @@ def load(
         expected=count,
     )
     for process in chosen:
-        _read_process(process, gathered, with_captures=with_captures)
-    gathered.notes.add_machines(folder, (process.host for process in gathered.processes))
+        _read_process(process, read, with_captures=with_captures)
+    read.notes.add_machines(folder, (process.host for process in read.processes))
+    executions, spans, allocations = read.decoded.tables()
     return Profile(
         run=run_of(entry),
-        processes=tuple(gathered.processes),
+        processes=tuple(read.processes),
         interpreters=_interpreters(folder),
-        works=with_all_traces(gathered.works, gathered.notes.activities),
-        captures=tuple(gathered.captures),
-        executions=gathered.rows.table(),
-        spans=gathered.spans.table(),
-        allocations=gathered.allocations.table(),
-        problems=(*gathered.problems, *gathered.notes.problems),
-        activities=tuple(gathered.notes.activities),
-        gaps=tuple(gathered.notes.gaps),
-        pulses=tuple(gathered.notes.pulses),
+        works=with_all_traces(read.works, read.notes.activities),
+        captures=tuple(read.decoded.captures),
+        executions=executions,
+        spans=spans,
+        allocations=allocations,
+        problems=(*read.problems, *read.notes.problems),
+        activities=tuple(read.notes.activities),
+        gaps=tuple(read.notes.gaps),
+        pulses=tuple(read.notes.pulses),
     )
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _Read:
     """What has been read of a run so far."""
 
     problems: list[Problem]
@@ -87,39 +84,30 @@ class _Gathered:
     processes: list[Process] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
     works: list[Work] = field(default_factory=list)
-    captures: list[Capture] = field(default_factory=list)
-    rows: TableBuilder[Executions] = field(
-        default_factory=lambda: TableBuilder(Executions, Interner())
-    )
-    spans: TableBuilder[Spans] = field(init=False)
-    allocations: TableBuilder[Allocations] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.spans = TableBuilder(Spans, self.rows.interner)
-        self.allocations = TableBuilder(Allocations, self.rows.interner)
+    decoded: Gathered = field(default_factory=Gathered)
 
 
-def _read_process(entry: ProcessEntry, gathered: _Gathered, *, with_captures: bool) -> None:
-    index = len(gathered.processes)
+def _read_process(entry: ProcessEntry, read: _Read, *, with_captures: bool) -> None:
+    index = len(read.processes)
     where = f"{entry.folder.host}/{entry.folder.name}"
     if isinstance(entry.manifest, Missing):
-        gathered.problems.append(Problem(where, entry.manifest.reason))
-    steps = _steps(entry, where, gathered.problems)
+        read.problems.append(Problem(where, entry.manifest.reason))
+    steps = _steps(entry, where, read.problems)
     log = read_events(entry.folder.events)
-    gathered.problems += _event_problems(log, where)
-    gathered.processes.append(replace(process_of(entry, index), settings=settings(log)))
+    read.problems += _event_problems(log, where)
+    read.processes.append(replace(process_of(entry, index), settings=settings(log)))
     if steps is not None:
-        gathered.works += [work_of(record, index, steps.header) for record in steps.works]
+        read.works += [work_of(record, index, steps.header) for record in steps.works]
     if with_captures:
-        _read_captures(entry.folder, log, steps, gathered, process=index)
-    gathered.notes.add(entry, log, gathered.processes[-1])
+        _read_captures(entry.folder, log, steps, read, process=index)
+    read.notes.add(entry, log, read.processes[-1])
 
 
 def _read_captures(
     folder: ProcessFolder,
     log: EventLog,
     steps: StepsFile | None,
-    gathered: _Gathered,
+    read: _Read,
     *,
     process: int,
 ) -> None:
@@ -127,23 +115,19 @@ def _read_captures(
         folder,
         log.events,
         steps,
-        gathered.rows.interner,
+        read.decoded.interner,
         process=process,
-        with_memory=gathered.with_memory,
-        with_spans=gathered.with_spans,
+        with_memory=read.with_memory,
+        with_spans=read.with_spans,
     )
     for item in decoder.decode_all():
-        gathered.seen += 1
-        if gathered.watch is not None:
-            gathered.watch(gathered.seen, gathered.expected)
+        read.seen += 1
+        if read.watch is not None:
+            read.watch(read.seen, read.expected)
         if isinstance(item, Problem):
-            gathered.problems.append(item)
+            read.problems.append(item)
             continue
-        number = len(gathered.captures)
-        gathered.captures.append(replace(item.capture, index=number))
-        gathered.rows.add(number, item.trace.rows)
-        gathered.spans.add(number, item.trace.spans)
-        gathered.allocations.add(number, item.trace.allocations)
+        read.decoded.add(item)
 
 
 def _steps(entry: ProcessEntry, where: str, problems: list[Problem]) -> StepsFile | None:

@@ -1,0 +1,110 @@
+"""Read the newest captures of a process that may still run, and nothing of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tfprobe.errors import Missing
+from tfprobe.ingest.activities import activities
+from tfprobe.ingest.captures import Decoded, Decoder
+from tfprobe.ingest.gaps import gaps
+from tfprobe.ingest.gathered import Gathered
+from tfprobe.ingest.processes import work_of
+from tfprobe.model.profile import Capture, Problem, Profile, Run
+from tfprobe.store.activities import read_activities
+from tfprobe.store.events import read_events
+from tfprobe.store.gaps import GapLog, read_gaps
+from tfprobe.store.layout import ProcessFolder, parse_capture_name
+from tfprobe.store.steps import StepsFile, read_steps
+
+_UNREAD = Missing("one process was read by itself")
+
+
+def newest(
+    folder: ProcessFolder, *, most: int, go_on: Callable[[], bool] = lambda: True
+) -> Profile:
+    """Return a profile of the newest captures of the sampled work whose steps took longest.
+
+    It holds them oldest first, all works of the process, and what ran after these steps; what
+    could not be decoded is a problem. `go_on` is asked before each capture but the first, which
+    is the newest.
+
+    Raises UnreadableInput when there is no steps.bin.
+    """
+    steps = read_steps(folder.steps)
+    gathered = Gathered()
+    decoder = Decoder(
+        folder,
+        read_events(folder.events).events,
+        steps,
+        gathered.interner,
+        process=0,
+        with_memory=False,
+        with_spans=True,
+    )
+    paths = _newest(folder.capture_files(), steps)[:most]
+    found = [decoder.decode(path) for path in _while(go_on, paths)]
+    for item in reversed(found):
+        if isinstance(item, Decoded):
+            gathered.add(item)
+    return _profile(folder, steps, gathered, [each for each in found if isinstance(each, Problem)])
+
+
+def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
+    """Return the captures of the work with most time that has any, the latest step first."""
+    time_ns = {work.index: work.steps.sum_ns for work in steps.works}
+    by_work: dict[int, list[tuple[int, Path]]] = {}
+    for path in paths:
+        named = parse_capture_name(path.name)
+        if named is not None:
+            by_work.setdefault(named.work, []).append((named.step, path))
+    if not by_work:
+        return []
+    busiest = max(by_work, key=lambda work: (time_ns.get(work, 0), -work))
+    return [path for _, path in sorted(by_work[busiest], reverse=True)]
+
+
+def _while(go_on: Callable[[], bool], paths: Sequence[Path]) -> Iterator[Path]:
+    for at, path in enumerate(paths):
+        if at and not go_on():
+            return
+        yield path
+
+
+def _profile(
+    folder: ProcessFolder, steps: StepsFile, gathered: Gathered, problems: Sequence[Problem]
+) -> Profile:
+    executions, spans, allocations = gathered.tables()
+    run = folder.root.parents[1]
+    shift_ns = steps.header.unix_ns(0)
+    return Profile(
+        run=Run(run.name, str(run), command=_UNREAD, started=_UNREAD, state="unknown"),
+        processes=(),
+        interpreters=(),
+        works=tuple(work_of(record, 0, steps.header) for record in steps.works),
+        captures=tuple(gathered.captures),
+        executions=executions,
+        spans=spans,
+        allocations=allocations,
+        problems=tuple(problems),
+        activities=activities(
+            read_activities(folder.activities),
+            process=0,
+            unix_minus_monotonic_ns=shift_ns,
+            last_ns=steps.header.last_activity_mono_ns,
+        ),
+        gaps=tuple(
+            gaps(
+                _after(gathered.captures, read_gaps(folder.gaps)),
+                process=0,
+                unix_minus_monotonic_ns=shift_ns,
+            )
+        ),
+    )
+
+
+def _after(captures: Iterable[Capture], told: GapLog) -> GapLog:
+    """Return the gaps after these captures."""
+    steps = {(each.work, each.step) for each in captures}
+    return GapLog(tuple(gap for gap in told.gaps if (gap.work, gap.step) in steps), told.bad_lines)

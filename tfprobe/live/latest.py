@@ -1,0 +1,190 @@
+"""Tell where the time of processes goes by their newest captures, decoding few of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.ingest.newest import newest
+from tfprobe.model.fleet import Shares
+from tfprobe.model.profile import Profile
+from tfprobe.store.layout import ProcessFolder, parse_capture_name
+from tfprobe.views.breakdown import whole
+
+# Three steps smooth what one alone may have met by chance.
+MOST_CAPTURES = 3
+# What decoding may take of a core, over all processes: a quarter of what watching may take.
+CORE_RATIO = 0.05
+# No further capture is begun after this time: who watches waits for it.
+ENOUGH_S = 0.25
+# A directory's time has ticks of up to 10 ms, and file servers keep it from us for a while: one
+# that changed is listed again until this long after.
+SETTLED_S = 3.0
+# Whoever was not asked for while each of the others could be three times is gone, and keeps nobody
+# waiting. Its answer is kept longer: whoever looks at one process may come back to the others.
+_GONE_ROUNDS = 3
+_KEPT_ASKS = 10_000
+
+NONE_SAMPLED = Missing("no step was sampled")
+NOT_YET = Missing("its captures have not been read yet")
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The time of a captures directory, when we saw it first, and what was in it: see `read`."""
+
+    changed_ns: int = 0
+    seen_s: float = 0.0
+    captures: tuple[int, int] = (0, -1)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one process.
+
+    `read` tells what there was when the answer was made: how many captures, and their latest step.
+    `grows` are the sizes of the files which did not tell all of the newest one then: they tell it
+    a moment later.
+    """
+
+    answer: Shares | Missing = NOT_YET
+    listing: _Listing = field(default_factory=_Listing)
+    read: tuple[int, int] = (0, -1)
+    grows: tuple[int, ...] | None = None
+    asked: int = 0
+    waits_since: int | None = None
+
+
+class Latest:
+    """Keeps the shares of each process until it has a new capture. Not for several threads at once.
+
+    Of the processes that have one, that which has waited longest is read next, and not before the
+    time that the reading before took is at most `core_ratio` of the time since it began.
+    """
+
+    def __init__(
+        self, *, core_ratio: float = CORE_RATIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with nothing read. `clock` counts seconds."""
+        self._core_ratio = core_ratio
+        self._clock = clock
+        self._free_at_s = clock()
+        self._asks = 0
+        # The one asked for longest ago is first.
+        self._known: dict[Path, _Known] = {}
+
+    def shares(self, folder: ProcessFolder) -> Shares | Missing:
+        """Return the shares of a process by the newest captures of its busiest work.
+
+        They may be those before its very newest one, until there is time to read that.
+        """
+        known = self._ask(folder.root)
+        if not self._is_new(folder, known):
+            known.waits_since = None
+        elif known.waits_since is None:
+            known.waits_since = self._asks
+        if known.waits_since is not None and self._is_its_turn(known):
+            self._read(folder, known)
+        return known.answer
+
+    def _ask(self, root: Path) -> _Known:
+        self._asks += 1
+        known = self._known.pop(root, None) or _Known()
+        known.asked = self._asks
+        self._known[root] = known
+        oldest = next(iter(self._known))
+        if self._asks - self._known[oldest].asked > _KEPT_ASKS:
+            del self._known[oldest]
+        return known
+
+    def _is_new(self, folder: ProcessFolder, known: _Known) -> bool:
+        captures = self._captures(folder, known.listing)
+        if not captures[0]:
+            known.answer, known.read = NONE_SAMPLED, captures
+        if captures != known.read:
+            return True
+        return known.grows is not None and known.grows != _sizes(folder)
+
+    def _captures(self, folder: ProcessFolder, listing: _Listing) -> tuple[int, int]:
+        """Return how many captures there are, and the latest step of them."""
+        try:
+            changed_ns = os.stat(folder.captures).st_mtime_ns
+        except OSError:
+            return 0, -1
+        now_s = self._clock()
+        if changed_ns != listing.changed_ns:
+            listing.changed_ns, listing.seen_s = changed_ns, now_s
+        if now_s - listing.seen_s <= SETTLED_S:
+            named = [parse_capture_name(path.name) for path in folder.capture_files()]
+            steps = [each.step for each in named if each is not None]
+            listing.captures = len(steps), max(steps, default=-1)
+        return listing.captures
+
+    def _is_its_turn(self, known: _Known) -> bool:
+        if self._clock() < self._free_at_s:
+            return False
+        there = self._asks - _GONE_ROUNDS * len(self._known)
+        waits = [
+            each.waits_since
+            for each in self._known.values()
+            if each.waits_since is not None and each.asked >= there
+        ]
+        return known.waits_since == min(waits)
+
+    def _read(self, folder: ProcessFolder, known: _Known) -> None:
+        began_s = self._clock()
+        known.read, known.waits_since = known.listing.captures, None
+        sizes = _sizes(folder)
+        try:
+            profile = newest(
+                folder, most=MOST_CAPTURES, go_on=lambda: self._clock() - began_s < ENOUGH_S
+            )
+        except UnreadableInput as exc:
+            known.answer, known.grows = Missing(str(exc)), None
+        else:
+            known.answer = _shares(profile)
+            known.grows = None if _tells_all(profile) else sizes
+        self._free_at_s = began_s + (self._clock() - began_s) / self._core_ratio
+
+
+def _shares(profile: Profile) -> Shares | Missing:
+    if profile.problems and not profile.captures:
+        return Missing(profile.problems[0].what)
+    breakdown = whole.divide(profile)
+    if isinstance(breakdown, Missing):
+        return breakdown
+    return Shares(
+        before_ratio=breakdown.group("before"),
+        on_ratio=breakdown.group("on"),
+        after_ratio=breakdown.group("after"),
+        other_ratio=breakdown.group("other"),
+        captures=breakdown.captures,
+        newest_unix_ns=max(capture.start_ns for capture in profile.captures),
+    )
+
+
+def _tells_all(profile: Profile) -> bool:
+    """Say whether the newest capture has its event, and what ran after the step.
+
+    The agent writes the event right after the capture, the other when the next step begins.
+    """
+    if not profile.captures:
+        return True
+    latest = profile.captures[-1]
+    after = {(gap.work, gap.step) for gap in profile.gaps}
+    return latest.level != "unknown" and (latest.work, latest.step) in after
+
+
+def _sizes(folder: ProcessFolder) -> tuple[int, ...]:
+    return tuple(_size(path) for path in (folder.events, folder.gaps))
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
