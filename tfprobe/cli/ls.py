@@ -2,53 +2,106 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tfprobe.cli import reading
+from tfprobe.cli import reading, run_filters
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.model.catalogue import RunLine
+
+_NANOSECONDS = 1_000_000_000
 
 
 @click.command("ls")
 @click.argument("directory", required=False, metavar="[DIR]")
 @click.option("-o", "--output", metavar="DIR", help="The same as DIR.")
+@run_filters.filter_options
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N of them.")
+@click.option("--size", "with_size", is_flag=True, help="Tell what each run occupies on disk.")
 @click.option("--json", "as_json", is_flag=True, help="Print one document.")
-def command(directory: str | None, output: str | None, as_json: bool) -> int:
-    """List runs, newest first: state, processes, steps, command.
+def command(
+    directory: str | None,
+    output: str | None,
+    limit: int | None,
+    with_size: bool,
+    as_json: bool,
+    **asked: Any,  # the filters, as click gives them
+) -> int:
+    """List runs, newest first: state, age, processes, steps, command.
 
+    STATE, HOST, USER and PATTERN may be given several times, the first three also as a,b.
     killed also means: ended without its exit hooks, as os._exit does.
     """
-    from tfprobe.ingest.catalogue import load
+    from tfprobe.ingest.catalogue import load, measured
     from tfprobe.store.liveness import this_machine
+    from tfprobe.views.run_filters import choose
 
-    place = Path(directory) if directory is not None else reading.output_directory(output)
-    if directory is not None and not place.is_dir():
-        raise UnreadableInput(f"{place} is no directory.", hint="Name the one given to `run -o`.")
-    runs = load(place, this_machine())
+    filters, place = run_filters.filters(asked), place_of_runs(directory, output)
+    runs, now_ns = load(place, this_machine()), time.time_ns()
+    found = choose(runs, filters, now_ns)
+    shown = found.runs[:limit]
+    if with_size:
+        shown = tuple(measured(run) for run in shown)
     if as_json:
-        reading.show_json({"schema": "tfprobe.ls/1", "runs": [_document(run) for run in runs]})
+        reading.show_json({"schema": "tfprobe.ls/1", "runs": [document(run) for run in shown]})
         return 0
     if not runs:
         hint = "Record one with `tfprobe run -- COMMAND`."
         raise NoAnswer(f"There is no run in {place}.", hint=hint)
+    if not shown:
+        raise run_filters.nothing_left(place, len(runs), found)
     from tfprobe.terminal.runs import lay_out
 
-    reading.show(lay_out(runs, width=reading.page_width(), colour=reading.page_colour()))
+    width, colour = reading.page_width(), reading.page_colour()
+    reading.show(lay_out(shown, now_ns, width=width, colour=colour))
     return 0
 
 
-def _document(run: RunLine) -> dict[str, Any]:
-    # Any: a JSON document.
+def place_of_runs(directory: str | None, output: str | None) -> Path:
+    """Return the directory whose runs are meant.
+
+    Raises UnreadableInput when the one that was named is none.
+    """
+    if directory is None:
+        return reading.output_directory(output)
+    place = Path(directory)
+    if not place.is_dir():
+        raise UnreadableInput(f"{place} is no directory.", hint="Name the one given to `run -o`.")
+    return place
+
+
+def document(run: RunLine) -> dict[str, Any]:
+    """Return the JSON of one run. Any: a JSON document."""
     return {
         "id": run.id,
         "dir": run.directory,
         "command": None if isinstance(run.command, Missing) else list(run.command),
-        "started": None if isinstance(run.started, Missing) else run.started,
-        "host": None if isinstance(run.host, Missing) else run.host,
+        "started": _known(run.started),
+        "last_active": _moment(run.active_unix_ns),
+        "host": _known(run.host),
+        "hosts": list(run.hosts),
+        "user": _known(run.user),
         "processes": run.processes,
         "steps": run.steps,
         "state": run.state,
+        "size_bytes": _known(run.size_bytes),
     }
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, Missing) else value
+
+
+def _moment(unix_ns: int | Missing) -> str | None:
+    """Return a moment as run.json writes it; None also of what no calendar has."""
+    if isinstance(unix_ns, Missing):
+        return None
+    try:
+        moment = datetime.fromtimestamp(unix_ns // _NANOSECONDS, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return None
+    return moment.isoformat()

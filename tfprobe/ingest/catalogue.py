@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tfprobe.errors import Missing
@@ -9,14 +10,16 @@ from tfprobe.model.catalogue import RunLine
 from tfprobe.store.catalogue import RunEntry, list_runs
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import RunManifest
+from tfprobe.store.sizes import disk_bytes
 
 
 def load(directory: Path, here: Machine) -> tuple[RunLine, ...]:
-    """Return the runs of a directory, newest first."""
-    return tuple(_line(entry) for entry in list_runs(directory, here))
+    """Return the runs of a directory, newest first, their sizes not measured."""
+    return tuple(line(entry) for entry in list_runs(directory, here))
 
 
-def _line(entry: RunEntry) -> RunLine:
+def line(entry: RunEntry) -> RunLine:
+    """Return the line of one run, its size not measured."""
     facts = entry.manifest
     known = facts if isinstance(facts, RunManifest) else None
     lost = facts if isinstance(facts, Missing) else Missing("run.json does not say")
@@ -29,4 +32,12 @@ def _line(entry: RunEntry) -> RunLine:
         processes=len(entry.processes),
         steps=entry.steps,
         state=entry.state,
+        user=known.user if known else lost,
+        hosts=entry.hosts,
+        active_unix_ns=entry.active_unix_ns,
     )
+
+
+def measured(run: RunLine) -> RunLine:
+    """Return the line with what the run occupies on disk."""
+    return replace(run, size_bytes=disk_bytes(Path(run.directory)))

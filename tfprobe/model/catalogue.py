@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import LIVE_STATES
+
+NOT_MEASURED = Missing("not measured: that walks the whole run")
+_UNTOLD = Missing("run.json does not say")
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run at a glance."""
+    """A run at a glance.
+
+    `host` is the launcher's, `hosts` those of its processes, too. `active_unix_ns` is the last sign
+    of life on disk. `size_bytes` is what it occupies on disk.
+    """
 
     id: str
     directory: str
@@ -19,3 +27,16 @@ class RunLine:
     processes: int
     steps: int
     state: str
+    user: str | Missing = _UNTOLD
+    hosts: tuple[str, ...] = ()
+    active_unix_ns: int | Missing = _UNTOLD
+    size_bytes: int | Missing = NOT_MEASURED
+
+    def age_ns(self, now_unix_ns: int) -> int | Missing:
+        """Return how long ago it ended or last gave a sign of life; nothing while it is there."""
+        if self.state in LIVE_STATES:
+            return 0
+        if isinstance(self.active_unix_ns, Missing):
+            return self.active_unix_ns
+        # A clock that was set back does not make a run of the future.
+        return max(now_unix_ns - self.active_unix_ns, 0)

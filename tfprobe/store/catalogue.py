@@ -19,18 +19,21 @@ from tfprobe.store.liveness import (
     process_state,
 )
 from tfprobe.store.manifests import ProcessManifest, RunManifest, read_process, read_run
-from tfprobe.store.steps import Header, count_steps, read_header
+from tfprobe.store.steps import Header, StepsGlance, read_glance
+
+_NO_SIGN = Missing("neither run.json nor a process says when it was")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessEntry:
-    """One process at a glance."""
+    """One process at a glance. `active_unix_ns` is its last sign of life that is on disk."""
 
     folder: ProcessFolder
     manifest: ProcessManifest | Missing
     header: Header | Missing
     steps: int
     state: str
+    active_unix_ns: int | Missing = _NO_SIGN
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,28 @@ class RunEntry:
     def steps(self) -> int:
         return sum(process.steps for process in self.processes)
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where it ran: the launcher's host first, then those of its processes."""
+        launcher = () if isinstance(self.manifest, Missing) else (self.manifest.host,)
+        return tuple(dict.fromkeys((*launcher, *(each.folder.host for each in self.processes))))
+
+    @property
+    def active_unix_ns(self) -> int | Missing:
+        """The last sign of life: when it was launched, or a process of it last wrote."""
+        signs = [process.active_unix_ns for process in self.processes]
+        if isinstance(self.manifest, RunManifest):
+            signs.append(self.manifest.started_unix_ns)
+        known = [sign for sign in signs if not isinstance(sign, Missing)]
+        return max(known) if known else _NO_SIGN
+
 
 def list_runs(directory: Path, here: Machine) -> tuple[RunEntry, ...]:
     """Return the runs in `directory`, or the run it is itself, newest first."""
-    return tuple(glance(run, here) for run in _folders(directory))
+    entries = [glance(run, here) for run in _unsorted(directory)]
+    return tuple(
+        sorted(entries, key=lambda each: _started(each.folder, each.manifest), reverse=True)
+    )
 
 
 def find_run(wanted: str, output: Path) -> RunFolder:
@@ -73,6 +94,17 @@ def find_run(wanted: str, output: Path) -> RunFolder:
     )
 
 
+def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> ProcessEntry | None:
+    """Return the job's first process, where that was recorded."""
+    for process in processes:
+        facts = process.manifest
+        if isinstance(facts, Missing) or facts.parent is not None:
+            continue
+        if (facts.host, facts.pid) == (manifest.host, manifest.pid):
+            return process
+    return None
+
+
 def glance(run: RunFolder, here: Machine) -> RunEntry:
     """Read what a listing shows of one run; whatever is corrupt becomes Missing."""
     manifest = _run_manifest(run)
@@ -89,16 +121,21 @@ def _latest(output: Path) -> RunFolder:
 
 
 def _folders(directory: Path) -> tuple[RunFolder, ...]:
+    """Return the runs in a directory, or the one it is, newest first."""
+    found = _unsorted(directory)
+    return tuple(sorted(found, key=lambda run: _started(run, _run_manifest(run)), reverse=True))
+
+
+def _unsorted(directory: Path) -> list[RunFolder]:
     if RunFolder(directory).is_run():
-        return (RunFolder(directory),)
+        return [RunFolder(directory)]
     if os.path.isdir(directory) and not os.access(directory, os.R_OK):
         raise UnreadableInput(f"{directory} is closed to this user.", hint="Ask its owner.")
     runs = [RunFolder(path) for path in children(directory) if not path.name.startswith(".")]
-    return tuple(sorted((r for r in runs if r.is_run()), key=_started, reverse=True))
+    return [run for run in runs if run.is_run()]
 
 
-def _started(run: RunFolder) -> tuple[int, str]:
-    manifest = _run_manifest(run)
+def _started(run: RunFolder, manifest: RunManifest | Missing) -> tuple[int, str]:
     if isinstance(manifest, RunManifest):
         return manifest.started_unix_ns, run.id
     try:
@@ -121,14 +158,26 @@ def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
         manifest = read_process(folder.manifest)
     except UnreadableInput as exc:
         manifest = Missing(str(exc))
+    glance: StepsGlance | None = None
     try:
-        header, steps = read_header(folder.steps), count_steps(folder.steps)
+        glance = read_glance(folder.steps)
+        header, steps = glance.header, glance.steps
     except UnreadableInput as exc:
         header, steps = Missing(str(exc)), 0
     known_header = None if isinstance(header, Missing) else header
     known_manifest = None if isinstance(manifest, Missing) else manifest
     state = process_state(known_header, known_manifest, here)
-    return ProcessEntry(folder, manifest, header, steps, state)
+    return ProcessEntry(folder, manifest, header, steps, state, _active(manifest, glance))
+
+
+def _active(manifest: ProcessManifest | Missing, glance: StepsGlance | None) -> int | Missing:
+    """Return when it ended, or the latest that its files say: the header may be 1024 steps old."""
+    if glance is None:
+        return _NO_SIGN if isinstance(manifest, Missing) else manifest.started_unix_ns
+    header = glance.header
+    if header.exit_unix_ns > 0:
+        return header.exit_unix_ns
+    return max(header.unix_ns(header.last_activity_mono_ns), glance.written_unix_ns)
 
 
 def _run_state(
@@ -144,19 +193,9 @@ def _run_state(
     live = states.intersection(LIVE) or {launcher}.intersection(LIVE)
     if live:
         return RUNNING if RUNNING in live else live.pop()
-    main = None if isinstance(manifest, Missing) else _main_state(manifest, processes)
+    main = None if isinstance(manifest, Missing) else main_process(manifest, processes)
     if main is not None:
-        return main
+        return main.state
     if UNKNOWN in states or not states:
         return UNKNOWN
     return KILLED if states == {KILLED} else FINISHED
-
-
-def _main_state(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> str | None:
-    for process in processes:
-        facts = process.manifest
-        if isinstance(facts, Missing) or facts.parent is not None:
-            continue
-        if (facts.host, facts.pid) == (manifest.host, manifest.pid):
-            return process.state
-    return None

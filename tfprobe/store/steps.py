@@ -130,6 +130,15 @@ class WorkRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class StepsGlance:
+    """What a listing shows of one steps.bin: `steps` are completed ones, of all works."""
+
+    header: Header
+    steps: int
+    written_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepsFile:
     """Everything read from one steps.bin; `problems` says what in it could not be used."""
 
@@ -171,9 +180,17 @@ def count_steps(path: Path) -> int:
     Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
     """
     with _opened(path) as file:
+        return _completed(file, _header(file))
+
+
+def read_glance(path: Path) -> StepsGlance:
+    """Read what a listing shows, by opening the file once.
+
+    Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
+    """
+    with _opened(path) as file:
         header = _header(file)
-        heads = (file.words(_work_at(index), 4) for index in range(header.works_in_use))
-        return sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)
+        return StepsGlance(header, _completed(file, header), file.written_unix_ns())
 
 
 def bucket_of(duration_ns: Words) -> Words:
@@ -209,6 +226,10 @@ class _WordFile:
             raise UnreadableInput(problem) from exc
         whole = len(content) // WORD_BYTES
         return np.frombuffer(content, dtype="<i8", count=whole).astype(np.int64, copy=False)
+
+    def written_unix_ns(self) -> int:
+        """Return when somebody last wrote to the file, by its file system."""
+        return os.fstat(self._descriptor).st_mtime_ns
 
     def text(self, at: int, words: int) -> str:
         return self.words(at, words).tobytes().split(b"\0", 1)[0].decode("utf-8", "replace")
@@ -248,6 +269,11 @@ def _header(file: _WordFile) -> Header:
         started_mono_ns=words[19],
         last_activity_mono_ns=words[20],
     )
+
+
+def _completed(file: _WordFile, header: Header) -> int:
+    heads = (file.words(_work_at(index), 4) for index in range(header.works_in_use))
+    return sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)
 
 
 def _work_at(index: int) -> int:

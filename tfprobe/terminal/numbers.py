@@ -22,6 +22,7 @@ _RATE_UNITS: tuple[tuple[str, float], ...] = (
     ("MB/s", 1e6),
     ("kB/s", 1e3),
 )
+_AGE_UNITS: tuple[tuple[str, int], ...] = (("d", 86_400), ("h", 3_600), ("min", 60))
 # Stands where there is no number to show.
 NOTHING = "–"
 _SECONDS_A_MINUTE = 60
@@ -39,6 +40,16 @@ def duration(time_ns: float) -> str:
         if time_ns >= size_ns * 0.9995:
             return f"{_three(time_ns / size_ns)} {unit}"
     return f"{time_ns:.0f} ns"
+
+
+def age(age_ns: int) -> str:
+    """Write how long ago something was, in one unit: now, 45 s, 12 min, 3 h, 10 d."""
+    seconds = age_ns // 1_000_000_000
+    for unit, unit_s in _AGE_UNITS:
+        # Two of a unit tell more than one of the next: 90 min, 36 h.
+        if seconds >= 2 * unit_s:
+            return f"{seconds // unit_s} {unit}"
+    return f"{seconds} s" if seconds else "now"
 
 
 def size(size_bytes: int) -> str:

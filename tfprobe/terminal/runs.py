@@ -11,29 +11,45 @@ from tfprobe.model.catalogue import RunLine
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 
-_COLUMNS = (
-    Column("run", is_number=False),
-    Column("state", is_number=False),
-    Column("processes", may_go=True),
-    Column("steps"),
-    Column("command", is_number=False, may_be_cut=True),
-)
 
-
-def lay_out(runs: Sequence[RunLine], *, width: int, colour: bool) -> str:
-    """Return the listing as text."""
-    rows = [
-        (
-            run.id,
-            run.state,
-            numbers.count(run.processes),
-            numbers.count(run.steps),
-            _command(run),
-        )
-        for run in runs
-    ]
+def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bool) -> str:
+    """Return the listing as text, with sizes where any was measured."""
+    with_size = any(not isinstance(run.size_bytes, Missing) for run in runs)
+    columns = (
+        Column("run", is_number=False),
+        Column("state", is_number=False),
+        Column("age", may_go_last=True),
+        Column("processes", may_go=True),
+        Column("steps", may_go_last=True),
+        *([Column("size")] if with_size else []),
+        Column("command", is_number=False, may_be_cut=True),
+    )
+    rows = [_row(run, now_unix_ns, with_size=with_size) for run in runs]
     return page.render(
-        [page.table(_COLUMNS, rows, width=width, indent=0)], width=width, colour=colour
+        [page.table(columns, rows, width=width, indent=0)], width=width, colour=colour
+    )
+
+
+def age(run: RunLine, now_unix_ns: int) -> str:
+    """Write how long ago a run gave its last sign of life."""
+    age_ns = run.age_ns(now_unix_ns)
+    return numbers.NOTHING if isinstance(age_ns, Missing) else numbers.age(age_ns)
+
+
+def size(run: RunLine) -> str:
+    """Write what a run occupies on disk."""
+    return numbers.NOTHING if isinstance(run.size_bytes, Missing) else numbers.size(run.size_bytes)
+
+
+def _row(run: RunLine, now_unix_ns: int, *, with_size: bool) -> tuple[str, ...]:
+    return (
+        run.id,
+        run.state,
+        age(run, now_unix_ns),
+        numbers.count(run.processes),
+        numbers.count(run.steps),
+        *([size(run)] if with_size else []),
+        _command(run),
     )
 
 

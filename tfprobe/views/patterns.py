@@ -30,6 +30,10 @@ class Patterns:
         """Tell whether one of them is the whole name."""
         return self.takes_all or any(each.fullmatch(name) for each in self.compiled)
 
+    def any_is_in(self, text: str) -> bool:
+        """Tell whether one of them is found anywhere in a text."""
+        return any(each.search(text) for each in self.compiled)
+
 
 def compile_patterns(texts: Sequence[str]) -> Patterns:
     """Compile regexes, keeping apart those that cannot be."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.profiles import Step, op, process, profile, timed_work, work
@@ -121,10 +123,23 @@ def test_the_listing_shows_a_run_a_line():
     known = RunLine("r2", "/runs/r2", ("python", "a b.py"), "2026", "node7", 2, 20_049, "running")
     lost = RunLine("r1", "/runs/r1", Missing("x"), Missing("x"), Missing("x"), 0, 0, "unknown")
 
-    text = runs.lay_out([known, lost], width=80, colour=False)
+    text = runs.lay_out([known, lost], 10**18, width=80, colour=False)
 
-    assert text.splitlines()[1] == "r2   running          2  20,049  python 'a b.py'"
-    assert text.splitlines()[2] == "r1   unknown          0       0  ?"
+    assert text.splitlines()[1] == "r2   running  now          2  20,049  python 'a b.py'"
+    assert text.splitlines()[2] == "r1   unknown    –          0       0  ?"
+
+
+def test_sizes_are_listed_where_they_were_measured():
+    """A column of its own, which a listing without them does not have."""
+    run = RunLine("r2", "/runs/r2", ("python", "a.py"), "2026", "node7", 2, 20_049, "killed")
+    sized = replace(run, size_bytes=3 << 20, active_unix_ns=10**18)
+
+    text = runs.lay_out([sized, run], 10**18 + 90 * 60 * 10**9, width=80, colour=False)
+
+    lines = text.splitlines()
+    assert lines[0] == "run  state      age  processes   steps      size  command"
+    assert lines[1] == "r2   killed  90 min          2  20,049  3.00 MiB  python a.py"
+    assert lines[2] == "r2   killed       –          2  20,049         –  python a.py"
 
 
 def test_steps_show_the_latest():

@@ -1,0 +1,95 @@
+"""The options that choose among runs, and what is said when they leave none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfprobe.cli import amounts
+from tfprobe.errors import NoAnswer, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.views.run_filters import Filtered, Filters
+
+# As tfprobe.store.liveness has them; its imports would make help pages slow.
+STATES = ("running", "stopped", "finished", "killed", "unknown")
+_AGE_HELP = "Only runs that ended, or last wrote, {} AGE ago, as in 90s, 15m, 12h, 7d, 2w."
+
+
+def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the filters; Callable[..., Any] is click's own type for it."""
+    for option in reversed(
+        (
+            _several("--state", "STATE", f"Only runs in such a state: {', '.join(STATES)}."),
+            _several("--host", "HOST", "Only runs on such a host: a name, or a pattern: 'gpu-*'."),
+            _several("--user", "USER", "Only runs of such a user: a name or a pattern."),
+            _several("--command", "PATTERN", "Only commands with this regular expression (RE2)."),
+            _age("--older", "at least"),
+            _age("--newer", "at most"),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def filters(asked: Mapping[str, Any]) -> Filters:
+    """Return the filters of the options. Raises UsageError for what they cannot be."""
+    from tfprobe.views.run_filters import Filters
+
+    return Filters(
+        states=_states(asked["state"]),
+        hosts=_words("host", asked["host"]),
+        users=_words("user", asked["user"]),
+        commands=_patterns(asked["command"]),
+        older_ns=asked["older"],
+        newer_ns=asked["newer"],
+    )
+
+
+def nothing_left(place: Path, count: int, found: Filtered) -> NoAnswer:
+    """Say which filter left nothing of the runs there are."""
+    steps = [f"{left or 'none'} after --{name}" for name, left in found.left]
+    runs = f"{count} run{'s' if count > 1 else ''}"
+    return NoAnswer(f"No run in {place} is left: {', '.join([runs, *steps])}.")
+
+
+def _several(option: str, metavar: str, text: str) -> Callable[..., Any]:
+    return click.option(option, multiple=True, metavar=metavar, help=text)
+
+
+def _age(option: str, bound: str) -> Callable[..., Any]:
+    return click.option(
+        option, metavar="AGE", callback=amounts.as_age, help=_AGE_HELP.format(bound)
+    )
+
+
+def _words(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Take `a,b` apart. Raises UsageError for nothing, which is not the same as anything."""
+    words = tuple(word.strip() for value in values for word in value.split(","))
+    if not all(words):
+        raise UsageError(f"--{option} {','.join(values)!r} names nothing.")
+    return words
+
+
+def _states(values: tuple[str, ...]) -> tuple[str, ...]:
+    words = _words("state", values)
+    for word in words:
+        if word not in STATES:
+            hint = f"Choose from {', '.join(STATES)}."
+            raise UsageError(f"--state {word!r} is no state of a run.", hint=hint)
+    return words
+
+
+def _patterns(texts: tuple[str, ...]) -> Any:
+    # Any: Patterns or None, whose import would make help pages slow.
+    from tfprobe.views.patterns import compile_patterns
+
+    if not texts:
+        return None
+    patterns = compile_patterns(texts)
+    for text, why in patterns.invalid:
+        raise UsageError(f"--command {text!r} is no regular expression: {why}.")
+    return patterns
