@@ -1,0 +1,86 @@
+"""Shares are read by a thread of their own; a scrape is answered with what it has read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tfprobe.errors import Missing
+from tfprobe.live.metrics import shares as shares_module
+from tfprobe.live.metrics.shares import Keeper
+from tfprobe.model.fleet import Shares
+from tfprobe.store.layout import ProcessFolder
+
+SHARES = Shares(0.25, 0.25, 0.25, 0.25, 1, 1)
+FOLDERS = tuple(ProcessFolder(Path(f"/runs/r/node7/{pid}-1")) for pid in (1, 2))
+
+
+@pytest.fixture
+def keep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
+    monkeypatch.setattr(shares_module, "_BETWEEN_ROUNDS_S", 0.01)
+    started: list[Keeper] = []
+
+    def begin(read: Callable[[ProcessFolder], Shares | Missing]) -> Keeper:
+        started.append(Keeper(read))
+        started[-1].start()
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.stop()
+
+
+def eventually(found: Callable[[], Shares | Missing], wanted: object) -> None:
+    pause, deadline_s = threading.Event(), time.monotonic() + 60
+    while found() != wanted:
+        assert time.monotonic() < deadline_s, found()
+        pause.wait(0.01)
+
+
+def test_what_was_asked_for_is_read_soon(keep):
+    """The first answer is that there is none yet."""
+    keeper = keep(lambda _folder: SHARES)
+
+    first = keeper.shares(FOLDERS[0])
+
+    assert isinstance(first, Missing)
+    eventually(lambda: keeper.shares(FOLDERS[0]), SHARES)
+
+
+def test_captures_that_cannot_be_read_keep_nobody_from_his(keep):
+    """Whatever reading them raises."""
+
+    def read(folder: ProcessFolder) -> Shares | Missing:
+        if folder == FOLDERS[0]:
+            raise ZeroDivisionError("by zero")
+        return SHARES
+
+    keeper = keep(read)
+    keeper.shares(FOLDERS[0])
+
+    eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
+    wanted = Missing("its captures cannot be read: ZeroDivisionError: by zero")
+    eventually(lambda: keeper.shares(FOLDERS[0]), wanted)
+
+
+def test_what_nobody_asks_for_any_more_is_not_read(keep, monkeypatch):
+    """A run that has vanished is forgotten."""
+    monkeypatch.setattr(shares_module, "_ROUNDS_REMEMBERED", 3)
+    read: list[ProcessFolder] = []
+
+    def note(folder: ProcessFolder) -> Shares:
+        read.append(folder)
+        return SHARES
+
+    keeper = keep(note)
+    keeper.shares(FOLDERS[0])
+    for _ in range(20):
+        eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
+        count = len(read)
+        eventually(lambda: SHARES if len(read) > count else Missing(""), SHARES)  # noqa: B023
+
+    assert read.count(FOLDERS[0]) <= 5

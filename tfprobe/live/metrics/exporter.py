@@ -1,0 +1,202 @@
+"""Look at the runs when somebody asks, and not more often than is worth it. Serves nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import tfprobe
+from tfprobe.errors import Missing, TfprobeError
+from tfprobe.live.metrics.family import Exposed, Family, Kind, Series, Value
+from tfprobe.live.metrics.findings import FAMILIES as FINDINGS
+from tfprobe.live.metrics.findings import Findings
+from tfprobe.live.metrics.held import Held
+from tfprobe.live.metrics.subjects import Limits, RunSubject, Subjects, process_labels, subjects
+from tfprobe.live.metrics.table import DEVICES, PROCESSES, RUNS, WORKS, Row, S
+from tfprobe.model.fleet import FleetLook
+from tfprobe.store.liveness import LIVE, STATES
+
+NS_PER_S = 1_000_000_000
+# Two servers that scrape the same endpoint, or a person who reloads a page, share a look.
+SHORTEST_BETWEEN_LOOKS_S = 1.0
+# A look waits for a file system that hangs; Prometheus gives a scrape 10 s by default.
+LONGEST_WAIT_S = 8.0
+
+
+class Busy(TfprobeError):
+    """A look has been going on for longer than anybody waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was exposed at one moment. `number` counts the looks."""
+
+    number: int
+    at_unix_ns: int
+    families: tuple[Exposed, ...]
+
+
+def _family(name: str, kind: Kind, unit: str, text: str, *labels: str) -> Family:
+    return Family(name, kind, text, labels, unit)
+
+
+BUILD = _family("tfprobe_build_info", Kind.INFO, "", "The version of this exporter.", "version")
+DIRECTORY_UP = _family("tfprobe_directory_up", Kind.GAUGE, "",
+                       "1 where the directory of runs is there and was read, else 0.")  # fmt: skip
+RUN_COUNT = _family("tfprobe_runs", Kind.GAUGE, "",
+                    "Runs in the directory, with those that have no series.", "state")  # fmt: skip
+LEFT_OUT = _family("tfprobe_left_out_processes", Kind.GAUGE, "",
+                   "Processes without series, by the reason.", "reason")  # fmt: skip
+LOOKS = _family("tfprobe_exporter_looks_total", Kind.COUNTER, "", "Looks at the runs.")
+FAILED = _family("tfprobe_exporter_failed_looks_total", Kind.COUNTER, "",
+                 "Looks that failed; their answers have no runs.")  # fmt: skip
+LOOK_SECONDS = _family("tfprobe_exporter_look_seconds_total", Kind.COUNTER, "seconds",
+                       "Time that looks took.")  # fmt: skip
+LAST_LOOK_SECONDS = _family("tfprobe_exporter_last_look_seconds", Kind.GAUGE, "seconds",
+                            "Time that the latest look took.")  # fmt: skip
+DROPPED = _family("tfprobe_exporter_dropped_answers_total", Kind.COUNTER, "",
+                  "Answers that an OpenTelemetry collector did not take.")  # fmt: skip
+SELF = (
+    BUILD,
+    DIRECTORY_UP,
+    RUN_COUNT,
+    LEFT_OUT,
+    LOOKS,
+    FAILED,
+    LOOK_SECONDS,
+    LAST_LOOK_SECONDS,
+    DROPPED,
+)
+# All there are, in the order in which they are exposed.
+FAMILIES: tuple[Family, ...] = (
+    *SELF,
+    *(row.family for table in (RUNS, PROCESSES, WORKS, DEVICES) for row in table),
+    *FINDINGS,
+)
+
+
+class Exporter:
+    """Answers what all metrics are now, at most one look at a time."""
+
+    def __init__(
+        self,
+        look: Callable[[], FleetLook],
+        *,
+        limits: Limits,
+        findings: Findings | None = None,
+        complain: Callable[[str], None] = lambda _text: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take what makes a look; `complain` is told of a failure, once for each that is new."""
+        self._look = look
+        self._limits = limits
+        self._findings = findings
+        self._complain = complain
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._held = Held()
+        self._alive_ns: dict[tuple[str, ...], int] = {}
+        self._started_unix_ns = time.time_ns()
+        self._answer: Answer | None = None
+        self._answered_s = 0.0
+        self._looks, self._failed, self._dropped = 0, 0, 0
+        self._spent_s, self._last_s = 0.0, 0.0
+        self._complaint = ""
+
+    def answer(self) -> Answer:
+        """Return the metrics of now, or of a second ago.
+
+        Raises Busy where another look takes too long.
+        """
+        if not self._lock.acquire(timeout=LONGEST_WAIT_S):
+            raise Busy("The files of the runs have not answered for some time.", hint="Ask later.")
+        try:
+            is_young = self._clock() - self._answered_s < SHORTEST_BETWEEN_LOOKS_S
+            if self._answer is None or not is_young:
+                self._answer = self._new_answer()
+                self._answered_s = self._clock()
+            return self._answer
+        finally:
+            self._lock.release()
+
+    def note_drop(self) -> None:
+        """Count an answer that nobody took."""
+        self._dropped += 1
+
+    def _new_answer(self) -> Answer:
+        began_s = self._clock()
+        found = self._subjects()
+        self._looks += 1
+        self._last_s = self._clock() - began_s
+        self._spent_s += self._last_s
+        families = self._held.hold([*self._about_itself(found), *self._about_runs(found)])
+        return Answer(self._looks, time.time_ns(), families)
+
+    def _subjects(self) -> Subjects | Missing:
+        """Return what is in a look; whatever goes wrong there must not end the endpoint."""
+        try:
+            look = self._look()
+            self._note_alive(look)
+            return subjects(look, self._limits, self._alive_ns)
+        except TfprobeError as problem:
+            return self._failure(str(problem))
+        except Exception as problem:
+            return self._failure(f"A look at the runs failed: {type(problem).__name__}: {problem}")
+
+    def _failure(self, text: str) -> Missing:
+        self._failed += 1
+        if text != self._complaint:
+            self._complaint = text
+            self._complain(text)
+        return Missing(text)
+
+    def _note_alive(self, look: FleetLook) -> None:
+        """Remember when each process was last alive, and forget those that are gone."""
+        everyone = {
+            process_labels(run, each): each.process.state
+            for run in look.runs
+            for each in run.processes
+        }
+        alive = {each: look.at_unix_ns for each, state in everyone.items() if state in LIVE}
+        self._alive_ns = {
+            each: at_ns for each, at_ns in {**self._alive_ns, **alive}.items() if each in everyone
+        }
+
+    def _about_itself(self, found: Subjects | Missing) -> Iterator[Exposed]:
+        is_lost = isinstance(found, Missing)
+        yield self._single(BUILD, 1, tfprobe.__version__)
+        yield self._single(DIRECTORY_UP, int(not is_lost))
+        if not isinstance(found, Missing):
+            counts = [((state,), found.states.get(state, 0)) for state in STATES]
+            yield self._several(RUN_COUNT, counts)
+            yield self._several(LEFT_OUT, (((why,), n) for why, n in found.left_out.items()))
+        yield self._single(LOOKS, self._looks)
+        yield self._single(FAILED, self._failed)
+        yield self._single(LOOK_SECONDS, self._spent_s)
+        yield self._single(LAST_LOOK_SECONDS, self._last_s)
+        yield self._single(DROPPED, self._dropped)
+
+    def _about_runs(self, found: Subjects | Missing) -> Iterator[Exposed]:
+        runs: tuple[RunSubject, ...] = () if isinstance(found, Missing) else found.runs
+        processes = [process for run in runs for process in run.processes]
+        yield from _exposed(RUNS, runs)
+        yield from _exposed(PROCESSES, processes)
+        yield from _exposed(WORKS, [work for process in processes for work in process.works])
+        yield from _exposed(DEVICES, [device for run in runs for device in run.devices])
+        if self._findings is not None:
+            yield from self._findings.exposed(runs)
+
+    def _single(self, family: Family, value: Value, *labels: str) -> Exposed:
+        return self._several(family, ((labels, value),))
+
+    def _several(self, family: Family, points: Iterable[tuple[tuple[str, ...], Value]]) -> Exposed:
+        since_ns = self._started_unix_ns
+        return Exposed(family, tuple(Series(labels, value, since_ns) for labels, value in points))
+
+
+def _exposed(rows: Iterable[Row[S]], found: Iterable[S]) -> Iterator[Exposed]:
+    everyone = tuple(found)
+    for row in rows:
+        yield Exposed(row.family, tuple(row.series(everyone)))

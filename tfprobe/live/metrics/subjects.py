@@ -1,0 +1,209 @@
+"""Choose which runs, processes and works of a look have series, and name them. Bounded by limits.
+
+What must hold for every answer: no two subjects have the same labels, and which works of a process
+have series of their own never changes, because a counter that loses a part goes down.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tfprobe.errors import Missing
+from tfprobe.live.metrics.family import label
+from tfprobe.model.activities import DevicePulse
+from tfprobe.model.fleet import FleetLook, ProcessLook, RunLook
+from tfprobe.model.profile import Work
+from tfprobe.store.liveness import LIVE
+
+NS_PER_S = 1_000_000_000
+RUN_LABELS = ("run",)
+PROCESS_LABELS = ("run", "host", "process")
+WORK_LABELS = (*PROCESS_LABELS, "kind", "name")
+DEVICE_LABELS = ("run", "host", "device")
+Labels = tuple[str, ...]
+_OTHER_WORKS = ("other", "")
+# A clock that is 2 s off has been set since: the difference of both clocks now is nearer the truth.
+_CLOCK_WAS_SET_NS = 2 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may have series: a process for so long after its end, so many, so many works."""
+
+    finished_for_s: float = 3600.0
+    most_processes: int = 256
+    most_works: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSubject:
+    """The works of one kind and name in all threads of a process."""
+
+    labels: Labels
+    since_unix_ns: int
+    works: tuple[Work, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSubject:
+    """A process. `last_step_unix_ns` is when its last step ended."""
+
+    labels: Labels
+    since_unix_ns: int
+    look: ProcessLook
+    last_step_unix_ns: int | Missing
+    works: tuple[WorkSubject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSubject:
+    """An accelerator of a machine."""
+
+    labels: Labels
+    since_unix_ns: int
+    pulse: DevicePulse
+
+
+@dataclass(frozen=True, slots=True)
+class RunSubject:
+    """A run with those of its processes that have series."""
+
+    labels: Labels
+    since_unix_ns: int
+    look: RunLook
+    processes: tuple[ProcessSubject, ...]
+    devices: tuple[DeviceSubject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """All that has series. `left_out` is how many processes have none, by the reason."""
+
+    runs: tuple[RunSubject, ...]
+    states: dict[str, int]
+    left_out: dict[str, int]
+
+
+def subjects(look: FleetLook, limits: Limits, alive_ns: Mapping[Labels, int]) -> Subjects:
+    """Return what of a look has series. `alive_ns` is when processes were last seen to be alive.
+
+    A process has none once it has been over for `finished_for_s`, or silent where nobody can look
+    it up; of the others running ones come first, then those that started last.
+    """
+    left_out = {"finished": 0, "duplicate": 0, "most_processes": 0}
+    recent_ns = look.at_unix_ns - round(limits.finished_for_s * NS_PER_S)
+    shown: dict[Labels, tuple[RunLook, ProcessLook]] = {}
+    for run in look.runs:
+        for each in run.processes:
+            labels = process_labels(run, each)
+            last_ns = max(_last_sign_ns(each), alive_ns.get(labels, 0))
+            # Nobody sees a process of another machine end: there its silence has to do.
+            if each.process.state not in LIVE and last_ns < recent_ns:
+                left_out["finished"] += 1
+            elif labels in shown:
+                left_out["duplicate"] += 1
+            else:
+                shown[labels] = (run, each)
+    kept = dict(sorted(shown.items(), key=_importance)[: limits.most_processes])
+    left_out["most_processes"] = len(shown) - len(kept)
+    found = (_run(run, look, kept, limits, recent_ns) for run in look.runs)
+    by_labels = {run.labels: run for run in found if run is not None}
+    states = Counter(run.run.state for run in look.runs)
+    return Subjects(tuple(by_labels.values()), dict(states), left_out)
+
+
+def run_name(run: RunLook) -> str:
+    """Return what tells a run from the others: not its id, which a copy of it has, too."""
+    return label(os.path.basename(os.path.normpath(run.run.directory)) or run.run.id)
+
+
+def process_labels(run: RunLook, each: ProcessLook) -> Labels:
+    return (run_name(run), label(each.process.host), label(each.process.folder))
+
+
+def _importance(item: tuple[Labels, tuple[RunLook, ProcessLook]]) -> tuple[bool, int]:
+    process = item[1][1].process
+    return process.state not in LIVE, -process.started_unix_ns
+
+
+def _run(
+    run: RunLook,
+    look: FleetLook,
+    kept: dict[Labels, tuple[RunLook, ProcessLook]],
+    limits: Limits,
+    recent_ns: int,
+) -> RunSubject | None:
+    """Return a run that has a process to show, runs, or has none and is young or unreadable."""
+    mine = {process_labels(run, each): each for each in run.processes}
+    processes = tuple(
+        _process(labels, each, look.at_unix_ns, limits)
+        for labels, each in mine.items()
+        if labels in kept and kept[labels][1] is each
+    )
+    started_ns = run.started_unix_ns
+    is_young = not run.processes and (isinstance(started_ns, Missing) or started_ns >= recent_ns)
+    if not processes and not is_young and run.run.state not in LIVE:
+        return None
+    since_ns = look.at_unix_ns if isinstance(started_ns, Missing) else started_ns
+    return RunSubject((run_name(run),), since_ns, run, processes, tuple(_devices(run, since_ns)))
+
+
+def _process(labels: Labels, each: ProcessLook, at_unix_ns: int, limits: Limits) -> ProcessSubject:
+    since_ns = each.process.started_unix_ns or at_unix_ns
+    works = tuple(_works(labels, each.works, since_ns, limits.most_works))
+    return ProcessSubject(labels, since_ns, each, _last_step_ns(each, at_unix_ns), works)
+
+
+def _works(
+    labels: Labels, works: Iterable[Work], since_ns: int, most: int
+) -> Iterator[WorkSubject]:
+    """Give the works by kind and name; all but the first `most` to be seen are one.
+
+    A process only ever gets more works, so those that are first stay first.
+    """
+    groups: dict[tuple[str, str], list[Work]] = {}
+    for work in sorted(works, key=lambda work: work.index):
+        key = (label(work.kind), label(work.name))
+        if key not in groups and len(groups) >= most:
+            key = _OTHER_WORKS
+        groups.setdefault(key, []).append(work)
+    for key, group in groups.items():
+        yield WorkSubject((*labels, *key), since_ns, tuple(group))
+
+
+def _devices(run: RunLook, since_ns: int) -> Iterator[DeviceSubject]:
+    """Give each accelerator by its latest pulse."""
+    latest: dict[Labels, DevicePulse] = {}
+    for pulse in sorted(run.machines, key=lambda pulse: pulse.at_ns):
+        for device in pulse.devices:
+            latest[run_name(run), label(pulse.host), str(device.index)] = device
+    for labels, device in latest.items():
+        yield DeviceSubject(labels, since_ns, device)
+
+
+def _last_step_ns(each: ProcessLook, at_unix_ns: int) -> int | Missing:
+    """Return the unix time of the last step's end."""
+    ends = [int(work.recent.end_ns[-1]) for work in each.works if len(work.recent.end_ns)]
+    if not ends:
+        return Missing("no step has ended")
+    noted_ns = each.process.unix_minus_monotonic_ns
+    if isinstance(each.now_mono_ns, Missing) or each.process.state not in LIVE:
+        return noted_ns if isinstance(noted_ns, Missing) else noted_ns + max(ends)
+    seen_ns = at_unix_ns - each.now_mono_ns
+    # What was noted once does not tremble, so that the same step keeps its time.
+    if isinstance(noted_ns, Missing) or abs(seen_ns - noted_ns) > _CLOCK_WAS_SET_NS:
+        return seen_ns + max(ends)
+    return noted_ns + max(ends)
+
+
+def _last_sign_ns(each: ProcessLook) -> int:
+    """Return the unix time of the last sign of life that the files tell of."""
+    process = each.process
+    alive_ns = 0 if isinstance(process.hooks, Missing) else process.hooks.wall_ns
+    ends = [int(work.recent.end_ns[-1]) for work in each.works if len(work.recent.end_ns)]
+    offset_ns = process.unix_minus_monotonic_ns
+    last_ns = 0 if isinstance(offset_ns, Missing) or not ends else offset_ns + max(ends)
+    return max(process.started_unix_ns + alive_ns, last_ns)

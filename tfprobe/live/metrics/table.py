@@ -1,0 +1,287 @@
+"""The table of all metrics: names, units and labels by the conventions of Prometheus, and values.
+
+docs/metrics.md shows it to people, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from tfprobe.errors import Missing
+from tfprobe.live.metrics.family import Family, Kind, Series, Value, label
+from tfprobe.live.metrics.histogram import histogram
+from tfprobe.live.metrics.subjects import (
+    DEVICE_LABELS,
+    NS_PER_S,
+    PROCESS_LABELS,
+    RUN_LABELS,
+    WORK_LABELS,
+    DeviceSubject,
+    ProcessSubject,
+    RunSubject,
+    WorkSubject,
+)
+from tfprobe.model.activities import Pulse
+from tfprobe.model.profile import Work
+from tfprobe.store.liveness import STATES
+from tfprobe.views.overhead import Overhead, measure
+
+_LONGEST_COMMAND = 200
+
+
+class Subject(Protocol):
+    """Whatever has labels of its own, and a moment from which its counters count."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+    @property
+    def since_unix_ns(self) -> int: ...
+
+
+S = TypeVar("S", bound=Subject)
+# What a family says of one subject: the texts of its further labels, and a value.
+Points = Iterable[tuple[tuple[str, ...], Value | Missing]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[S]):
+    """A family, and its points of one subject."""
+
+    family: Family
+    points: Callable[[S], Points]
+
+    def series(self, subjects: Iterable[S]) -> Iterator[Series]:
+        """Give the series of all subjects; what is missing has none."""
+        for subject in subjects:
+            for texts, value in self.points(subject):
+                if not isinstance(value, Missing):
+                    yield Series((*subject.labels, *texts), value, subject.since_unix_ns)
+
+
+def _one(value: Callable[[S], Value | Missing]) -> Callable[[S], Points]:
+    return lambda subject: (((), value(subject)),)
+
+
+def _gauge(
+    labels: Sequence[str], name: str, unit: str, points: Callable[[S], Points], text: str
+) -> Row[S]:
+    return Row(Family(name, Kind.GAUGE, text, tuple(labels), unit), points)
+
+
+def _counter(
+    labels: Sequence[str], name: str, unit: str, points: Callable[[S], Points], text: str
+) -> Row[S]:
+    return Row(Family(f"{name}_total", Kind.COUNTER, text, tuple(labels), unit), points)
+
+
+def _info(labels: Sequence[str], name: str, points: Callable[[S], Points], text: str) -> Row[S]:
+    return Row(Family(f"{name}_info", Kind.INFO, text, tuple(labels)), points)
+
+
+def _seconds(time_ns: int | Missing) -> float | Missing:
+    return time_ns if isinstance(time_ns, Missing) else time_ns / NS_PER_S
+
+
+def _text(value: object, longest: int = _LONGEST_COMMAND) -> str:
+    """Return a text of an info metric: none where it is missing, as if the label were not there."""
+    return "" if value is None or isinstance(value, Missing) else label(str(value), longest=longest)
+
+
+def _states(state: str) -> Points:
+    return [((each,), int(each == state)) for each in STATES]
+
+
+def _run_info(run: RunSubject) -> Points:
+    look = run.look
+    command = look.run.command
+    told = command if isinstance(command, Missing) else shlex.join(command)
+    yield (_text(look.host), _text(look.user), _text(told)), 1
+
+
+def _is_readable(run: RunSubject) -> int:
+    """Say whether run.json and every steps.bin could be read."""
+    hooks = (each.process.hooks for each in run.look.processes)
+    return int(not any(isinstance(each, Missing) for each in (run.look.run.command, *hooks)))
+
+
+RUNS: tuple[Row[RunSubject], ...] = (
+    _info((*RUN_LABELS, "launch_host", "user", "command"), "tfprobe_run", _run_info,
+          "What was launched, where and by whom; the command is cut after 200 characters."),
+    _gauge((*RUN_LABELS, "state"), "tfprobe_run_state", "", lambda run: _states(run.look.run.state),
+           "1 for the state the run is in, 0 for the others."),
+    _gauge(RUN_LABELS, "tfprobe_run_start_time_seconds", "seconds",
+           _one(lambda run: _seconds(run.look.started_unix_ns)), "Unix time of the launch."),
+    _gauge(RUN_LABELS, "tfprobe_run_processes", "", _one(lambda run: len(run.look.processes)),
+           "Recorded processes, with those that have no series."),
+    _gauge(RUN_LABELS, "tfprobe_run_readable", "", _one(_is_readable),
+           "1 where run.json and each steps.bin can be read, else 0."),
+    _gauge(RUN_LABELS, "tfprobe_run_problems", "", _one(lambda run: len(run.look.problems)),
+           "Things in the recording that cannot be used; `tfprobe report` names them."),
+)  # fmt: skip
+
+
+def _process_info(process: ProcessSubject) -> Points:
+    facts = process.look.process
+    command = label(shlex.join(facts.argv), longest=_LONGEST_COMMAND)
+    versions = (_text(facts.tensorflow), _text(facts.python))
+    yield (str(facts.pid), _text(facts.rank), _text(facts.role), *versions, command), 1
+
+
+def _overhead(process: ProcessSubject) -> Overhead | Missing:
+    return measure(process.look.process, process.look.works)
+
+
+def _overhead_parts(process: ProcessSubject) -> Points:
+    overhead = _overhead(process)
+    if isinstance(overhead, Missing):
+        return
+    yield ("traces",), overhead.traced_ns / NS_PER_S
+    yield ("hooks",), overhead.hook_ns / NS_PER_S
+
+
+def _overhead_ratio(process: ProcessSubject) -> float | Missing:
+    overhead = _overhead(process)
+    return overhead if isinstance(overhead, Missing) else overhead.fraction_ratio
+
+
+def _shares(process: ProcessSubject) -> Points:
+    shares = process.look.shares
+    if isinstance(shares, Missing):
+        return
+    yield ("before",), shares.before_ratio
+    yield ("on",), shares.on_ratio
+    yield ("after",), shares.after_ratio
+    yield ("other",), shares.other_ratio
+
+
+def _shares_time(process: ProcessSubject) -> float | Missing:
+    shares = process.look.shares
+    return shares if isinstance(shares, Missing) else shares.newest_unix_ns / NS_PER_S
+
+
+def _left(process: ProcessSubject) -> int | Missing:
+    request = process.look.request
+    return request if isinstance(request, Missing) else max(request.left, 0)
+
+
+def _pulse(
+    value: Callable[[Pulse], int | Missing],
+) -> Callable[[ProcessSubject], int | Missing]:
+    """Return what the latest pulse of a process says."""
+
+    def latest(process: ProcessSubject) -> int | Missing:
+        pulses = process.look.pulses
+        return value(pulses[-1]) if pulses else Missing("no pulse was taken")
+
+    return latest
+
+
+def _cpu(process: ProcessSubject) -> Points:
+    yield ("user",), _seconds(_pulse(lambda pulse: pulse.user_ns)(process))
+    yield ("system",), _seconds(_pulse(lambda pulse: pulse.system_ns)(process))
+
+
+def _switches(process: ProcessSubject) -> Points:
+    yield ("voluntary",), _pulse(lambda pulse: pulse.voluntary_switches)(process)
+    yield ("involuntary",), _pulse(lambda pulse: pulse.involuntary_switches)(process)
+
+
+def _throttled(process: ProcessSubject) -> float | Missing:
+    return _seconds(_pulse(lambda pulse: pulse.throttled_ns)(process))
+
+
+PROCESSES: tuple[Row[ProcessSubject], ...] = (
+    _info((*PROCESS_LABELS, "pid", "rank", "role", "tensorflow", "python", "command"),
+          "tfprobe_process", _process_info,
+          "What the process is; a text that is not known is empty."),
+    _gauge((*PROCESS_LABELS, "state"), "tfprobe_process_state", "",
+           lambda process: _states(process.look.process.state),
+           "1 for the state the process is in, 0 for the others."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_start_time_seconds", "seconds",
+           _one(lambda process: process.since_unix_ns / NS_PER_S),
+           "Unix time at which the process started."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_last_step_timestamp_seconds", "seconds",
+           _one(lambda process: _seconds(process.last_step_unix_ns)),
+           "Unix time at which the last step of the process ended."),
+    _gauge((*PROCESS_LABELS, "part"), "tfprobe_process_cycle_ratio", "ratio", _shares,
+           "Shares of a cycle before, on and after the accelerator, by the latest captures."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_cycle_timestamp_seconds", "seconds",
+           _one(_shares_time), "Unix time of the newest capture in tfprobe_process_cycle_ratio."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_captures", "",
+           _one(lambda process: process.look.process.captures), "Captures on disk."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_requested_samples", "", _one(_left),
+           "Samples still to be taken for the latest `tfprobe trace`."),
+    _counter((*PROCESS_LABELS, "part"), "tfprobe_process_overhead_seconds", "seconds",
+             _overhead_parts, "Time that recording took: of traces, and of hooks and all else."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_overhead_ratio", "ratio", _one(_overhead_ratio),
+           "Share of the wall time that recording took, since the process started."),
+    _counter((*PROCESS_LABELS, "mode"), "tfprobe_process_cpu_seconds", "seconds", _cpu,
+             "CPU time of the process."),
+    _counter(PROCESS_LABELS, "tfprobe_process_throttled_seconds", "seconds", _one(_throttled),
+             "Time that the CPU limit of its control group held it back."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_threads", "", _one(_pulse(lambda pulse: pulse.threads)),
+           "Threads of the process."),
+    _counter((*PROCESS_LABELS, "type"), "tfprobe_process_context_switches", "", _switches,
+             "Context switches of all its threads."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_resident_memory_bytes", "bytes",
+           _one(_pulse(lambda pulse: pulse.resident_bytes)), "Resident memory."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_peak_resident_memory_bytes", "bytes",
+           _one(_pulse(lambda pulse: pulse.peak_resident_bytes)), "The most it ever was."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_memory_limit_bytes", "bytes",
+           _one(_pulse(lambda pulse: pulse.memory_limit_bytes)),
+           "The tightest limit of its control groups, where there is one."),
+    _counter(PROCESS_LABELS, "tfprobe_process_read_bytes", "bytes",
+             _one(_pulse(lambda pulse: pulse.read_bytes)), "Bytes read from storage."),
+    _counter(PROCESS_LABELS, "tfprobe_process_written_bytes", "bytes",
+             _one(_pulse(lambda pulse: pulse.written_bytes)), "Bytes written to storage."),
+)  # fmt: skip
+
+
+def _sum(value: Callable[[Work], int]) -> Callable[[WorkSubject], Points]:
+    return _one(lambda subject: sum(value(work) for work in subject.works))
+
+
+def _gap_seconds(subject: WorkSubject) -> float:
+    return sum(max(work.gaps.sum_ns, 0) for work in subject.works) / NS_PER_S
+
+
+WORKS: tuple[Row[WorkSubject], ...] = (
+    _counter(WORK_LABELS, "tfprobe_steps", "", _sum(lambda work: work.count), "Completed steps."),
+    _counter(WORK_LABELS, "tfprobe_raised_steps", "", _sum(lambda work: work.raised),
+             "Steps that ended with an exception; they are not in tfprobe_steps_total."),
+    _counter(WORK_LABELS, "tfprobe_samples", "", _sum(lambda work: work.sampled),
+             "Steps that were traced."),
+    _counter(WORK_LABELS, "tfprobe_retraces", "", _sum(lambda work: work.retraces),
+             "Times that a tf.function was traced anew."),
+    Row(Family("tfprobe_step_duration_seconds", Kind.HISTOGRAM,
+               "How long steps took, with those that raised.", WORK_LABELS, "seconds"),
+        _one(lambda subject: histogram([work.times for work in subject.works]))),
+    _counter(WORK_LABELS, "tfprobe_step_gap_seconds", "seconds", _one(_gap_seconds),
+             "Time between a step of a thread and its next one."),
+)  # fmt: skip
+
+
+def _device(
+    name: str, unit: str, value: Callable[[DeviceSubject], Value | Missing], text: str
+) -> Row[DeviceSubject]:
+    return _gauge(DEVICE_LABELS, f"tfprobe_accelerator_{name}", unit, _one(value), text)
+
+
+DEVICES: tuple[Row[DeviceSubject], ...] = (
+    _info((*DEVICE_LABELS, "model"), "tfprobe_accelerator",
+          lambda device: [((label(device.pulse.name),), 1)],
+          "An accelerator of the machine that launched the run."),
+    _device("utilization_ratio", "ratio", lambda device: device.pulse.utilization_ratio,
+            "Share of the time in which a kernel ran, by NVML."),
+    _device("memory_used_bytes", "bytes", lambda device: device.pulse.memory_used_bytes,
+            "Memory in use, by all processes."),
+    _device("memory_bytes", "bytes", lambda device: device.pulse.memory_total_bytes,
+            "Memory that it has."),
+    _device("power_watts", "watts", lambda device: device.pulse.power_watts, "Power drawn."),
+    _device("temperature_celsius", "celsius", lambda device: device.pulse.temperature_celsius,
+            "Temperature."),
+)  # fmt: skip
