@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.process.launching import ROOT, Launcher, interpreter
+from tests.process.launching import ROOT, Launcher, environment, interpreter
+from tests.support import toy_tensorflow
 
 _SCRIPT = """#!{python}
 import sys
@@ -16,6 +19,17 @@ from tfprobe.cli.main import main
 if __name__ == "__main__":
     sys.exit(main())
 """
+
+
+_STEPPING = """
+import sys
+import tensorflow.python.client.session as session_module
+session_module.BaseSession().run("loss")
+print("stepped", flush=True)
+sys.stdin.read()
+"""
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +62,28 @@ def python27() -> Path:
     if found is None:
         pytest.skip("no Python 2.7 under ~/.pyenv")
     return found
+
+
+@pytest.fixture
+def start(launcher: Launcher, python: str) -> Iterator[Start]:
+    """Start a recorded job, and return once it says its first line."""
+    toy_tensorflow.write(launcher.work)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(*flags: str, command: tuple[str, ...] = (python, "-c", _STEPPING)) -> object:
+        job = subprocess.Popen(
+            [launcher.program, "run", "-q", "-o", launcher.output, *flags, "--", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=launcher.work,
+            env=environment({"PYTHONPATH": str(launcher.work)}),
+        )
+        started.append(job)
+        assert job.stdout is not None
+        assert job.stdout.readline()
+        return job
+
+    yield begin  # type: ignore[misc]
+    for job in started:
+        job.kill()
+        job.communicate()

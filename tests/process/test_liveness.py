@@ -5,53 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.process.launching import Launcher, environment
-from tests.support import toy_tensorflow
+from tests.process.conftest import Start
+from tests.process.launching import Launcher
 from tfprobe.store.catalogue import glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
 from tfprobe.store.proc import started_ticks
-
-JOB = """
-import sys
-import tensorflow.python.client.session as session_module
-session_module.BaseSession().run("loss")
-print("stepped", flush=True)
-sys.stdin.read()
-"""
-
-Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def start(launcher: Launcher, python: str) -> Iterator[Start]:
-    """Start a recorded job, and return once it says its first line."""
-    toy_tensorflow.write(launcher.work)
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin(*flags: str, command: tuple[str, ...] = (python, "-c", JOB)) -> object:
-        job = subprocess.Popen(
-            [launcher.program, "run", "-q", "-o", launcher.output, *flags, "--", *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=launcher.work,
-            env=environment({"PYTHONPATH": str(launcher.work)}),
-        )
-        started.append(job)
-        assert job.stdout is not None
-        assert job.stdout.readline()
-        return job
-
-    yield begin  # type: ignore[misc]
-    for job in started:
-        job.kill()
-        job.communicate()
 
 
 def _states(launcher: Launcher) -> tuple[str, list[str]]:

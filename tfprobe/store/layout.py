@@ -13,6 +13,8 @@ RUN_MANIFEST = "run.json"
 PROCESS_MANIFEST = "process.json"
 STEPS_FILE = "steps.bin"
 TEMPORARY_PREFIX = ".tmp-"
+# A run that is being removed: hidden, so no reader takes it for one.
+REMOVING_PREFIX = ".removing-"
 RUN_METADATA_SUFFIX = ".run_metadata.pb"
 XSPACE_SUFFIX = ".xplane.pb"
 

@@ -80,7 +80,7 @@ def launcher_state(run: RunManifest, here: Machine) -> str:
     unknown where nobody can tell: another machine, or a pid that is there and may be another's.
     """
     if not here.knows(run.host, run.boot_id, run.pid_namespace):
-        return UNKNOWN
+        return KILLED if _ended_by_reboot(run, here) else UNKNOWN
     seen = here.look_up(run.pid)
     if seen is None or run.pid_started_ticks not in (None, seen.started_ticks):
         return KILLED
@@ -89,8 +89,8 @@ def launcher_state(run: RunManifest, here: Machine) -> str:
     return STOPPED if seen.is_stopped else RUNNING
 
 
-def _ended_by_reboot(manifest: ProcessManifest, here: Machine) -> bool:
-    """Say whether the process is of an earlier boot of this machine.
+def _ended_by_reboot(manifest: ProcessManifest | RunManifest, here: Machine) -> bool:
+    """Say whether it is of an earlier boot of this machine.
 
     Containers on several machines may have one name: what started after our boot, and in another,
     is elsewhere. A clock that was set makes this unknown, never a running process killed.
