@@ -1,7 +1,7 @@
 """Read steps.bin, also while its process writes it, and after a kill at any moment.
 
 The layout is fixed by docs/design.md. A reader trusts nothing in the file: every number is checked
-against the size of the file before it is used.
+against the size of the file before it is used. Whoever reads it again and again reads what is new.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ RING_WORD = SLOTS_WORD + 2 * SLOT_WORDS
 SAMPLED_BIT = 1 << 61
 RAISED_BIT = 1 << 60
 TIME_MASK = RAISED_BIT - 1
+# What of a work block changes with its steps, before the names.
+HEAD_WORDS = 10
 # A fold happens once per 256 steps and a slot is read in microseconds: more changes are garbage.
 SLOT_ATTEMPTS = 8
 
@@ -76,6 +78,9 @@ class Header:
     once_ns: int
     started_mono_ns: int
     last_activity_mono_ns: int
+    request_sequence: int
+    request_seen: int
+    request_left: int
 
     def unix_ns(self, mono_ns: int) -> int:
         """Place a monotonic time on the wall clock, by the moment noted on both."""
@@ -147,22 +152,59 @@ class StepsFile:
     problems: tuple[str, ...]
 
 
+class StepsReader:
+    """Read one steps.bin again and again: an answer is a whole one, and only news are read for it.
+
+    The file is opened each time: one that is kept open would not tell that it was removed or
+    replaced, nor, on a network, what is new in it.
+    """
+
+    def __init__(self, path: Path, *, keep_steps: int = RING_STEPS) -> None:
+        """Remember of each work its latest `keep_steps` steps, if the file still has them."""
+        self._path = path
+        self._keep_steps = keep_steps
+        self._identity: tuple[int, ...] = ()
+        self._known: dict[int, _KnownWork] = {}
+
+    def read(self) -> StepsFile:
+        """Return header and works as they are now.
+
+        Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
+        """
+        works: list[WorkRecord] = []
+        problems: list[str] = []
+        with _opened(self._path) as file:
+            header = _header(file)
+            self._forget_another(file, header)
+            for index in range(header.works_in_use):
+                block = self._work(file, index)
+                if isinstance(block, WorkRecord):
+                    works.append(block)
+                else:
+                    problems.append(f"{self._path.name}: work {index} {block}")
+        return StepsFile(header, tuple(works), tuple(problems))
+
+    def _forget_another(self, file: _WordFile, header: Header) -> None:
+        # The number of a removed file is soon given to another, so its process counts, too.
+        identity = (*file.identity(), header.pid, header.moment_unix_ns, header.started_mono_ns)
+        if identity != self._identity:
+            self._identity = identity
+            self._known.clear()
+
+    def _work(self, file: _WordFile, index: int) -> WorkRecord | str:
+        found = _work(file, index, self._known.pop(index, None), self._keep_steps)
+        if isinstance(found, str):
+            return found
+        self._known[index] = found
+        return found.record
+
+
 def read_steps(path: Path) -> StepsFile:
     """Read header and works.
 
     Raises UnreadableInput when the file is absent or is no steps.bin of layout 1.
     """
-    works: list[WorkRecord] = []
-    problems: list[str] = []
-    with _opened(path) as file:
-        header = _header(file)
-        for index in range(header.works_in_use):
-            block = _work(file, index)
-            if isinstance(block, WorkRecord):
-                works.append(block)
-            else:
-                problems.append(f"{path.name}: work {index} {block}")
-    return StepsFile(header, tuple(works), tuple(problems))
+    return StepsReader(path).read()
 
 
 def read_header(path: Path) -> Header:
@@ -214,6 +256,11 @@ class _WordFile:
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
 
+    def identity(self) -> tuple[int, int]:
+        """Return what tells this file from another one at the same path."""
+        found = os.fstat(self._descriptor)
+        return found.st_dev, found.st_ino
+
     def words(self, at: int, count: int) -> Words:
         """Return up to `count` words from word `at`: fewer at the end of the file.
 
@@ -243,7 +290,7 @@ def _opened(path: Path) -> _WordFile:
 
 
 def _header(file: _WordFile) -> Header:
-    words = [int(word) for word in file.words(0, HEADER_WORDS)]
+    words = [int(word) for word in file.words(0, HEADER_WORDS).tolist()]
     if len(words) < HEADER_WORDS or words[0] != MAGIC:
         hint = "The process was killed while it made the file, or the file was overwritten."
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
@@ -268,6 +315,9 @@ def _header(file: _WordFile) -> Header:
         once_ns=words[18],
         started_mono_ns=words[19],
         last_activity_mono_ns=words[20],
+        request_sequence=words[32],
+        request_seen=words[40],
+        request_left=words[41],
     )
 
 
@@ -280,31 +330,64 @@ def _work_at(index: int) -> int:
     return HEADER_WORDS + index * WORK_WORDS
 
 
-def _work(file: _WordFile, index: int) -> WorkRecord | str:
-    """Return the work, or what is wrong with it.
+@dataclass(frozen=True, slots=True)
+class _KnownWork:
+    """What has been read of a work: its first words, the active slot, steps of the ring."""
+
+    head: list[int]
+    slot: Words
+    steps: RecentSteps
+    record: WorkRecord
+
+
+def _work(
+    file: _WordFile, index: int, known: _KnownWork | None, keep_steps: int
+) -> _KnownWork | str:
+    """Return the work, or what is wrong with it; of what is known already only the news are read.
 
     The order of reading makes it safe against a live writer. The slot is read first: the steps
     after it are in the ring. The count comes next: rows below it are whole. The count is read
     again last: rows which the writer may have overwritten meanwhile are left out.
     """
     at = _work_at(index)
-    slot = _slot(file, at)
+    head = _head(file, at)
+    if known is not None and head == known.head and _end(known.steps) == head[1]:
+        return known
+    slot = _known_slot(file, at, head, known)
+    if slot is None:
+        slot = _slot(file, at)
+        head = _head(file, at)
     if slot is None:
         return "has no whole aggregate"
-    head = [int(word) for word in file.words(at, 16)]
-    if len(head) < 16:
+    if len(head) < HEAD_WORDS:
         return "is beyond the end of the file"
-    executed = head[1]
     # A live writer notes that a step raised before it counts the step.
-    if not 0 <= head[2] <= executed + 1 or not 0 <= head[0] < len(KINDS):
-        return f"makes no sense: kind {head[0]}, {executed} executed, {head[2]} raised"
-    recent = _recent(file, at, executed)
-    steps, gaps = _with_tail(slot, recent, executed)
+    if not 0 <= head[2] <= head[1] + 1 or not 0 <= head[0] < len(KINDS):
+        return f"makes no sense: kind {head[0]}, {head[1]} executed, {head[2]} raised"
+    folded = min(max(int(slot[0]), 0), head[1])
+    # The last folded step too: the first gap after the slot begins with its end.
+    needed = min(max(head[1] - keep_steps, 0), max(folded - 1, 0))
+    steps = _steps(file, at, head[1], needed, None if known is None else known.steps)
+    record = _record(file, index, head, slot, steps, keep_steps, known)
+    return _KnownWork(head, slot, steps, record)
+
+
+def _record(
+    file: _WordFile,
+    index: int,
+    head: list[int],
+    slot: Words,
+    steps: RecentSteps,
+    keep_steps: int,
+    known: _KnownWork | None,
+) -> WorkRecord:
+    at, executed = _work_at(index), head[1]
+    times, gaps = _with_tail(slot, steps, executed)
     return WorkRecord(
         index=index,
         kind=KINDS[head[0]],
-        name=file.text(at + 16, 32),
-        thread=file.text(at + 48, 16),
+        name=file.text(at + 16, 32) if known is None else known.record.name,
+        thread=file.text(at + 48, 16) if known is None else known.record.thread,
         thread_id=head[4],
         executed=executed,
         raised=min(head[2], executed),
@@ -313,10 +396,24 @@ def _work(file: _WordFile, index: int) -> WorkRecord | str:
         steps_per_execution=max(head[6], 1),
         optimizer_steps=head[7] if head[7] >= 0 else None,
         retraces=max(head[9], 0),
-        steps=steps,
+        steps=times,
         gaps=gaps,
-        recent=recent,
+        recent=_from(steps, max(executed - keep_steps, 0)),
     )
+
+
+def _head(file: _WordFile, at: int) -> list[int]:
+    return [int(word) for word in file.words(at, HEAD_WORDS).tolist()]
+
+
+def _known_slot(
+    file: _WordFile, at: int, head: list[int], known: _KnownWork | None
+) -> Words | None:
+    """Return the known slot while it is the active one: it is written only while it is not."""
+    if known is None or len(head) < HEAD_WORDS or head[8] != known.head[8] or head[8] not in (0, 1):
+        return None
+    folded = file.words(at + SLOTS_WORD + head[8] * SLOT_WORDS, 1)
+    return known.slot if folded.tolist() == [known.slot[0]] else None
 
 
 def _slot(file: _WordFile, at: int) -> Words | None:
@@ -328,30 +425,75 @@ def _slot(file: _WordFile, at: int) -> Words | None:
         slot = file.words(at + SLOTS_WORD + int(active[0]) * SLOT_WORDS, SLOT_WORDS)
         if len(slot) < SLOT_WORDS:
             return None
-        if file.words(at + 8, 1)[0] == active[0]:
+        if file.words(at + 8, 1).tolist() == active.tolist():
             return slot
     return None
 
 
-def _recent(file: _WordFile, at: int, executed: int) -> RecentSteps:
-    held = min(executed, RING_STEPS)
-    ring = file.words(at + RING_WORD, 2 * (held if executed <= RING_STEPS else RING_STEPS))
-    executed_since = int(file.words(at + 1, 1)[0])
+def _steps(
+    file: _WordFile, at: int, executed: int, needed: int, known: RecentSteps | None
+) -> RecentSteps:
+    """Return the steps from `needed` on, those that are not known from the ring."""
+    known_end = 0 if known is None else _end(known)
+    if known is None or not known.first_step <= needed <= known_end <= executed:
+        return _ring_steps(file, at, executed, needed)
+    news = _ring_steps(file, at, executed, known_end)
+    if news.first_step > known_end:
+        return news
+    old = _from(known, needed)
+    return RecentSteps(
+        first_step=old.first_step,
+        start_ns=np.concatenate([old.start_ns, news.start_ns]),
+        end_ns=np.concatenate([old.end_ns, news.end_ns]),
+        sampled=np.concatenate([old.sampled, news.sampled]),
+        raised=np.concatenate([old.raised, news.raised]),
+    )
+
+
+def _end(steps: RecentSteps) -> int:
+    return steps.first_step + len(steps.start_ns)
+
+
+def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
+    skip = max(first_step - steps.first_step, 0)
+    if skip == 0:
+        return steps
+    return RecentSteps(
+        first_step=steps.first_step + skip,
+        start_ns=steps.start_ns[skip:],
+        end_ns=steps.end_ns[skip:],
+        sampled=steps.sampled[skip:],
+        raised=steps.raised[skip:],
+    )
+
+
+def _ring_steps(file: _WordFile, at: int, executed: int, first: int) -> RecentSteps:
+    """Return the steps from `first` on, as far back as the ring has them."""
+    first = max(first, executed - RING_STEPS)
+    rows = _ring(file, at + RING_WORD, first, executed)
+    executed_since = max(file.words(at + 1, 1).tolist(), default=executed)
     # The writer may be filling the row of step `executed_since` now: the step a ring before it
     # is lost.
-    first = max(executed - held, executed_since + 1 - RING_STEPS, 0)
-    first = min(first, executed)
-    rows = ring[: len(ring) // 2 * 2].reshape(-1, 2)
-    order = np.arange(first, executed, dtype=np.int64) % RING_STEPS
-    order = order[order < len(rows)]
-    start_ns, end_words = rows[order, 0], rows[order, 1]
+    lost = min(max(executed_since + 1 - RING_STEPS - first, 0), executed - first)
+    start_ns, end_words = rows[lost:, 0], rows[lost:, 1]
     return RecentSteps(
-        first_step=first,
+        first_step=first + lost,
         start_ns=start_ns,
         end_ns=end_words & TIME_MASK,
         sampled=(end_words & SAMPLED_BIT) != 0,
         raised=(end_words & RAISED_BIT) != 0,
     )
+
+
+def _ring(file: _WordFile, at: int, first: int, end: int) -> Words:
+    """Return the rows of steps `first` to `end`; fewer where the file ends before."""
+    slot = first % RING_STEPS
+    before_wrap = min(end - first, RING_STEPS - slot)
+    words = file.words(at + 2 * slot, 2 * before_wrap)
+    rest = end - first - before_wrap
+    if rest > 0 and len(words) == 2 * before_wrap:
+        words = np.concatenate([words, file.words(at, 2 * rest)])
+    return words[: len(words) // 2 * 2].reshape(-1, 2)
 
 
 def _with_tail(slot: Words, recent: RecentSteps, executed: int) -> tuple[Aggregate, Aggregate]:
