@@ -3,22 +3,120 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
+T = TypeVar("T")
 # Any: whatever JSON value the agent wrote.
 Json = Mapping[str, Any]
+
+# By so many bytes before the last line's end a file is known again: no two lines are alike.
+_KNOWN_BY_BYTES = 256
+
+
+class NewLines(NamedTuple):
+    """Lines that are new in a file, and whether the file begins with them: forget older ones."""
+
+    lines: list[bytes]
+    is_from_start: bool
+
+
+class Tail:
+    """Read a file of lines again and again: each time the whole lines that are new in it.
+
+    A file that became shorter, or is another one, is read from its start, and one that is gone has
+    no lines. `last_bytes` bounds what is read at once: of more, the last.
+    """
+
+    def __init__(self, path: Path, *, last_bytes: int | None = None) -> None:
+        """Begin at the start of the file, whether or not there is one yet."""
+        self._path = path
+        self._last_bytes = last_bytes
+        self._seen: tuple[int, ...] = ()
+        self._at = 0
+        self._known_by = b""
+
+    def read(self) -> NewLines:
+        """Return the lines since the last call; none where the file is not ours to read."""
+        try:
+            found = os.stat(self._path)
+            seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            if seen == self._seen:
+                return NewLines([], False)
+            # A pipe in its place must not hold the reader.
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                news = self._news(descriptor, is_same=seen[:2] == self._seen[:2])
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return self._gone()
+        self._seen = seen
+        return news
+
+    def _gone(self) -> NewLines:
+        was_there = bool(self._seen)
+        self._seen, self._at, self._known_by = (), 0, b""
+        return NewLines([], was_there)
+
+    def _news(self, descriptor: int, *, is_same: bool) -> NewLines:
+        begun = is_same and self._at > 0 and self._is_known(descriptor)
+        begin = self._at if begun else 0
+        size = os.fstat(descriptor).st_size
+        skipped = 0 if self._last_bytes is None else max(size - begin - self._last_bytes, 0)
+        content = _pread(descriptor, size - begin - skipped, begin + skipped)
+        # Whatever follows the last newline is a line the writer has not finished.
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole:
+            self._at = begin + skipped + len(whole)
+            self._known_by = whole[-_KNOWN_BY_BYTES:]
+        elif not begun:
+            self._at, self._known_by = 0, b""
+        if skipped:
+            whole = whole[whole.find(b"\n") + 1 :]
+        return NewLines(_lines(whole), not begun)
+
+    def _is_known(self, descriptor: int) -> bool:
+        """Say whether what was read last is still there: the file grew, and is no other."""
+        before = self._at - len(self._known_by)
+        return _pread(descriptor, len(self._known_by), before) == self._known_by
+
+
+class Latest(Generic[T]):
+    """The latest things of a file of lines that grows, and how many of its lines were none."""
+
+    def __init__(
+        self, path: Path, parse: Callable[[Json], T | None], *, keep: int, last_bytes: int
+    ) -> None:
+        """Keep the latest `keep`, of the last `last_bytes` at a time."""
+        self._tail = Tail(path, last_bytes=last_bytes)
+        self._parse = parse
+        self._kept: tuple[T, ...] = ()
+        self._keep = keep
+        self.bad_lines = 0
+
+    def read(self) -> tuple[T, ...]:
+        """Return them, oldest first: the same tuple while nothing is new."""
+        news = self._tail.read()
+        if news.is_from_start:
+            self._kept, self.bad_lines = (), 0
+        parsed = [self._parsed(line) for line in news.lines]
+        good = tuple(each for each in parsed if each is not None)
+        self.bad_lines += len(parsed) - len(good)
+        if good:
+            self._kept = (*self._kept, *good)[-self._keep :]
+        return self._kept
+
+    def _parsed(self, line: bytes) -> T | None:
+        fields = object_of(line)
+        return None if fields is None else self._parse(fields)
 
 
 def whole_lines(path: Path) -> list[bytes]:
     """Return the finished lines of a file; none where it is absent or not ours to read."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return []
-    # Whatever follows the last newline is a line the writer has not finished.
-    return [line for line in content.split(b"\n")[:-1] if line.strip()]
+    return Tail(path).read().lines
 
 
 def object_of(line: bytes) -> Json | None:
@@ -50,3 +148,16 @@ def text(fields: Json, key: str) -> str | None:
     """Return a text."""
     value = fields.get(key)
     return value if isinstance(value, str) else None
+
+
+def _lines(whole: bytes) -> list[bytes]:
+    return [line for line in whole.split(b"\n") if line.strip()]
+
+
+def _pread(descriptor: int, count: int, at: int) -> bytes:
+    """Return `count` bytes, fewer at the end: one read gives 2 GiB at most."""
+    parts = []
+    while count > 0 and (part := os.pread(descriptor, count, at)):
+        parts.append(part)
+        count, at = count - len(part), at + len(part)
+    return b"".join(parts)

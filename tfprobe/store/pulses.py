@@ -57,6 +57,9 @@ class MachineLog:
     bad_lines: int
 
 
+# A process tells half a KB at a time; a machine as much of each of its accelerators, say 16.
+_LINE_BYTES = 8 * 1024
+
 COUNTS = (
     "user_ns",
     "system_ns",
@@ -93,6 +96,16 @@ def read_pulses(path: Path) -> PulseLog:
 def read_machine(path: Path) -> MachineLog:
     """Read the pulses of one machine's accelerators; an absent file holds none."""
     return MachineLog(*_read(path, _machine))
+
+
+def latest_pulses(path: Path, *, keep: int) -> lines.Latest[PulseLine]:
+    """Return a reader of the latest pulses of a process that may add more."""
+    return lines.Latest(path, _pulse, keep=keep, last_bytes=keep * _LINE_BYTES)
+
+
+def latest_of_machine(path: Path, *, keep: int) -> lines.Latest[MachineLine]:
+    """Return a reader of the latest pulses of a machine whose meter may add more."""
+    return lines.Latest(path, _machine, keep=keep, last_bytes=keep * _LINE_BYTES)
 
 
 def _read(path: Path, parse: Callable[[lines.Json], T | None]) -> tuple[tuple[T, ...], int]:
