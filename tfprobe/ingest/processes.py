@@ -19,8 +19,11 @@ def run_of(entry: RunEntry) -> Run:
     return Run(facts.id, directory, facts.command, facts.started, entry.state)
 
 
-def process_of(entry: ProcessEntry, index: int) -> Process:
-    """Return a process by its manifest and the header of its steps.bin, without settings."""
+def process_of(entry: ProcessEntry, index: int, *, captures: int | None = None) -> Process:
+    """Return a process by its manifest and the header of its steps.bin, without settings.
+
+    `captures` are those on disk, which are counted where they are not told.
+    """
     facts = entry.manifest
     header = entry.header
     known = facts if isinstance(facts, ProcessManifest) else None
@@ -41,7 +44,7 @@ def process_of(entry: ProcessEntry, index: int) -> Process:
         started_unix_ns=known.started_unix_ns if known else 0,
         devices=_devices(known) if known else lost,
         hooks=header if isinstance(header, Missing) else _hooks(header),
-        captures=len(entry.folder.capture_files()),
+        captures=len(entry.folder.capture_files()) if captures is None else captures,
         unix_minus_monotonic_ns=header if isinstance(header, Missing) else header.unix_ns(0),
     )
 

@@ -69,8 +69,12 @@ class RunLook:
 
 @dataclass(frozen=True, slots=True)
 class FleetLook:
-    """All runs below a directory at one moment, newest first."""
+    """All runs below a directory at one moment, newest first.
+
+    `problems` are those of the directory itself; each run has its own.
+    """
 
     directory: str
     at_unix_ns: int
     runs: tuple[RunLook, ...]
+    problems: tuple[Problem, ...] = ()

@@ -109,7 +109,28 @@ def glance(run: RunFolder, here: Machine) -> RunEntry:
     """Read what a listing shows of one run; whatever is corrupt becomes Missing."""
     manifest = _run_manifest(run)
     processes = tuple(_process(folder, here) for folder in run.processes())
-    return RunEntry(run, manifest, processes, _run_state(manifest, processes, here))
+    return RunEntry(run, manifest, processes, run_state(manifest, processes, here))
+
+
+def run_state(
+    manifest: RunManifest | Missing, processes: tuple[ProcessEntry, ...], here: Machine
+) -> str:
+    """Return the main process's state where it was recorded, else what the others allow to say.
+
+    A run runs while any process of it does, and is stopped when all that are there are: of a shell
+    that waits for a stopped process, the process says more.
+    """
+    states = {process.state for process in processes}
+    launcher = UNKNOWN if isinstance(manifest, Missing) else launcher_state(manifest, here)
+    live = states.intersection(LIVE) or {launcher}.intersection(LIVE)
+    if live:
+        return RUNNING if RUNNING in live else live.pop()
+    main = None if isinstance(manifest, Missing) else main_process(manifest, processes)
+    if main is not None:
+        return main.state
+    if UNKNOWN in states or not states:
+        return UNKNOWN
+    return KILLED if states == {KILLED} else FINISHED
 
 
 def _latest(output: Path) -> RunFolder:
@@ -178,24 +199,3 @@ def _active(manifest: ProcessManifest | Missing, glance: StepsGlance | None) -> 
     if header.exit_unix_ns > 0:
         return header.exit_unix_ns
     return max(header.unix_ns(header.last_activity_mono_ns), glance.written_unix_ns)
-
-
-def _run_state(
-    manifest: RunManifest | Missing, processes: tuple[ProcessEntry, ...], here: Machine
-) -> str:
-    """Return the main process's state where it was recorded, else what the others allow to say.
-
-    A run runs while any process of it does, and is stopped when all that are there are: of a shell
-    that waits for a stopped process, the process says more.
-    """
-    states = {process.state for process in processes}
-    launcher = UNKNOWN if isinstance(manifest, Missing) else launcher_state(manifest, here)
-    live = states.intersection(LIVE) or {launcher}.intersection(LIVE)
-    if live:
-        return RUNNING if RUNNING in live else live.pop()
-    main = None if isinstance(manifest, Missing) else main_process(manifest, processes)
-    if main is not None:
-        return main.state
-    if UNKNOWN in states or not states:
-        return UNKNOWN
-    return KILLED if states == {KILLED} else FINISHED

@@ -77,6 +77,10 @@ class ProcessFolder:
     def code(self) -> Path:
         return self.root / "code"
 
+    def is_process(self) -> bool:
+        """Say whether this directory looks like a process, even one that has lost a file."""
+        return os.path.isfile(self.manifest) or os.path.isfile(self.steps)
+
     def capture(self, file_name: str) -> Path:
         return self.captures / file_name
 
@@ -91,9 +95,7 @@ class ProcessFolder:
 
     def capture_files(self) -> tuple[Path, ...]:
         """Return the whole captures on disk, by name; temporary files are not captures."""
-        suffixes = (RUN_METADATA_SUFFIX, XSPACE_SUFFIX)
-        found = (path for path in children(self.captures) if path.name.endswith(suffixes))
-        return tuple(path for path in found if not path.name.startswith(TEMPORARY_PREFIX))
+        return tuple(path for path in children(self.captures) if is_capture(path.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class RunFolder:
     def processes_of(self, host: str) -> tuple[ProcessFolder, ...]:
         """Return every process folder of one host, by name."""
         found = _directories(self.root / os.path.basename(host))
-        return tuple(ProcessFolder(path) for path in found if _is_process(path))
+        processes = (ProcessFolder(path) for path in found)
+        return tuple(process for process in processes if process.is_process())
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,12 @@ def parse_capture_name(file_name: str) -> CaptureName | None:
     return CaptureName(int(match["step"]), match["kind"], int(match["work"]))
 
 
+def is_capture(file_name: str) -> bool:
+    """Say whether a file of this name is a whole capture."""
+    suffixes = (RUN_METADATA_SUFFIX, XSPACE_SUFFIX)
+    return file_name.endswith(suffixes) and not file_name.startswith(TEMPORARY_PREFIX)
+
+
 def children(directory: Path) -> tuple[Path, ...]:
     """Return what is in a directory by name; nothing where it is absent or not ours to read.
 
@@ -178,14 +187,11 @@ def children(directory: Path) -> tuple[Path, ...]:
         return ()
 
 
-def _directories(parent: Path) -> list[Path]:
-    found = (path for path in children(parent) if _may_hold_processes(path.name))
-    return [path for path in found if os.path.isdir(path)]
-
-
-def _may_hold_processes(name: str) -> bool:
+def may_hold_processes(name: str) -> bool:
+    """Say whether something of this name in a run directory may be a host's."""
     return not name.startswith(".") and name not in _NOT_HOSTS
 
 
-def _is_process(path: Path) -> bool:
-    return os.path.isfile(path / PROCESS_MANIFEST) or os.path.isfile(path / STEPS_FILE)
+def _directories(parent: Path) -> list[Path]:
+    found = (path for path in children(parent) if may_hold_processes(path.name))
+    return [path for path in found if os.path.isdir(path)]

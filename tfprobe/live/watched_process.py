@@ -1,0 +1,146 @@
+"""Look at one process again and again, reading of its folder only what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.ingest.processes import process_of, work_of
+from tfprobe.ingest.pulses import pulses
+from tfprobe.live.moment import Clocks, now_mono_ns
+from tfprobe.model.activities import Pulse
+from tfprobe.model.fleet import ProcessLook, Request
+from tfprobe.model.profile import Problem, Work
+from tfprobe.store.catalogue import ProcessEntry
+from tfprobe.store.layout import ProcessFolder, is_capture
+from tfprobe.store.liveness import UNKNOWN, Machine, process_state
+from tfprobe.store.manifests import ProcessManifest, read_process
+from tfprobe.store.pulses import PulseLine, PulseLog, latest_pulses
+from tfprobe.store.rereading import Listing, Reread
+from tfprobe.store.steps import Header, StepsFile, StepsReader, WorkRecord
+
+# What a row of a table and its sparkline are made of.
+KEPT_STEPS = 1024
+# A minute of them.
+KEPT_PULSES = 64
+
+NOT_ASKED = Missing("nobody looks at the captures")
+NOT_READ = Missing("the process has not been looked at")
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class WatchedProcess:
+    """One process folder, and what has been read of it."""
+
+    def __init__(self, folder: ProcessFolder, here: Machine, clocks: Clocks) -> None:
+        """Begin with nothing read."""
+        self.folder = folder
+        self._here = here
+        self._clocks = clocks
+        self._manifest = Reread(folder.manifest, read_process)
+        self._steps = StepsReader(folder.steps, keep_steps=KEPT_STEPS)
+        self._captures = Listing(folder.captures)
+        self._pulses = latest_pulses(folder.pulses, keep=KEPT_PULSES)
+        self._pulses_made: _Made[PulseLine, Pulse] = _Made()
+        self._works_made: _Made[WorkRecord, Work] = _Made()
+        self.entry = ProcessEntry(folder, NOT_READ, NOT_READ, 0, UNKNOWN)
+        self.problems: tuple[Problem, ...] = ()
+
+    def look(self, index: int, now_s: float) -> ProcessLook:
+        """Return what the process is doing; `index` is its place in the look at its run."""
+        manifest = self._manifest.value()
+        steps = self._read_steps()
+        header = steps if isinstance(steps, Missing) else steps.header
+        self.entry = self._entry(manifest, steps)
+        captures = self._captures.names(now_s)
+        process = process_of(
+            self.entry,
+            index,
+            captures=0 if isinstance(captures, Missing) else sum(map(is_capture, captures)),
+        )
+        works = () if isinstance(steps, Missing) else self._works(steps, index)
+        latest = () if isinstance(header, Missing) else self._latest_pulses(header, index)
+        self.problems = tuple(self._problems(manifest, steps, captures))
+        return ProcessLook(
+            process=process,
+            works=works,
+            now_mono_ns=header if isinstance(header, Missing) else self._now(header, works),
+            request=header if isinstance(header, Missing) else _request(header),
+            shares=NOT_ASKED,
+            pulses=latest,
+        )
+
+    def _read_steps(self) -> StepsFile | Missing:
+        try:
+            return self._steps.read()
+        except UnreadableInput as exc:
+            return Missing(str(exc))
+
+    def _entry(
+        self, manifest: ProcessManifest | Missing, steps: StepsFile | Missing
+    ) -> ProcessEntry:
+        known = None if isinstance(manifest, Missing) else manifest
+        if isinstance(steps, Missing):
+            state = process_state(None, known, self._here)
+            return ProcessEntry(self.folder, manifest, steps, 0, state)
+        count = sum(work.count for work in steps.works)
+        state = process_state(steps.header, known, self._here)
+        return ProcessEntry(self.folder, manifest, steps.header, count, state)
+
+    def _now(self, header: Header, works: tuple[Work, ...]) -> int:
+        manifest = self.entry.manifest
+        known = None if isinstance(manifest, Missing) else manifest
+        return now_mono_ns(header, known, works, self._here, self._clocks)
+
+    def _works(self, steps: StepsFile, index: int) -> tuple[Work, ...]:
+        header = steps.header
+        return self._works_made.of(
+            steps.works, (index, header.unix_ns(0)), lambda record: work_of(record, index, header)
+        )
+
+    def _latest_pulses(self, header: Header, index: int) -> tuple[Pulse, ...]:
+        shift_ns = header.unix_ns(0)
+
+        def pulse(line: PulseLine) -> Pulse:
+            (made,) = pulses(PulseLog((line,), 0), process=index, unix_minus_monotonic_ns=shift_ns)
+            return made
+
+        return self._pulses_made.of(self._pulses.read(), (index, shift_ns), pulse)
+
+    def _problems(
+        self,
+        manifest: ProcessManifest | Missing,
+        steps: StepsFile | Missing,
+        captures: tuple[str, ...] | Missing,
+    ) -> Iterator[Problem]:
+        where = f"{self.folder.host}/{self.folder.name}"
+        for part in (manifest, steps, captures):
+            if isinstance(part, Missing):
+                yield Problem(where, part.reason)
+        if not isinstance(steps, Missing):
+            yield from (Problem(where, text) for text in steps.problems)
+        if self._pulses.bad_lines:
+            yield Problem(where, f"{self._pulses.bad_lines} lines of pulses.jsonl are no pulses.")
+
+
+class _Made(Generic[S, T]):
+    """What was made of some things: of those that come again it is not made again."""
+
+    def __init__(self) -> None:
+        self._by: Hashable = None
+        self._made: dict[int, tuple[S, T]] = {}
+
+    def of(self, sources: Iterable[S], by: Hashable, make: Callable[[S], T]) -> tuple[T, ...]:
+        """Return what `make` makes of each; `by` is what else it goes by."""
+        known = self._made if by == self._by else {}
+        self._by = by
+        # The thing is kept beside what was made of it, so that its id is nobody else's.
+        self._made = {id(each): known.get(id(each)) or (each, make(each)) for each in sources}
+        return tuple(made for _, made in self._made.values())
+
+
+def _request(header: Header) -> Request:
+    return Request(header.request_sequence, header.request_seen, header.request_left)

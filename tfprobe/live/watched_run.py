@@ -1,0 +1,181 @@
+"""Look at one run again and again; one that has ended is not read again while it stays as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from tfprobe.errors import Missing
+from tfprobe.ingest.processes import run_of
+from tfprobe.ingest.pulses import machine_pulses
+from tfprobe.live.moment import Clocks
+from tfprobe.live.watched_process import WatchedProcess
+from tfprobe.model.activities import Pulse
+from tfprobe.model.fleet import ProcessLook, RunLook, Shares
+from tfprobe.model.profile import Problem
+from tfprobe.store.catalogue import RunEntry, run_state
+from tfprobe.store.layout import ProcessFolder, RunFolder, may_hold_processes
+from tfprobe.store.liveness import LIVE, UNKNOWN, Machine
+from tfprobe.store.manifests import RunManifest, read_run
+from tfprobe.store.pulses import MachineLine, MachineLog, latest_of_machine
+from tfprobe.store.rereading import SETTLED_S, Listing, Reread
+
+# A minute of them.
+KEPT_OF_MACHINE = 64
+
+_UNTOLD = Missing("run.json does not say")
+
+LatestShares = Callable[[ProcessFolder], Shares | Missing]
+
+
+class WatchedRun:
+    """One run directory, and what has been read of it."""
+
+    def __init__(
+        self, folder: RunFolder, here: Machine, clocks: Clocks, latest: LatestShares | None
+    ) -> None:
+        """Begin with nothing read."""
+        self.folder = folder
+        self._here = here
+        self._clocks = clocks
+        self._latest = latest
+        self._manifest = Reread(folder.manifest, read_run)
+        self._listing = Listing(folder.root)
+        self._hosts: dict[str, Listing] = {}
+        self._processes: dict[tuple[str, str], WatchedProcess] = {}
+        self._machines: dict[str, _WatchedMachine] = {}
+        self._ended_at_s: float | None = None
+        self._read_at_s = 0.0
+        self._last: RunLook | None = None
+        self._folders: tuple[ProcessFolder, ...] = ()
+
+    def look(self, now_s: float) -> RunLook | None:
+        """Return what the run is doing; None when it is gone."""
+        known = tuple(self._processes)
+        closed = tuple(self._list(now_s))
+        if self._last is None or not self._rests() or known != tuple(self._processes):
+            self._last = self._read(now_s, closed)
+            self._read_at_s = now_s
+        if not os.path.isdir(self.folder.root):
+            return None
+        return self._with_shares(self._last)
+
+    def _rests(self) -> bool:
+        """Say whether all of it had ended a while before it was read last."""
+        return self._ended_at_s is not None and self._read_at_s >= self._ended_at_s + SETTLED_S
+
+    def _list(self, now_s: float) -> Iterator[Problem]:
+        """Find out which processes there are; tell what is closed to us."""
+        found: dict[tuple[str, str], WatchedProcess] = {}
+        names = self._listing.names(now_s)
+        if isinstance(names, Missing):
+            yield Problem(".", names.reason)
+            return
+        hosts = tuple(filter(may_hold_processes, names))
+        self._hosts = {host: self._hosts.get(host) or self._host(host) for host in hosts}
+        for host, listing in self._hosts.items():
+            folders = listing.names(now_s)
+            if isinstance(folders, Missing):
+                yield Problem(host, folders.reason)
+                continue
+            found.update(self._of_host(host, filter(may_hold_processes, folders)))
+        self._processes = found
+
+    def _host(self, name: str) -> Listing:
+        return Listing(self.folder.root / name)
+
+    def _of_host(
+        self, host: str, names: Iterable[str]
+    ) -> Iterator[tuple[tuple[str, str], WatchedProcess]]:
+        for name in names:
+            known = self._processes.get((host, name))
+            folder = ProcessFolder(self.folder.root / host / name)
+            if known is not None:
+                yield (host, name), known
+            elif folder.is_process():
+                yield (host, name), WatchedProcess(folder, self._here, self._clocks)
+
+    def _read(self, now_s: float, closed: tuple[Problem, ...]) -> RunLook:
+        manifest = self._manifest.value()
+        looks = self._look_at_processes(now_s)
+        watched = [process for process, _ in looks]
+        self._folders = tuple(process.folder for process in watched)
+        entries = tuple(process.entry for process in watched)
+        state = run_state(manifest, entries, self._here)
+        self._note_end(now_s, (state, *(entry.state for entry in entries)))
+        machines = self._look_at_machines({look.process.host for _, look in looks})
+        known = manifest if isinstance(manifest, RunManifest) else None
+        lost = manifest if isinstance(manifest, Missing) else _UNTOLD
+        return RunLook(
+            run=run_of(RunEntry(self.folder, manifest, entries, state)),
+            host=(known.host if known else None) or lost,
+            user=(known.user if known else None) or lost,
+            started_unix_ns=known.started_unix_ns if known else lost,
+            processes=tuple(look for _, look in looks),
+            machines=machines,
+            problems=(*_of_manifest(manifest), *closed, *self._problems(watched)),
+        )
+
+    def _look_at_processes(self, now_s: float) -> list[tuple[WatchedProcess, ProcessLook]]:
+        looks: list[tuple[WatchedProcess, ProcessLook]] = []
+        for process in self._processes.values():
+            look = process.look(len(looks), now_s)
+            if process.problems and not os.path.isdir(process.folder.root):
+                continue  # removed meanwhile
+            looks.append((process, look))
+        return looks
+
+    def _note_end(self, now_s: float, states: tuple[str, ...]) -> None:
+        if any(state in (*LIVE, UNKNOWN) for state in states):
+            self._ended_at_s = None
+        elif self._ended_at_s is None:
+            self._ended_at_s = now_s
+
+    def _look_at_machines(self, hosts: set[str]) -> tuple[Pulse, ...]:
+        for host in hosts - set(self._machines):
+            self._machines[host] = _WatchedMachine(self.folder, host)
+        found = (pulse for host in sorted(hosts) for pulse in self._machines[host].pulses())
+        return tuple(sorted(found, key=lambda pulse: pulse.at_ns))
+
+    def _problems(self, processes: list[WatchedProcess]) -> Iterator[Problem]:
+        for process in processes:
+            yield from process.problems
+        for host, machine in sorted(self._machines.items()):
+            if machine.bad_lines:
+                where = f"machine/{host}.jsonl"
+                yield Problem(where, f"{machine.bad_lines} lines of it are no samples.")
+
+    def _with_shares(self, look: RunLook) -> RunLook:
+        latest = self._latest
+        if latest is None:
+            return look
+        pairs = zip(look.processes, self._folders, strict=True)
+        return replace(look, processes=tuple(replace(p, shares=latest(f)) for p, f in pairs))
+
+
+class _WatchedMachine:
+    """The accelerators of one host, by its meter."""
+
+    def __init__(self, folder: RunFolder, host: str) -> None:
+        self._host = host
+        self._lines = latest_of_machine(folder.machine(host), keep=KEPT_OF_MACHINE)
+        self._read: tuple[MachineLine, ...] = ()
+        self._pulses: tuple[Pulse, ...] = ()
+
+    @property
+    def bad_lines(self) -> int:
+        return self._lines.bad_lines
+
+    def pulses(self) -> tuple[Pulse, ...]:
+        """Return the latest of them, oldest first."""
+        lines = self._lines.read()
+        if lines is not self._read:
+            self._read, self._pulses = lines, machine_pulses(MachineLog(lines, 0), self._host)
+        return self._pulses
+
+
+def _of_manifest(manifest: RunManifest | Missing) -> tuple[Problem, ...]:
+    if isinstance(manifest, Missing):
+        return (Problem("run.json", manifest.reason),)
+    return ()
