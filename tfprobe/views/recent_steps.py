@@ -1,0 +1,136 @@
+"""Say how fast the latest steps of works come and how long they take, at one moment.
+
+Rates are of completed steps. Times of steps are of those that neither raised nor were traced, while
+there are such, and whose clock went forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.errors import Missing
+from tfprobe.model.profile import RecentSteps, Work
+
+Int64s = npt.NDArray[np.int64]
+
+NANOSECONDS = 1_000_000_000
+# Long enough for a steady number, short enough to see a job come to a halt.
+WINDOW_NS = 10 * NANOSECONDS
+# Of steps slower than that: one interval between two could be a chance.
+LEAST_INTERVALS = 2
+# As many as a sparkline in a column of a table has room for.
+TREND_POINTS = 24
+
+NO_STEP = Missing("no step was completed")
+NO_TIME = Missing("no step has a time that can be read")
+NO_CLOCK = Missing("the clock of the steps stands still")
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Median, p95 and course of step times, in ns.
+
+    `trend_ns` are medians of at most TREND_POINTS stretches of equally many steps, newest last.
+    """
+
+    p50_ns: float
+    p95_ns: float
+    trend_ns: tuple[float, ...]
+
+
+def steps_per_s(work: Work, now_ns: int) -> float | Missing:
+    """Return the rate of the completed steps of a work, by the moments at which they ended.
+
+    Counted are the last 10 s: the steps that ended in them, the first by the part of its interval
+    that lies in them. Where fewer than two ended in them it is the last two intervals. An interval
+    is the time since the step before ended, or, of the first known, since it began. The time
+    since the last step counts once it is longer than all of these intervals; where it is longer
+    than 10 s and than two of them, no steps come any more: 0.
+    """
+    marks_ns = _marks_ns(work.recent)
+    if len(marks_ns) < 2:
+        return NO_STEP
+    since_ns = now_ns - WINDOW_NS
+    ended = int((marks_ns[1:] > since_ns).sum())
+    counted = ended if ended >= LEAST_INTERVALS else min(LEAST_INTERVALS, len(marks_ns) - 1)
+    intervals_ns = np.diff(marks_ns[-counted - 1 :])
+    longest_ns, waited_ns = int(intervals_ns.max()), now_ns - int(marks_ns[-1])
+    if waited_ns > max(WINDOW_NS, 2 * longest_ns):
+        return 0.0
+    begin_ns = int(marks_ns[-counted - 1])
+    if ended >= LEAST_INTERVALS:
+        begin_ns = max(begin_ns, since_ns)
+    end_ns = now_ns if waited_ns > longest_ns else int(marks_ns[-1])
+    if end_ns <= begin_ns:
+        return NO_CLOCK
+    first_ns = max(int(intervals_ns[0]), 1)
+    first = min((int(marks_ns[-counted]) - begin_ns) / first_ns, 1.0)
+    return (counted - 1 + first) * NANOSECONDS / (end_ns - begin_ns)
+
+
+def step_times(works: Sequence[Work]) -> StepTimes | Missing:
+    """Return the times of the recent steps of these works together."""
+    ends_ns, times_ns = zip(*(_times(work.recent) for work in works), strict=True)
+    all_ns = np.concatenate(times_ns)
+    if not len(all_ns):
+        return NO_TIME if any(work.count for work in works) else NO_STEP
+    in_order = all_ns if len(works) == 1 else all_ns[np.argsort(np.concatenate(ends_ns))]
+    p50_ns, p95_ns = np.percentile(all_ns, [50, 95])
+    stretches = np.array_split(in_order, min(TREND_POINTS, len(in_order)))
+    return StepTimes(
+        float(p50_ns), float(p95_ns), tuple(float(np.median(each)) for each in stretches)
+    )
+
+
+def last_end_ns(works: Sequence[Work]) -> int | None:
+    """Return when the last step of any of these works ended; None before the first."""
+    ends_ns = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
+    return max(ends_ns, default=None)
+
+
+def busiest(works: Sequence[Work]) -> tuple[Work, ...]:
+    """Return the kind of steps that a process spends most of its time in of late, in all threads.
+
+    That is the kind and name of which the steps that ended lately took the most time: in the 10 s
+    before the last step of all, or, where steps take long, in twice the longest of each work's
+    latest. So a work that lies inside another is not counted beside it, and a process that has
+    gone over to evaluate is shown by that.
+    """
+    last_ns = last_end_ns(works)
+    if last_ns is None:
+        return ()
+    longest_ns = max(int(_step_ns(work.recent)[-3:].max(initial=0)) for work in works)
+    since_ns = last_ns - max(WINDOW_NS, 2 * longest_ns)
+    time_of: dict[tuple[str, str], int] = {}
+    for work in works:
+        lately = work.recent.end_ns > since_ns
+        name = (work.kind, work.name)
+        time_of[name] = time_of.get(name, 0) + int(_step_ns(work.recent)[lately].sum())
+    # The first of equals: works are in the order in which the process began them.
+    most = max(time_of, key=lambda name: time_of[name])
+    return tuple(work for work in works if (work.kind, work.name) == most and work.executed)
+
+
+def _marks_ns(recent: RecentSteps) -> Int64s:
+    """Return the moments at which completed steps ended, after the start of the first of them."""
+    done = ~recent.raised
+    marks_ns = np.concatenate([recent.start_ns[done][:1], recent.end_ns[done]])
+    # A clock that went back makes no step come before the one before it.
+    return np.maximum.accumulate(marks_ns) if len(marks_ns) else marks_ns
+
+
+def _times(recent: RecentSteps) -> tuple[Int64s, Int64s]:
+    """Return ends and times of the steps that speak for the work."""
+    good = ~recent.raised & (recent.end_ns >= recent.start_ns)
+    plain = good & ~recent.sampled
+    chosen = plain if plain.any() else good
+    return recent.end_ns[chosen], (recent.end_ns - recent.start_ns)[chosen]
+
+
+def _step_ns(recent: RecentSteps) -> Int64s:
+    step_ns: Int64s = np.maximum(recent.end_ns - recent.start_ns, 0)
+    return step_ns
