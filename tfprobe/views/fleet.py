@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.model.activities import DevicePulse, Pulse
+from tfprobe.model.activities import Pulse
 from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares
 from tfprobe.model.profile import LIVE_STATES, Problem, Work
-from tfprobe.views import overhead
+from tfprobe.views import overhead, used_now
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.recent_steps import (
     NO_STEP,
@@ -19,10 +20,11 @@ from tfprobe.views.recent_steps import (
     steps_per_s,
 )
 
+SCHEMA = "tfprobe.top/1"
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
 ENDED = Missing("the process has ended")
-NO_PULSE = Missing("the process has told nothing of its machine yet")
-ONE_PULSE = Missing("one sample alone tells no rate")
-NO_ACCELERATOR = Missing("no accelerator was sampled on its machine")
 NOT_SEEN = Missing("the process has not seen the order yet: it looks at its next step")
 NO_COUNT = Missing("the words of the order make no sense")
 
@@ -108,6 +110,20 @@ def run_rows(look: FleetLook) -> tuple[RunRow, ...]:
     return tuple(_run_row(run) for run in look.runs)
 
 
+def document(look: FleetLook) -> Document:
+    """Return the tfprobe.top/1 document: times in µs, bytes, fractions of 1.
+
+    What is not known is null, and `missing` beside it says why, by key.
+    """
+    return {
+        "schema": SCHEMA,
+        "dir": look.directory,
+        "at_unix_us": look.at_unix_ns / 1000,
+        "runs": [_run_document(row) for row in run_rows(look)],
+        "problems": _problems(look.problems),
+    }
+
+
 def _run_row(look: RunLook) -> RunRow:
     run = look.run
     return RunRow(
@@ -130,7 +146,7 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
     times = step_times(busy) if busy else NO_STEP
     cost = overhead.measure(process, works)
     live = process.state in (*LIVE_STATES, "unknown")
-    devices = _devices(process.host, machines)
+    devices = used_now.devices_of(process.host, machines)
     return ProcessRow(
         folder=process.folder,
         host=process.host,
@@ -146,10 +162,10 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         trend_ns=times if isinstance(times, Missing) else times.trend_ns,
         since_last_step_ns=_since_last_step(look),
         overhead_ratio=cost.fraction_ratio if isinstance(cost, Overhead) else cost,
-        cpus_used=_cpus_used(look.pulses) if live else ENDED,
-        resident_bytes=_resident_bytes(look.pulses) if live else ENDED,
-        gpu_ratio=_gpu_ratio(devices) if live else ENDED,
-        gpu_memory_bytes=_gpu_memory_bytes(devices) if live else ENDED,
+        cpus_used=used_now.cpus_used(look.pulses) if live else ENDED,
+        resident_bytes=used_now.resident_bytes(look.pulses) if live else ENDED,
+        gpu_ratio=used_now.gpu_ratio(devices) if live else ENDED,
+        gpu_memory_bytes=used_now.gpu_memory_bytes(devices) if live else ENDED,
         captures=process.captures,
         samples_left=_samples_left(look.request),
         shares=look.shares,
@@ -191,56 +207,6 @@ def _since_last_step(look: ProcessLook) -> int | Missing:
     return NO_STEP if last_ns is None else max(look.now_mono_ns - last_ns, 0)
 
 
-def _cpus_used(pulses: Sequence[Pulse]) -> float | Missing:
-    if not pulses:
-        return NO_PULSE
-    used_ns = [_cpu_ns(pulse) for pulse in pulses[-2:]]
-    for used in used_ns:
-        if isinstance(used, Missing):
-            return used
-    known = [used for used in used_ns if not isinstance(used, Missing)]
-    if len(known) < 2:
-        return ONE_PULSE
-    passed_ns = pulses[-1].at_ns - pulses[-2].at_ns
-    if passed_ns <= 0 or known[1] < known[0]:
-        return Missing("the last two samples make no sense together")
-    return (known[1] - known[0]) / passed_ns
-
-
-def _cpu_ns(pulse: Pulse) -> int | Missing:
-    if isinstance(pulse.user_ns, Missing):
-        return pulse.user_ns
-    if isinstance(pulse.system_ns, Missing):
-        return pulse.system_ns
-    return pulse.user_ns + pulse.system_ns
-
-
-def _resident_bytes(pulses: Sequence[Pulse]) -> int | Missing:
-    return pulses[-1].resident_bytes if pulses else NO_PULSE
-
-
-def _devices(host: str, machines: Sequence[Pulse]) -> tuple[DevicePulse, ...]:
-    """Return the accelerators of a host as they were told last."""
-    told = (pulse.devices for pulse in reversed(machines) if pulse.host == host)
-    return next(told, ())
-
-
-def _gpu_ratio(devices: Sequence[DevicePulse]) -> float | Missing:
-    ratios = [each.utilization_ratio for each in devices]
-    known = [ratio for ratio in ratios if not isinstance(ratio, Missing)]
-    if not known:
-        return next((ratio for ratio in ratios if isinstance(ratio, Missing)), NO_ACCELERATOR)
-    return sum(known) / len(known)
-
-
-def _gpu_memory_bytes(devices: Sequence[DevicePulse]) -> int | Missing:
-    sizes = [each.memory_used_bytes for each in devices]
-    known = [size for size in sizes if not isinstance(size, Missing)]
-    if not known:
-        return next((size for size in sizes if isinstance(size, Missing)), NO_ACCELERATOR)
-    return sum(known)
-
-
 def _samples_left(request: Request | Missing) -> int | Missing:
     if isinstance(request, Missing):
         return request
@@ -249,3 +215,96 @@ def _samples_left(request: Request | Missing) -> int | Missing:
     if request.seen != request.sequence:
         return NOT_SEEN
     return request.left if request.left >= 0 else NO_COUNT
+
+
+def _run_document(row: RunRow) -> Document:
+    facts: Document = {
+        "id": row.id,
+        "dir": row.directory,
+        "command": list(row.command) if isinstance(row.command, tuple) else row.command,
+        "started": row.started,
+        "started_unix_us": _us(row.started_unix_ns),
+        "state": row.state,
+        "host": row.host,
+        "user": row.user,
+    }
+    return {
+        **_with_reasons(facts),
+        "processes": [_process_document(each) for each in row.processes],
+        "problems": _problems(row.problems),
+    }
+
+
+def _process_document(row: ProcessRow) -> Document:
+    facts: Document = {
+        "host": row.host,
+        "pid": row.pid,
+        "folder": row.folder,
+        "rank": row.rank,
+        "role": row.role,
+        "state": row.state,
+        "started_unix_us": _us(row.started_unix_ns),
+        "steps": row.steps,
+        **_pace(row),
+        "since_last_step_us": _us(row.since_last_step_ns),
+        "overhead_ratio": row.overhead_ratio,
+        "cpus_used": row.cpus_used,
+        "resident_bytes": row.resident_bytes,
+        "gpu_ratio": row.gpu_ratio,
+        "gpu_memory_bytes": row.gpu_memory_bytes,
+        "captures": row.captures,
+        "samples_left": row.samples_left,
+        "shares": row.shares if isinstance(row.shares, Missing) else _shares(row.shares),
+    }
+    return {**_with_reasons(facts), "work": [_work_document(each) for each in row.works]}
+
+
+def _work_document(row: WorkRow) -> Document:
+    facts: Document = {
+        "index": row.index,
+        "kind": row.kind,
+        "name": row.name,
+        "thread": row.thread,
+        "count": row.count,
+        "raised": row.raised,
+        "sampled": row.sampled,
+        **_pace(row),
+    }
+    return _with_reasons(facts)
+
+
+def _pace(row: ProcessRow | WorkRow) -> Document:
+    trend = row.trend_ns
+    return {
+        "steps_per_s": row.steps_per_s,
+        "p50_us": _us(row.p50_ns),
+        "p95_us": _us(row.p95_ns),
+        "trend_us": trend if isinstance(trend, Missing) else [each / 1000 for each in trend],
+    }
+
+
+def _shares(shares: Shares) -> Document:
+    return {
+        "unit": "fraction",
+        "before": shares.before_ratio,
+        "on": shares.on_ratio,
+        "after": shares.after_ratio,
+        "other": shares.other_ratio,
+        "captures": shares.captures,
+        "newest_unix_us": shares.newest_unix_ns / 1000,
+    }
+
+
+def _problems(problems: Sequence[Problem]) -> list[Document]:
+    return [{"where": each.where, "what": each.what} for each in problems]
+
+
+def _with_reasons(facts: Document) -> Document:
+    """Put null where something is missing, and the reasons beside all."""
+    reasons = {key: value.reason for key, value in facts.items() if isinstance(value, Missing)}
+    known = {key: None if key in reasons else value for key, value in facts.items()}
+    return {**known, "missing": reasons}
+
+
+def _us(duration_ns: float | Missing) -> float | Missing:
+    return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000
