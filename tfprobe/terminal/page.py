@@ -18,8 +18,10 @@ NARROWEST_TEXT = 8
 # Columns that may go do so before a name is cut to less.
 USEFUL_TEXT = 20
 _GAP = "  "
-# C0 and C1 controls, and lone surrogates from file names that are no UTF-8.
-_CONTROLS = dict.fromkeys([*range(32), *range(127, 160), *range(0xD800, 0xE000)], "�")
+# C0 and C1 controls, lone surrogates from file names that are no UTF-8, breaks of lines and
+# paragraphs, and marks that turn the direction of what follows them, our own columns among it.
+_TURNS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160), *range(0xD800, 0xE000), *_TURNS], "�")
 
 
 @dataclass(frozen=True, slots=True)

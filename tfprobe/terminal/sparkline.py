@@ -7,11 +7,13 @@ from collections.abc import Sequence
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def sparkline(values: Sequence[float], *, width: int, least: float | None = None) -> str:
-    """Return a bar for each value, from `least` (default: the smallest) to the largest.
+def sparkline(
+    values: Sequence[float], *, width: int, least: float | None = None, most: float | None = None
+) -> str:
+    """Return a bar for each value, from `least` (default: the smallest) to `most` (the largest).
 
-    What is below `least` has the lowest bar. Of more values than there is room for, each bar is the
-    largest of its neighbours.
+    What is below `least` has the lowest bar, what is above `most` the highest. Of more values than
+    there is room for, each bar is the largest of its neighbours.
     """
     if not values or width < 1:
         return ""
@@ -21,8 +23,9 @@ def sparkline(values: Sequence[float], *, width: int, least: float | None = None
         for at in range(parts)
     ]
     low = min(values) if least is None else least
-    span = max(tops) - low
+    high = max(tops) if most is None else most
+    span = high - low
     if span <= 0:
         return _BARS[0] * parts
     last = len(_BARS) - 1
-    return "".join(_BARS[round(max(top - low, 0) / span * last)] for top in tops)
+    return "".join(_BARS[round(min(max(top - low, 0) / span, 1) * last)] for top in tops)
