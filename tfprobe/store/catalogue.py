@@ -67,7 +67,8 @@ class RunEntry:
 
 def list_runs(directory: Path, here: Machine) -> tuple[RunEntry, ...]:
     """Return the runs in `directory`, or the run it is itself, newest first."""
-    entries = [glance(run, here) for run in _unsorted(directory)]
+    seen = (glance(run, here) for run in _unsorted(directory))
+    entries = [entry for entry in seen if not _is_gone(entry)]
     return tuple(
         sorted(entries, key=lambda each: _started(each.folder, each.manifest), reverse=True)
     )
@@ -92,6 +93,11 @@ def find_run(wanted: str, output: Path) -> RunFolder:
     raise UnreadableInput(
         f"{wanted!r} is neither a run directory nor a run in {output}.", hint=hint
     )
+
+
+def _is_gone(entry: RunEntry) -> bool:
+    """Say whether a run was removed while it was looked at."""
+    return isinstance(entry.manifest, Missing) and not os.path.isdir(entry.folder.root)
 
 
 def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> ProcessEntry | None:

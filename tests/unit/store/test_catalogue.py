@@ -17,6 +17,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.store import catalogue
 from tfprobe.store.catalogue import find_run, glance, list_runs
 from tfprobe.store.layout import RunFolder, parse_capture_name
 from tfprobe.store.manifests import ProcessManifest
@@ -30,6 +31,21 @@ def test_runs_are_listed_newest_first(tmp_path):
     names = [run.folder.id for run in list_runs(tmp_path / "runs", machine(tmp_path))]
 
     assert names == ["c", "a", "b"]
+
+
+def test_a_run_that_is_removed_while_it_is_listed_is_left_out(tmp_path, monkeypatch):
+    """`tfprobe gc` in another terminal does not make a line without a command."""
+    for name in ("a", "b"):
+        write_run(tmp_path / "runs" / name)
+
+    def vanish_and_glance(run, here):
+        if run.id == "a":
+            os.rename(run.root, run.root.with_name(".removing-1-a"))
+        return glance(run, here)
+
+    monkeypatch.setattr(catalogue, "glance", vanish_and_glance)
+
+    assert [run.folder.id for run in list_runs(tmp_path / "runs", machine(tmp_path))] == ["b"]
 
 
 def test_a_run_is_found_by_directory_id_and_latest(tmp_path):

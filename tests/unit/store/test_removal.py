@@ -215,19 +215,38 @@ def test_what_a_kill_left_half_removed_is_hidden_and_taken_later(root, tmp_path,
     """No reader lists it, the next removal of leftovers finishes it."""
     here = machine(tmp_path)
 
-    def be_killed(path):
-        (path / "run.json").unlink()
-        raise KeyboardInterrupt
+    _interrupt_deletion(monkeypatch)
 
-    monkeypatch.setattr(removal, "delete", be_killed)
     with pytest.raises(KeyboardInterrupt):
         _remove(root, here)
-    monkeypatch.undo()
 
     (half,) = root.parent.iterdir()
     assert half.name.startswith(".removing-")
     assert list_runs(root.parent, here) == ()
     assert leftovers(root.parent, [], here, time.time_ns()) == (half,)
+
+
+def test_an_interrupt_puts_back_what_is_whole(root, tmp_path, monkeypatch):
+    """Of several runs the one that was being deleted is hidden, the others have their names."""
+    others = [write_run(root.with_name(name), manifest=LAUNCHED) for name in ("r2", "r3")]
+    _interrupt_deletion(monkeypatch)
+
+    with pytest.raises(KeyboardInterrupt):
+        remove([RunFolder(path) for path in (root, *others)], machine(tmp_path), force=False)
+
+    hidden, *whole = _names(root.parent)
+    assert hidden.startswith(".removing-")
+    assert whole == ["r1", "r2"]
+
+
+def _interrupt_deletion(monkeypatch):
+    """Let the first run that is deleted lose its manifest only."""
+
+    def be_interrupted(path):
+        (path / "run.json").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(removal, "delete", be_interrupted)
 
 
 def test_a_hidden_run_that_lives_is_no_leftover(root, tmp_path):
