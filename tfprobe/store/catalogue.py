@@ -139,6 +139,14 @@ def run_state(
     return KILLED if states == {KILLED} else FINISHED
 
 
+def has_ended(entry: RunEntry, here: Machine) -> bool:
+    """Say whether a run is known to be over; of one on another machine that may never be known."""
+    if entry.processes or isinstance(entry.manifest, Missing):
+        return entry.state in (FINISHED, KILLED)
+    # Nothing was recorded, and who would have started something is gone.
+    return launcher_state(entry.manifest, here) == KILLED
+
+
 def _latest(output: Path) -> RunFolder:
     folders = _folders(output)
     if folders:
