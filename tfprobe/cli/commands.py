@@ -34,6 +34,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("input", "Show why steps wait for input: which stage, queue, feed or Python code."),
     Entry("ls", "List runs, newest first."),
     Entry("memory", "Show what holds memory: devices at their peak, the host over time."),
+    Entry("metrics", "Serve metrics of all runs to Prometheus, or send them by OTLP."),
     Entry("op", "Show which types of op a step spends its time in."),
     Entry("report", "Say what a run did and where its time went."),
     Entry("rm", "Remove runs."),
