@@ -290,7 +290,7 @@ def _opened(path: Path) -> _WordFile:
 
 
 def _header(file: _WordFile) -> Header:
-    words = [int(word) for word in file.words(0, HEADER_WORDS).tolist()]
+    words = _integers(file.words(0, HEADER_WORDS))
     if len(words) < HEADER_WORDS or words[0] != MAGIC:
         hint = "The process was killed while it made the file, or the file was overwritten."
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
@@ -403,7 +403,12 @@ def _record(
 
 
 def _head(file: _WordFile, at: int) -> list[int]:
-    return [int(word) for word in file.words(at, HEAD_WORDS).tolist()]
+    return _integers(file.words(at, HEAD_WORDS))
+
+
+def _integers(words: Words) -> list[int]:
+    found: list[int] = words.tolist()
+    return found
 
 
 def _known_slot(

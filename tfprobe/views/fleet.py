@@ -14,6 +14,7 @@ from tfprobe.views import overhead, used_now
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.recent_steps import (
     NO_STEP,
+    StepTimes,
     busiest,
     last_end_ns,
     step_times,
@@ -143,7 +144,8 @@ def _run_row(look: RunLook) -> RunRow:
 def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
     process, works = look.process, look.works
     busy = busiest(works)
-    times = step_times(busy) if busy else NO_STEP
+    times_of = {work.index: step_times([work]) for work in works}
+    times = times_of[busy[0].index] if len(busy) == 1 else step_times(busy) if busy else NO_STEP
     cost = overhead.measure(process, works)
     live = process.state in (*LIVE_STATES, "unknown")
     devices = used_now.devices_of(process.host, machines)
@@ -169,12 +171,11 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         captures=process.captures,
         samples_left=_samples_left(look.request),
         shares=look.shares,
-        works=tuple(_work_row(work, look.now_mono_ns) for work in works),
+        works=tuple(_work_row(work, times_of[work.index], look.now_mono_ns) for work in works),
     )
 
 
-def _work_row(work: Work, now_ns: int | Missing) -> WorkRow:
-    times = step_times([work])
+def _work_row(work: Work, times: StepTimes | Missing, now_ns: int | Missing) -> WorkRow:
     return WorkRow(
         index=work.index,
         kind=work.kind,

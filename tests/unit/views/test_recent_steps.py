@@ -101,6 +101,23 @@ def test_a_clock_that_went_wrong_makes_no_wrong_rate():
     assert isinstance(steps_per_s(_changed(work, start_ns=still, end_ns=still), MONO_NS), Missing)
 
 
+def test_garbage_makes_neither_errors_nor_times_below_zero():
+    """Whatever words a broken disk left where steps should be."""
+    dice = np.random.default_rng(3)
+    for _ in range(200):
+        words = dice.integers(-(2**63), 2**63 - 1, size=(2, 30))
+        words = np.where(dice.random((2, 30)) < 0.5, words, words >> dice.integers(0, 62))
+        ends = words[1] & (1 << 60) - 1
+        marks = dice.random(30) < 0.3
+        work = _changed(_regular(30, MS), start_ns=words[0], end_ns=ends, raised=marks)
+
+        rate, times = steps_per_s(work, int(ends[-1])), step_times([work, work])
+
+        assert isinstance(rate, Missing) or rate >= 0
+        assert isinstance(times, Missing) or min(times.p50_ns, *times.trend_ns) >= 0
+        assert busiest([work]) == (work,)
+
+
 def test_quantiles_are_exact():
     """Of 1 to 100 ms."""
     times = step_times([timed_work([n * MS for n in range(1, 101)])])

@@ -1,0 +1,17 @@
+"""Look at a directory of runs once a second and make rows of each look, until killed."""
+
+import sys
+import time
+from pathlib import Path
+
+from tfprobe.live.fleet import Fleet
+from tfprobe.live.latest import Latest
+from tfprobe.store.liveness import this_machine
+from tfprobe.views.fleet import run_rows
+
+fleet = Fleet(Path(sys.argv[1]), this_machine(), latest=Latest().shares)
+next_s = time.monotonic()
+while True:
+    run_rows(fleet.look())
+    next_s = max(next_s + 1, time.monotonic())
+    time.sleep(max(next_s - time.monotonic(), 0))
