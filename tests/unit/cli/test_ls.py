@@ -11,6 +11,9 @@ import pytest
 
 from tests.support.rundir import WrittenProcess, write_run
 from tfprobe.cli.main import main
+from tfprobe.cli.run_filters import STATES
+from tfprobe.model.profile import LIVE_STATES
+from tfprobe.store import liveness
 
 DAY_NS = 24 * 3600 * 10**9
 
@@ -124,3 +127,9 @@ def test_a_run_inside_a_run_is_not_listed(tmp_path, capsys) -> None:
     write_run(tmp_path / "runs" / "outer" / "inner")
 
     assert _listed(capsys, tmp_path / "runs") == ["outer"]
+
+
+def test_states_have_the_same_names_everywhere() -> None:
+    """What a filter takes is what a listing shows; rooms that may not import each other agree."""
+    assert STATES == liveness.STATES
+    assert liveness.LIVE == LIVE_STATES
