@@ -43,7 +43,7 @@ def sessions(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _works(laboratory: Laboratory, job: str) -> dict[str, Mapping[str, Any]]:
-    outcome = laboratory.start(job, record=["--every", "16"]).outcome()
+    outcome = laboratory.start(job, record=["--every", "8"]).outcome()
     assert outcome.status == 0, outcome.stderr
     command = [sys.executable, "-m", "tfprobe", "input", str(outcome.run), "--json"]
     done = subprocess.run(command, capture_output=True, timeout=60, text=True)

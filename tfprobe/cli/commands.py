@@ -24,7 +24,6 @@ class Entry(NamedTuple):
 COMMANDS: tuple[Entry, ...] = (
     Entry("advise", "Say what of a run costs time that could be won, and what to do about it."),
     Entry("breakdown", "Show what a step spends before, on and after the accelerator."),
-    Entry("capture", "Record a running TensorFlow job through its profiler service."),
     Entry("code", "Show which lines of Python made the ops a step spends its time in."),
     Entry("completion", "Print the completion script of a shell."),
     Entry("diff", "Show what changed from one run to another, and whether that is chance."),
@@ -35,6 +34,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("input", "Show why steps wait for input: which stage, queue, feed or Python code."),
     Entry("ls", "List runs, newest first."),
     Entry("memory", "Show what holds memory: devices at their peak, the host over time."),
+    Entry("metrics", "Serve metrics of all runs to Prometheus, or send them by OTLP."),
     Entry("op", "Show which types of op a step spends its time in."),
     Entry("report", "Say what a run did and where its time went."),
     Entry("rm", "Remove runs."),

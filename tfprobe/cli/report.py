@@ -5,21 +5,46 @@ from __future__ import annotations
 import click
 
 from tfprobe.cli import reading
-from tfprobe.errors import NoAnswer
+from tfprobe.errors import NoAnswer, UsageError
+
+# Faster than a person reads is only work for the machine that the job runs on.
+_LEAST_EVERY_S = 0.2
 
 
 @click.command("report")
 @reading.run_argument
 @click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--follow", is_flag=True, help="Show it again as the job goes on, until it ends.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=_LEAST_EVERY_S),
+    metavar="SECONDS",
+    help="With --follow: from one look to the next, at least; default 1, for lines 5.",
+)
 def command(
-    run: str, output: str | None, as_json: bool, markdown: str | None, rank: int | None
+    run: str,
+    output: str | None,
+    as_json: bool,
+    markdown: str | None,
+    rank: int | None,
+    follow: bool,
+    every_s: float | None,
 ) -> int:
     """Say what a run did and where its time went.
 
     RUN is a directory, a run id, or `latest`, the default. The status is 1 when nothing was
     recorded; the report says why.
+
+    With --follow a terminal shows the report as it changes; arrows, space, b, g and G scroll. When
+    the run has ended, or on q (status 0) or Ctrl-C (status 130), the last one stays. Elsewhere each
+    update is a line, and the report comes last. With --json each update is a document on a line.
     """
+    if follow:
+        return _follow(run, output, as_json=as_json, markdown=markdown, rank=rank, every_s=every_s)
+    if every_s is not None:
+        raise UsageError("--every says how often --follow looks.", hint="Add --follow.")
     # Imported here: `tfprobe --help` should not wait for numpy.
     from tfprobe.advice import engine
     from tfprobe.ingest.run import load
@@ -45,3 +70,21 @@ def command(
         reading.show(text)
     has_steps = any(process.works for process in report.processes)
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
+
+
+def _follow(
+    run: str,
+    output: str | None,
+    *,
+    as_json: bool,
+    markdown: str | None,
+    rank: int | None,
+    every_s: float | None,
+) -> int:
+    from tfprobe.cli.follow import follow
+
+    if markdown is not None:
+        hint = "Write it when the run has ended."
+        raise UsageError("--md and --follow exclude each other.", hint=hint)
+    folder = reading.chosen_run(run, output)
+    return follow(folder, rank=rank, every_s=every_s, as_json=as_json)

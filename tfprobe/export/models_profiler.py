@@ -89,11 +89,9 @@ def _summary(
     tiers: Tiers,
 ) -> _Object:
     several = len(profile.processes) > 1
-
-    def place(process: Process) -> str:
-        return f"{process.host} {process.number}" if several else ""
-
-    activities, unplaced = app_stats(profile, works, models, place)
+    activities, unplaced = app_stats(
+        profile, works, models, lambda process: f"{process.host} {process.pid}" if several else ""
+    )
     return {
         "app_stats": activities,
         "op_stats": op_stats,
@@ -113,8 +111,8 @@ def _models(works: Sequence[tuple[Process, Work]]) -> dict[tuple[int, int], str]
     """Return what each work is called: its name, and as much more as tells it from the others."""
     spelled = [
         (work.name, f"{work.name} {work.kind}", f"{work.name} {work.kind} {process.host}",
-         f"{work.name} {work.kind} {process.host} {process.number}",
-         f"{work.name} {work.kind} {process.host} {process.number} {work.index}")
+         f"{work.name} {work.kind} {process.host} {process.pid}",
+         f"{work.name} {work.kind} {process.host} {process.pid} {work.index}")
         for process, work in works
     ]  # fmt: skip
     names = {}
@@ -130,8 +128,8 @@ def _models(works: Sequence[tuple[Process, Work]]) -> dict[tuple[int, int], str]
 
 def _place(process: Process, works: Sequence[tuple[Process, Work]]) -> str:
     """Return the host, with the process where several recorded ones share it."""
-    sharing = {each.number for each, _ in works if each.host == process.host}
-    return process.host if len(sharing) < 2 else f"{process.host}:{process.number}"
+    sharing = {each.pid for each, _ in works if each.host == process.host}
+    return process.host if len(sharing) < 2 else f"{process.host}:{process.pid}"
 
 
 def _device_labels(devices: Sequence[DeviceStats]) -> list[str]:

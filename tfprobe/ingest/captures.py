@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from tfprobe.store.steps import StepsFile
 
 NOT_FED = Missing("it was no Session step, or was fed something else than arrays")
 NO_TENSORS = Missing("it returned something else than tensors and arrays")
+
+# Start of a step, unix ns, and how long it lasted.
+Window = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,13 @@ class Decoder:
     def __init__(
         self,
         folder: ProcessFolder,
-        events: Sequence[Event],
-        steps: StepsFile | None,
         interner: Interner,
         *,
-        process: int,
-        with_memory: bool,
-        with_spans: bool,
+        with_memory: bool = True,
+        with_spans: bool = True,
     ) -> None:
-        """Take what is known of the process beside its captures."""
+        """Know nothing yet."""
         self._folder = folder
-        self._samples = {event.text("capture"): event for event in events if event.kind == "sample"}
-        self._steps = steps
-        self._process = process
         self._with_memory = with_memory
         self._with_spans = with_spans
         self._interner = interner
@@ -59,34 +56,36 @@ class Decoder:
         # By the graph that a session's step ran.
         self._metadata: dict[str | None, run_metadata.Reader] = {}
 
-    def decode_all(self) -> Iterator[Decoded | Problem]:
-        """Give the captures by their names; one that cannot be decoded becomes a problem."""
-        for path in self._folder.capture_files():
-            yield self.decode(path)
+    def decode(
+        self, name: str, sample: Event | None, window_ns: Window | None
+    ) -> Decoded | Problem:
+        """Return the capture in this file; one that cannot be decoded becomes a problem.
 
-    def decode(self, path: Path) -> Decoded | Problem:
-        """Return one capture; one that cannot be decoded becomes a problem."""
+        What was told of the sample may be lost. Processes are numbered by whoever has several.
+        """
         try:
-            return self._decode(path, self._samples.get(path.name))
+            return self._decode(self._folder.capture(name), sample, window_ns)
         except UnreadableInput as exc:
-            where = f"{self._folder.host}/{self._folder.name}/captures/{path.name}"
+            where = f"{self._folder.host}/{self._folder.name}/captures/{name}"
             return Problem(where, f"This capture was skipped: {exc}.")
 
-    def _decode(self, path: Path, sample: Event | None) -> Decoded:
+    def forget(self, fingerprint: str | None) -> None:
+        """Forget what is known of a graph, whose file is another one now."""
+        self._metadata.pop(fingerprint, None)
+
+    def _decode(self, path: Path, sample: Event | None, window_ns: Window | None) -> Decoded:
         try:
             content = path.read_bytes()
         except OSError as exc:
             raise UnreadableInput(f"it cannot be read, {exc.strerror or exc}") from exc
         if not content:
             raise UnreadableInput("it is empty")
-        window_ns = _window_ns(path, sample, self._steps)
         reader = self._xspaces if path.name.endswith(XSPACE_SUFFIX) else self._reader(sample)
         trace = _on_the_clock(reader.read(content), window_ns)
         if not trace.tells_of_steps or (window_ns is None and not len(trace.rows)):
             raise UnreadableInput("it holds no execution of an op")
         start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
-        capture = _capture(path, sample, start_ns, duration_ns, process=self._process)
-        return Decoded(capture, trace)
+        return Decoded(_capture(path, sample, start_ns, duration_ns), trace)
 
     def _reader(self, sample: Event | None) -> run_metadata.Reader:
         fingerprint = sample.text("graph") if sample else None
@@ -101,26 +100,42 @@ class Decoder:
         return self._metadata[fingerprint]
 
 
+def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Window | None:
+    """Return when the step was, from its event, else from steps.bin; None where neither tells."""
+    if sample is not None:
+        start, end = sample.integer("start_ns"), sample.integer("end_ns")
+        unix = sample.integer("start_unix_ns")
+        if start is not None and end is not None and unix is not None and end > start:
+            return unix, end - start
+    named = parse_capture_name(name)
+    if named is None or steps is None:
+        return None
+    for work in steps.works:
+        row = named.step - work.recent.first_step
+        if work.index == named.work and 0 <= row < len(work.recent.start_ns):
+            start_ns, end_ns = int(work.recent.start_ns[row]), int(work.recent.end_ns[row])
+            return steps.header.unix_ns(start_ns), max(end_ns - start_ns, 1)
+    return None
+
+
 def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str, str]:
     """Return the op of each node of a recorded graph; of one that is not there, of none."""
     if fingerprint is None:
         return {}
     try:
         return graph_def.op_types(folder.graph(fingerprint).read_bytes())
-    except (OSError, UnreadableInput):
+    except (OSError, ValueError, UnreadableInput):
         return {}  # nodes stay named by themselves, which is true
 
 
-def _capture(
-    path: Path, sample: Event | None, start_ns: int, duration_ns: int, *, process: int
-) -> Capture:
+def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) -> Capture:
     named = parse_capture_name(path.name)
     work = sample.integer("work") if sample else named.work if named else None
     step = sample.integer("step") if sample else named.step if named else None
     plain_ns = sample.integer("plain_ns") if sample else None
     return Capture(
         index=0,
-        process=process,
+        process=0,
         work=Missing("neither an event nor the file's name tells the work")
         if work is None
         else work,
@@ -142,25 +157,7 @@ def _told(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
     return why_null if sample and key in sample.fields else UNTOLD
 
 
-def _window_ns(path: Path, sample: Event | None, steps: StepsFile | None) -> tuple[int, int] | None:
-    """Return start (unix) and duration of the step, from its event, else from steps.bin."""
-    if sample is not None:
-        start, end = sample.integer("start_ns"), sample.integer("end_ns")
-        unix = sample.integer("start_unix_ns")
-        if start is not None and end is not None and unix is not None and end > start:
-            return unix, end - start
-    named = parse_capture_name(path.name)
-    if named is None or steps is None:
-        return None
-    for work in steps.works:
-        row = named.step - work.recent.first_step
-        if work.index == named.work and 0 <= row < len(work.recent.start_ns):
-            start_ns, end_ns = int(work.recent.start_ns[row]), int(work.recent.end_ns[row])
-            return steps.header.unix_ns(start_ns), max(end_ns - start_ns, 1)
-    return None
-
-
-def _on_the_clock(trace: Trace, window_ns: tuple[int, int] | None) -> Trace:
+def _on_the_clock(trace: Trace, window_ns: Window | None) -> Trace:
     """Place a trace on the wall clock.
 
     Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the

@@ -1,18 +1,22 @@
-"""Gather decoded captures into the tables of a profile, numbered as they come."""
+"""Gather decoded captures into the captures and tables of a profile, whenever they come."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tfprobe.ingest.captures import Decoded
-from tfprobe.ingest.trace import Trace
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions
+from tfprobe.model.growing import GrowingTable
 from tfprobe.model.profile import Capture
 from tfprobe.model.spans import Spans
 from tfprobe.model.strings import Interner
-from tfprobe.model.tables import TableBuilder
+
+# Host and name of the process folder: processes stand in this order.
+ProcessKey = tuple[str, str]
+# Those and the name of the file.
+CaptureKey = tuple[str, str, str]
 
 
 class Gathered:
@@ -21,27 +25,33 @@ class Gathered:
     def __init__(self) -> None:
         """Start with none."""
         self.interner = Interner()
-        self.captures: list[Capture] = []
-        self._executions = TableBuilder(Executions, self.interner)
-        self._spans = TableBuilder(Spans, self.interner)
-        self._allocations = TableBuilder(Allocations, self.interner)
+        self._captures: dict[CaptureKey, Capture] = {}
+        self._executions = GrowingTable(Executions, self.interner)
+        self._spans = GrowingTable(Spans, self.interner)
+        self._allocations = GrowingTable(Allocations, self.interner)
 
-    def add(self, item: Decoded) -> None:
-        """Append one capture with its rows."""
-        number = len(self.captures)
-        self.captures.append(replace(item.capture, index=number))
-        self._executions.add(number, item.trace.rows)
-        self._spans.add(number, item.trace.spans)
-        self._allocations.add(number, item.trace.allocations)
+    def put(self, key: CaptureKey, item: Decoded) -> None:
+        """Add one capture with its rows, or put it in the place of what was there."""
+        self._captures[key] = item.capture
+        self._executions.put(key, item.trace.rows)
+        self._spans.put(key, item.trace.spans)
+        self._allocations.put(key, item.trace.allocations)
 
-    def add_all(self, captures: Sequence[Capture], trace: Trace) -> None:
-        """Append captures of one trace, whose rows have their numbers in it."""
-        first = len(self.captures)
-        self.captures += [replace(each, index=first + each.index) for each in captures]
-        self._executions.extend(first, trace.rows)
-        self._spans.extend(first, trace.spans)
-        self._allocations.extend(first, trace.allocations)
+    def drop(self, key: CaptureKey) -> None:
+        """Remove a capture, if it is there."""
+        if self._captures.pop(key, None) is not None:
+            for table in (self._executions, self._spans, self._allocations):
+                table.drop(key)
+
+    def captures(self, processes: Mapping[ProcessKey, int]) -> tuple[Capture, ...]:
+        """Return the captures in order; `processes` has the place of each process."""
+        for index, key in enumerate(sorted(self._captures)):
+            known, process = self._captures.pop(key), processes[key[:2]]
+            if (known.index, known.process) != (index, process):
+                known = replace(known, index=index, process=process)
+            self._captures[key] = known
+        return tuple(self._captures.values())
 
     def tables(self) -> tuple[Executions, Spans, Allocations]:
-        """Return all rows, which this gives away: call it once."""
+        """Return all rows, the same tables while nothing has changed."""
         return self._executions.table(), self._spans.table(), self._allocations.table()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfprobe.errors import Missing
 from tfprobe.ingest.activities import activities
-from tfprobe.ingest.captures import Decoded, Decoder
+from tfprobe.ingest.captures import Decoder, window_of
 from tfprobe.ingest.gaps import gaps
 from tfprobe.ingest.gathered import Gathered
 from tfprobe.ingest.processes import work_of
@@ -33,22 +33,18 @@ def newest(
     Raises UnreadableInput when there is no steps.bin.
     """
     steps = read_steps(folder.steps)
+    samples = {each.text("capture"): each for each in read_events(folder.events).events}
     gathered = Gathered()
-    decoder = Decoder(
-        folder,
-        read_events(folder.events).events,
-        steps,
-        gathered.interner,
-        process=0,
-        with_memory=False,
-        with_spans=True,
-    )
-    paths = _newest(folder.capture_files(), steps)[:most]
-    found = [decoder.decode(path) for path in _while(go_on, paths)]
-    for item in reversed(found):
-        if isinstance(item, Decoded):
-            gathered.add(item)
-    return _profile(folder, steps, gathered, [each for each in found if isinstance(each, Problem)])
+    decoder = Decoder(folder, gathered.interner, with_memory=False)
+    problems = []
+    for path in _while(go_on, _newest(folder.capture_files(), steps)[:most]):
+        sample = samples.get(path.name)
+        item = decoder.decode(path.name, sample, window_of(path.name, sample, steps))
+        if isinstance(item, Problem):
+            problems.append(item)
+        else:
+            gathered.put((folder.host, folder.name, path.name), item)
+    return _profile(folder, steps, gathered, problems)
 
 
 def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
@@ -76,6 +72,7 @@ def _profile(
     folder: ProcessFolder, steps: StepsFile, gathered: Gathered, problems: Sequence[Problem]
 ) -> Profile:
     executions, spans, allocations = gathered.tables()
+    captures = gathered.captures({(folder.host, folder.name): 0})
     run = folder.root.parents[1]
     shift_ns = steps.header.unix_ns(0)
     return Profile(
@@ -83,7 +80,7 @@ def _profile(
         processes=(),
         interpreters=(),
         works=tuple(work_of(record, 0, steps.header) for record in steps.works),
-        captures=tuple(gathered.captures),
+        captures=captures,
         executions=executions,
         spans=spans,
         allocations=allocations,
@@ -96,7 +93,7 @@ def _profile(
         ),
         gaps=tuple(
             gaps(
-                _after(gathered.captures, read_gaps(folder.gaps)),
+                _after(captures, read_gaps(folder.gaps)),
                 process=0,
                 unix_minus_monotonic_ns=shift_ns,
             )

@@ -1,83 +1,140 @@
-"""Read what was noted beside steps: activities, what ran between steps, pulses, settings."""
+"""Follow what was noted beside steps: activities, what ran between steps, pulses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
 
-from tfprobe.errors import Missing
 from tfprobe.ingest.activities import activities
 from tfprobe.ingest.gaps import gaps
 from tfprobe.ingest.pulses import machine_pulses, pulses
 from tfprobe.model.activities import Activity, Gap, Pulse
-from tfprobe.model.profile import Problem, Process
-from tfprobe.store.activities import read_activities
-from tfprobe.store.catalogue import ProcessEntry
-from tfprobe.store.events import EventLog
-from tfprobe.store.gaps import read_gaps
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.pulses import read_machine, read_pulses
+from tfprobe.model.profile import Problem
+from tfprobe.store.activities import ActivityLine, ActivityLog, activity_log
+from tfprobe.store.gaps import GapLog, GapRecord, gap_log
+from tfprobe.store.layout import ProcessFolder, RunFolder
+from tfprobe.store.lines import Log
+from tfprobe.store.pulses import MachineLog, PulseLog, machine_log, pulse_log
 
-NO_SETTINGS = Missing("settings are told at the first sample, and there was none")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
-class Notes:
-    """The notes of the processes of a run so far, and what of them could not be read."""
+class ProcessNotes:
+    """The notes of one process, and what of them could not be read."""
 
-    def __init__(self) -> None:
-        """Start with none."""
-        self.activities: list[Activity] = []
-        self.gaps: list[Gap] = []
-        self.pulses: list[Pulse] = []
-        self.problems: list[Problem] = []
+    def __init__(self, folder: ProcessFolder) -> None:
+        """Begin with nothing read."""
+        self._where = f"{folder.host}/{folder.name}"
+        self._activities = _Activities(folder)
+        self._gaps = gap_log(folder.gaps)
+        self._gaps_made: _Made[GapRecord, Gap] = _Made(self._gaps)
+        self._pulses = pulse_log(folder.pulses)
+        self._pulses_made = _Made(self._pulses, by=_at_ns)
+        self.activities: tuple[Activity, ...] = ()
+        self.gaps: tuple[Gap, ...] = ()
+        self.pulses: tuple[Pulse, ...] = ()
+        self.problems: tuple[Problem, ...] = ()
 
-    def add(self, entry: ProcessEntry, log: EventLog, process: Process) -> None:
-        """Read those of one process."""
-        where = f"{entry.folder.host}/{entry.folder.name}"
-        shift_ns = process.unix_minus_monotonic_ns
-        if isinstance(shift_ns, Missing):
-            shift_ns = _shift_ns(log)
-        self._add_activities(entry, where, process.index, shift_ns)
-        self._add_gaps(entry, where, process.index, shift_ns)
-        self._add_pulses(entry, where, process.index, shift_ns)
+    def read(self, process: int, shift_ns: int, last_ns: int) -> None:
+        """Read what is new of a process with this place.
 
-    def add_machines(self, folder: RunFolder, hosts: Iterable[str]) -> None:
-        """Read what meters wrote of the accelerators of these hosts."""
-        for host in sorted(set(hosts)):
-            told = read_machine(folder.machine(host))
-            self._miss(told.bad_lines, f"machine/{host}.jsonl", "it are no samples")
-            self.pulses += machine_pulses(told, host)
+        `shift_ns` is unix time less monotonic time, `last_ns` its last sign of life, monotonic.
+        """
+        self.activities = self._activities.read(process, shift_ns, last_ns)
+        clock = {"process": process, "unix_minus_monotonic_ns": shift_ns}
+        self.gaps = self._gaps_made.read(
+            (process, shift_ns), lambda new: gaps(GapLog(tuple(new), 0), **clock)
+        )
+        self.pulses = self._pulses_made.read(
+            (process, shift_ns), lambda new: pulses(PulseLog(tuple(new), 0), **clock)
+        )
+        self.problems = tuple(self._problems())
 
-    def _add_activities(self, entry: ProcessEntry, where: str, index: int, shift_ns: int) -> None:
-        told = read_activities(entry.folder.activities)
-        self._miss(told.bad_lines, where, "activities.jsonl are no activities")
-        last_ns = 0 if isinstance(entry.header, Missing) else entry.header.last_activity_mono_ns
-        self.activities += activities(
-            told, process=index, unix_minus_monotonic_ns=shift_ns, last_ns=last_ns
+    def _problems(self) -> Iterator[Problem]:
+        yield from _missed(self._activities.log, self._where, "activities.jsonl are no activities")
+        yield from _missed(self._gaps, self._where, "gaps.jsonl are no gaps")
+        yield from _missed(self._pulses, self._where, "pulses.jsonl are no pulses")
+
+
+class MachineNotes:
+    """What the meter of one host wrote of its accelerators."""
+
+    def __init__(self, folder: RunFolder, host: str) -> None:
+        """Begin with nothing read."""
+        self._host = host
+        self._log = machine_log(folder.machine(host))
+        self._made = _Made(self._log, by=_at_ns)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what could not be read."""
+        return tuple(_missed(self._log, f"machine/{self._host}.jsonl", "it are no samples"))
+
+    def read(self) -> tuple[Pulse, ...]:
+        """Return the pulses by time, after a look for new ones."""
+        return self._made.read(
+            (), lambda new: machine_pulses(MachineLog(tuple(new), 0), self._host)
         )
 
-    def _add_gaps(self, entry: ProcessEntry, where: str, index: int, shift_ns: int) -> None:
-        told = read_gaps(entry.folder.gaps)
-        self._miss(told.bad_lines, where, "gaps.jsonl are no gaps")
-        self.gaps += gaps(told, process=index, unix_minus_monotonic_ns=shift_ns)
 
-    def _add_pulses(self, entry: ProcessEntry, where: str, index: int, shift_ns: int) -> None:
-        told = read_pulses(entry.folder.pulses)
-        self._miss(told.bad_lines, where, "pulses.jsonl are no pulses")
-        self.pulses += pulses(told, process=index, unix_minus_monotonic_ns=shift_ns)
+class _Activities:
+    """The activities of a process: all are made again when one is new, as one ends another."""
 
-    def _miss(self, bad_lines: int, where: str, what: str) -> None:
-        if bad_lines:
-            self.problems.append(Problem(where, f"{bad_lines} lines of {what}."))
+    def __init__(self, folder: ProcessFolder) -> None:
+        self.log = activity_log(folder.activities)
+        self._lines: list[ActivityLine] = []
+        self._made_by: tuple[int, ...] = ()
+        self._made: tuple[Activity, ...] = ()
+
+    def read(self, process: int, shift_ns: int, last_ns: int) -> tuple[Activity, ...]:
+        news = self.log.read()
+        if news.is_from_start:
+            self._lines, self._made_by = [], ()
+        self._lines += news.things
+        # Only one that has not ended lasts to the last sign of life.
+        is_open = any(line.end_ns is None for line in self._lines)
+        made_by = (process, shift_ns, last_ns if is_open else 0, len(self._lines))
+        if made_by != self._made_by:
+            self._made_by = made_by
+            self._made = activities(
+                ActivityLog(tuple(self._lines), self.log.bad_lines),
+                process=process,
+                unix_minus_monotonic_ns=shift_ns,
+                last_ns=last_ns,
+            )
+        return self._made
 
 
-def settings(log: EventLog) -> Mapping[str, Any] | Missing:
-    """Return what the job had chosen, by the names of docs/design.md."""
-    found = (event.fields.get("settings") for event in log.events if event.kind == "settings")
-    return next((told for told in found if isinstance(told, dict)), NO_SETTINGS)
+class _Made(Generic[S, T]):
+    """What is made of the lines of a log, of each once; ordered by a key where there is one."""
+
+    def __init__(self, log: Log[S], *, by: Callable[[T], int] | None = None) -> None:
+        self._log = log
+        self._order = by
+        self._made_by: tuple[int, ...] = ()
+        self._made: tuple[T, ...] = ()
+
+    def read(
+        self, made_by: tuple[int, ...], make: Callable[[Sequence[S]], Iterable[T]]
+    ) -> tuple[T, ...]:
+        """Return all, after a look for new lines; `made_by` is what else they are made from."""
+        if made_by != self._made_by:
+            self._made_by = made_by
+            self._log.restart()
+        news = self._log.read()
+        if news.is_from_start:
+            self._made = ()
+        if news.things:
+            made = [*self._made, *make(news.things)]
+            self._made = tuple(made if self._order is None else sorted(made, key=self._order))
+        return self._made
 
 
-def _shift_ns(log: EventLog) -> int:
-    """Return unix time less monotonic time, as any event tells it; 0 where there is none."""
-    pairs = ((event.unix_ns, event.integer("mono_ns")) for event in log.events)
-    return next((unix_ns - mono_ns for unix_ns, mono_ns in pairs if unix_ns and mono_ns), 0)
+def _at_ns(pulse: Pulse) -> int:
+    return pulse.at_ns
+
+
+def _missed(log: Log[S], where: str, what: str) -> Iterator[Problem]:
+    if log.bad_lines:
+        yield Problem(where, f"{log.bad_lines} lines of {what}.")

@@ -46,8 +46,7 @@ def sampled(
     if process is None or not with_shapes:
         return found
     looked_at = captures[:1] + captures[1:][-1:]
-    files = dict.fromkeys(capture.file for capture in looked_at)  # one may hold all steps
-    paths = [process.capture(file) for file in files]
+    paths = [process.capture(capture.file) for capture in looked_at]
     is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
     traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
     steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]

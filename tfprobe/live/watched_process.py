@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.errors import Missing
 from tfprobe.ingest.processes import process_of, work_of
 from tfprobe.ingest.pulses import pulses
 from tfprobe.live.moment import Clocks, now_mono_ns
@@ -14,11 +14,12 @@ from tfprobe.model.fleet import ProcessLook, Request
 from tfprobe.model.profile import Problem, Work
 from tfprobe.store.catalogue import ProcessEntry
 from tfprobe.store.layout import ProcessFolder, is_capture
-from tfprobe.store.liveness import UNKNOWN, Machine, process_state
-from tfprobe.store.manifests import ProcessManifest, read_process
+from tfprobe.store.liveness import UNKNOWN, Machine
+from tfprobe.store.manifests import ProcessManifest
+from tfprobe.store.process_reader import ProcessReader
 from tfprobe.store.pulses import PulseLine, PulseLog, latest_pulses
-from tfprobe.store.rereading import Listing, Reread
-from tfprobe.store.steps import Header, StepsFile, StepsReader, WorkRecord
+from tfprobe.store.rereading import Listing
+from tfprobe.store.steps import Header, StepsFile, WorkRecord
 
 # What a row of a table and its sparkline are made of.
 KEPT_STEPS = 1024
@@ -40,8 +41,7 @@ class WatchedProcess:
         self.folder = folder
         self._here = here
         self._clocks = clocks
-        self._manifest = Reread(folder.manifest, read_process)
-        self._steps = StepsReader(folder.steps, keep_steps=KEPT_STEPS)
+        self._reader = ProcessReader(folder, here, keep_steps=KEPT_STEPS)
         self._captures = Listing(folder.captures)
         self._pulses = latest_pulses(folder.pulses, keep=KEPT_PULSES)
         self._pulses_made: _Made[PulseLine, Pulse] = _Made()
@@ -51,10 +51,8 @@ class WatchedProcess:
 
     def look(self, index: int, now_s: float) -> ProcessLook:
         """Return what the process is doing; `index` is its place in the look at its run."""
-        manifest = self._manifest.value()
-        steps = self._read_steps()
-        header = steps if isinstance(steps, Missing) else steps.header
-        self.entry = self._entry(manifest, steps)
+        self.entry, steps = self._reader.read()
+        header = self.entry.header
         captures = self._captures.names(now_s)
         process = process_of(
             self.entry,
@@ -63,7 +61,7 @@ class WatchedProcess:
         )
         works = () if isinstance(steps, Missing) else self._works(steps, index)
         latest = () if isinstance(header, Missing) else self._latest_pulses(header, index)
-        self.problems = tuple(self._problems(manifest, steps, captures))
+        self.problems = tuple(self._problems(self.entry.manifest, steps, captures))
         return ProcessLook(
             process=process,
             works=works,
@@ -72,25 +70,6 @@ class WatchedProcess:
             shares=NOT_ASKED,
             pulses=latest,
         )
-
-    def _read_steps(self) -> StepsFile | Missing:
-        try:
-            return self._steps.read()
-        except UnreadableInput as exc:
-            return Missing(str(exc))
-
-    def _entry(
-        self, manifest: ProcessManifest | Missing, steps: StepsFile | Missing
-    ) -> ProcessEntry:
-        known = None if isinstance(manifest, Missing) else manifest
-        if isinstance(steps, Missing):
-            state = process_state(None, known, self._here)
-            service = known.service if known is not None else None
-            count = 0 if service is None else service.steps
-            return ProcessEntry(self.folder, manifest, steps, count, state)
-        count = sum(work.count for work in steps.works)
-        state = process_state(steps.header, known, self._here)
-        return ProcessEntry(self.folder, manifest, steps.header, count, state)
 
     def _now(self, header: Header, works: tuple[Work, ...]) -> int:
         manifest = self.entry.manifest
@@ -119,9 +98,7 @@ class WatchedProcess:
         captures: tuple[str, ...] | Missing,
     ) -> Iterator[Problem]:
         where = f"{self.folder.host}/{self.folder.name}"
-        # What a profiler service recorded is one trace, without steps.bin.
-        is_trace = not isinstance(manifest, Missing) and manifest.service is not None
-        for part in (manifest, captures) if is_trace else (manifest, steps, captures):
+        for part in (manifest, steps, captures):
             if isinstance(part, Missing):
                 yield Problem(where, part.reason)
         if not isinstance(steps, Missing):

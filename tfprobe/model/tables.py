@@ -69,23 +69,16 @@ class TableBuilder(Generic[T]):
 
     def add(self, capture: int, rows: T) -> None:
         """Append the rows of the capture with this index."""
-        self._append(np.full(len(rows), capture, dtype=np.int32), rows)
-
-    def extend(self, first: int, rows: T) -> None:
-        """Append the rows of several captures, whose numbers in `rows` count from `first`."""
-        self._append(rows.capture + np.int32(first), rows)
+        self._parts["capture"].append(np.full(len(rows), capture, dtype=np.int32))
+        for name in self._kind.DTYPES:
+            if name != "capture":
+                self._parts[name].append(getattr(rows, name))
 
     def table(self) -> T:
         """Return the columns of all rows that were added, which this gives away: call it once."""
         # Column by column: what is joined is let go, so that a large table is not in memory twice.
         columns = {name: np.concatenate(self._parts.pop(name)) for name in self._kind.DTYPES}
         return self._kind(strings=self.interner.strings(), **columns)
-
-    def _append(self, captures: Int32s, rows: T) -> None:
-        self._parts["capture"].append(captures)
-        for name in self._kind.DTYPES:
-            if name != "capture":
-                self._parts[name].append(getattr(rows, name))
 
 
 class Columns(Generic[T]):

@@ -34,9 +34,13 @@ class ActivityLog:
 
 def read_activities(path: Path) -> ActivityLog:
     """Read the activities of one process; an absent file holds none."""
-    found = [_line(line) for line in lines.whole_lines(path)]
-    good = tuple(line for line in found if line is not None)
-    return ActivityLog(good, len(found) - len(good))
+    log = activity_log(path)
+    return ActivityLog(tuple(log.read().things), log.bad_lines)
+
+
+def activity_log(path: Path) -> lines.Log[ActivityLine]:
+    """Return a reader of the activities of a process that may add more."""
+    return lines.Log(path, _line)
 
 
 def _line(line: bytes) -> ActivityLine | None:

@@ -139,6 +139,14 @@ def run_state(
     return KILLED if states == {KILLED} else FINISHED
 
 
+def has_ended(entry: RunEntry, here: Machine) -> bool:
+    """Say whether a run is known to be over; of one on another machine that may never be known."""
+    if entry.processes or isinstance(entry.manifest, Missing):
+        return entry.state in (FINISHED, KILLED)
+    # Nothing was recorded, and who would have started something is gone.
+    return launcher_state(entry.manifest, here) == KILLED
+
+
 def _latest(output: Path) -> RunFolder:
     folders = _folders(output)
     if folders:
@@ -193,8 +201,6 @@ def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
         header, steps = Missing(str(exc)), 0
     known_header = None if isinstance(header, Missing) else header
     known_manifest = None if isinstance(manifest, Missing) else manifest
-    if known_manifest is not None and known_manifest.service is not None:
-        steps = known_manifest.service.steps
     state = process_state(known_header, known_manifest, here)
     return ProcessEntry(folder, manifest, header, steps, state, _active(manifest, glance))
 

@@ -48,15 +48,13 @@ class Interpreter:
 
 def read_events(path: Path) -> EventLog:
     """Read the events of one process; an absent file holds none."""
-    events: list[Event] = []
-    bad_lines = 0
-    for line in lines.whole_lines(path):
-        event = _event(line)
-        if event is None:
-            bad_lines += 1
-        else:
-            events.append(event)
-    return EventLog(tuple(events), bad_lines)
+    log = event_log(path)
+    return EventLog(tuple(log.read().things), log.bad_lines)
+
+
+def event_log(path: Path) -> lines.Log[Event]:
+    """Return a reader of the events of a process that may add more."""
+    return lines.Log(path, _event)
 
 
 def read_interpreters(path: Path) -> tuple[Interpreter, ...]:

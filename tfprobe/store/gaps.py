@@ -56,9 +56,13 @@ class GapLog:
 
 def read_gaps(path: Path) -> GapLog:
     """Read what was seen between the steps of one process; an absent file holds nothing."""
-    found = [_gap(line) for line in lines.whole_lines(path)]
-    gaps = tuple(gap for gap in found if gap is not None)
-    return GapLog(gaps, len(found) - len(gaps))
+    log = gap_log(path)
+    return GapLog(tuple(log.read().things), log.bad_lines)
+
+
+def gap_log(path: Path) -> lines.Log[GapRecord]:
+    """Return a reader of what is seen between the steps of a process that may add more."""
+    return lines.Log(path, _gap)
 
 
 def _gap(line: bytes) -> GapRecord | None:

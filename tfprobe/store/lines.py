@@ -84,6 +84,38 @@ class Tail:
         return _pread(descriptor, len(self._known_by), before) == self._known_by
 
 
+class NewThings(NamedTuple, Generic[T]):
+    """What the new lines of a file say, and whether it begins with them: forget what was before."""
+
+    things: list[T]
+    is_from_start: bool
+
+
+class Log(Generic[T]):
+    """What the lines of a file say that grows, and how many of them say nothing."""
+
+    def __init__(self, path: Path, parse: Callable[[bytes], T | None]) -> None:
+        """Begin with nothing read; a line that parses to None says nothing."""
+        self._path = path
+        self._parse = parse
+        self.restart()
+
+    def restart(self) -> None:
+        """Read the file from its start next time."""
+        self._tail = Tail(self._path)
+        self.bad_lines = 0
+
+    def read(self) -> NewThings[T]:
+        """Return what is new; each line is parsed once."""
+        news = self._tail.read()
+        if news.is_from_start:
+            self.bad_lines = 0
+        parsed = [self._parse(line) for line in news.lines]
+        good = [each for each in parsed if each is not None]
+        self.bad_lines += len(parsed) - len(good)
+        return NewThings(good, news.is_from_start)
+
+
 class Latest(Generic[T]):
     """The latest things of a file of lines that grows, and how many of its lines were none."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,12 +91,24 @@ DEVICE_RATIOS = ("utilization_ratio", "power_watts", "power_limit_watts")
 
 def read_pulses(path: Path) -> PulseLog:
     """Read the pulses of one process; an absent file holds none."""
-    return PulseLog(*_read(path, _pulse))
+    log = pulse_log(path)
+    return PulseLog(tuple(log.read().things), log.bad_lines)
 
 
 def read_machine(path: Path) -> MachineLog:
     """Read the pulses of one machine's accelerators; an absent file holds none."""
-    return MachineLog(*_read(path, _machine))
+    log = machine_log(path)
+    return MachineLog(tuple(log.read().things), log.bad_lines)
+
+
+def pulse_log(path: Path) -> lines.Log[PulseLine]:
+    """Return a reader of the pulses of a process that may add more."""
+    return lines.Log(path, functools.partial(_of_object, _pulse))
+
+
+def machine_log(path: Path) -> lines.Log[MachineLine]:
+    """Return a reader of the pulses of a machine whose meter may add more."""
+    return lines.Log(path, functools.partial(_of_object, _machine))
 
 
 def latest_pulses(path: Path, *, keep: int) -> lines.Latest[PulseLine]:
@@ -108,11 +121,9 @@ def latest_of_machine(path: Path, *, keep: int) -> lines.Latest[MachineLine]:
     return lines.Latest(path, _machine, keep=keep, last_bytes=keep * _LINE_BYTES)
 
 
-def _read(path: Path, parse: Callable[[lines.Json], T | None]) -> tuple[tuple[T, ...], int]:
-    objects = [lines.object_of(line) for line in lines.whole_lines(path)]
-    found = [None if fields is None else parse(fields) for fields in objects]
-    good = tuple(line for line in found if line is not None)
-    return good, len(found) - len(good)
+def _of_object(parse: Callable[[lines.Json], T | None], line: bytes) -> T | None:
+    fields = lines.object_of(line)
+    return None if fields is None else parse(fields)
 
 
 def _pulse(fields: lines.Json) -> PulseLine | None:

@@ -164,6 +164,7 @@ class StepsReader:
         self._path = path
         self._keep_steps = keep_steps
         self._identity: tuple[int, ...] = ()
+        self._size = 0
         self._known: dict[int, _KnownWork] = {}
 
     def read(self) -> StepsFile:
@@ -187,9 +188,10 @@ class StepsReader:
     def _forget_another(self, file: _WordFile, header: Header) -> None:
         # The number of a removed file is soon given to another, so its process counts, too.
         identity = (*file.identity(), header.pid, header.moment_unix_ns, header.started_mono_ns)
-        if identity != self._identity:
-            self._identity = identity
+        size, before = file.size(), self._size
+        if identity != self._identity or size < before:
             self._known.clear()
+        self._identity, self._size = identity, size
 
     def _work(self, file: _WordFile, index: int) -> WorkRecord | str:
         found = _work(file, index, self._known.pop(index, None), self._keep_steps)
@@ -260,6 +262,10 @@ class _WordFile:
         """Return what tells this file from another one at the same path."""
         found = os.fstat(self._descriptor)
         return found.st_dev, found.st_ino
+
+    def size(self) -> int:
+        """Return its length in bytes."""
+        return os.fstat(self._descriptor).st_size
 
     def words(self, at: int, count: int) -> Words:
         """Return up to `count` words from word `at`: fewer at the end of the file.

@@ -72,19 +72,13 @@ def _title(item: WorkInput, processes: int) -> str:
 
 def answer(item: WorkInput) -> str:
     """Return how much a work waits for input, and for what, in one or two sentences."""
-    what = "taking input that was ready" if _keeps_up(item) else "waiting for input"
+    what = "taking input that was ready" if item.keeps_up and item.ratio else "waiting for input"
     text = f"{numbers.percent(item.ratio)} of the time is {what}: {_LEVELS[item.level]}."
     if item.level is Level.NONE or not item.sources:
         return text
     if isinstance(item.pipeline, Missing) or item.sources[0].kind is not Kind.ITERATOR:
         return f"{text} It waits for {_described(item.sources[0])}."
     return f"{text} {_bottleneck(item.pipeline)}"
-
-
-def _keeps_up(item: WorkInput) -> bool:
-    pipeline = item.pipeline
-    is_none = item.level is Level.NONE and item.ratio > 0
-    return is_none and not isinstance(pipeline, Missing) and pipeline.keeps_up
 
 
 def _described(source: Source) -> str:

@@ -8,7 +8,7 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
 from tfprobe.errors import Missing
 from tfprobe.ingest.captures import NO_TENSORS, NOT_FED
-from tfprobe.ingest.notes import NO_SETTINGS
+from tfprobe.ingest.followed_events import NO_SETTINGS
 from tfprobe.ingest.run import load
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tfprobe.advice.signals import Input
 from tfprobe.errors import Missing
 from tfprobe.views.input.kinds import is_source, is_wrapper
-from tfprobe.views.input.sources import ITERATOR
 from tfprobe.views.input.use import PipelineUse
 from tfprobe.views.input.verdict import WorkInput
 
@@ -25,18 +24,11 @@ def input_of(item: WorkInput) -> Input | Missing:
         nodes=() if isinstance(pipeline, Missing) else _nodes(pipeline),
         advice=" ".join(item.remedies),
         source=place,
-        keeps_up=_keeps_up(item),
+        keeps_up=item.keeps_up,
         is_measured=not stage or isinstance(pipeline, Missing) or pipeline.is_measured,
         is_whole=not isinstance(pipeline, Missing) and _is_whole(pipeline),
         may_cache=not isinstance(pipeline, Missing) and _may_cache(pipeline),
     )
-
-
-def _keeps_up(item: WorkInput) -> bool:
-    """Say whether all there is to wait for is that elements which are ready change hands."""
-    if isinstance(item.pipeline, Missing) or not item.pipeline.keeps_up:
-        return False
-    return all(source.what == ITERATOR for source in item.sources)
 
 
 def _bottleneck(pipeline: PipelineUse | Missing) -> str:

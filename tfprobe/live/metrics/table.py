@@ -165,7 +165,11 @@ def _shares_time(process: ProcessSubject) -> float | Missing:
 
 def _left(process: ProcessSubject) -> int | Missing:
     request = process.look.request
-    return request if isinstance(request, Missing) else max(request.left, 0)
+    if isinstance(request, Missing) or request.sequence == 0:
+        return request if isinstance(request, Missing) else 0
+    if request.seen != request.sequence or request.left < 0:
+        return Missing("the process has not seen the latest request, or cannot say")
+    return request.left
 
 
 def _pulse(

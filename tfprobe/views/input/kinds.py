@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 SEPARATOR = "::"
 # Every path begins so: what the rest of the name says is where in the pipeline it is.
@@ -45,6 +46,16 @@ _WITH_FUNCTION = frozenset(
 _WRAPPERS = frozenset(
     {"FinalizeDataset", "MaxIntraOpParallelism", "Model", "Options", "PrivateThreadPool", "Root"}
 )
+_BATCHES = frozenset({"Batch", "MapAndBatch", "PaddedBatch", "ParallelBatch"})
+# They pass on what others made: no time of theirs can be long. A FlatMap or an Interleave has a
+# function that names inputs, and those are there; what they are opened for shows as calls of them.
+_PASS_ON = _WRAPPERS | {"FlatMap", "Interleave", "Prefetch", "Repeat", "Skip", "Take", "Zip"}
+# How many elements a buffer can hold, by the fact that says so; in a full one the next is ready.
+_CAPACITIES = {
+    "MapAndBatch": "max_batch_results",
+    "ParallelBatch": "parallelism",
+    "ParallelMap": "parallelism",
+}
 _FILES = frozenset(
     {"CSV", "FixedLengthRecord", "LMDB", "RecordIO", "SSTable", "TFRecord", "TextLine"}
 )
@@ -92,6 +103,31 @@ def is_async(kind: str) -> bool:
 def has_function(kind: str) -> bool:
     """Say whether this runs a function of the program."""
     return kind in _WITH_FUNCTION
+
+
+def has_next(kind: str, facts: Mapping[str, str]) -> bool:
+    """Say whether a call found the element it took in its buffer, by what was told as it began.
+
+    A prefetch fills its buffer in order; others may hold a later element and still make the next.
+    TensorFlow tells since 2.5, and where a buffer is not empty.
+    """
+    held = facts.get("buffered_elements", "")
+    if not held.isdecimal():
+        return False
+    if kind == "Prefetch":
+        return True
+    capacity = facts.get(_CAPACITIES.get(kind, ""), "")
+    return capacity.isdecimal() and int(held) >= int(capacity)
+
+
+def passes_on(kind: str) -> bool:
+    """Say whether this takes no time itself, whatever it is waited for."""
+    return kind in _PASS_ON
+
+
+def joins(kind: str) -> bool:
+    """Say whether this makes one element of many."""
+    return kind in _BATCHES
 
 
 def is_wrapper(kind: str) -> bool:

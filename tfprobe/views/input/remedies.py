@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tfprobe.errors import Missing
 from tfprobe.views.input import kinds
 from tfprobe.views.input.sources import Kind, Producer, Source
-from tfprobe.views.input.use import PipelineUse, StageUse, takes_tiny_elements
+from tfprobe.views.input.use import (
+    PipelineUse,
+    StageUse,
+    elements_a_batch,
+    takes_tiny_elements,
+)
 
 _FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
 # They only hand on, in another order or number, what others made.
@@ -70,7 +75,7 @@ def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
     if not pipeline.is_measured:
         yield _likely(use)
     elif takes_tiny_elements(pipeline.stages, at):
-        yield _tiny_elements(use)
+        yield _tiny_elements(pipeline, at)
     elif use.runs_python and use.ops and use.stage.kind != "Generator":
         yield from _for_python(use, pipeline)
     else:
@@ -100,6 +105,8 @@ def _likely(use: StageUse) -> str:
             more = "run it for several elements at once: num_parallel_calls=tf.data.AUTOTUNE"
         what = f"the function of {name} takes the time"
         return f"Likely, not measured: {what}. Make it cheaper, or {more}."
+    if not kinds.is_source(use.stage.kind):
+        return f"Likely, not measured: {name} takes the time. {_FIRST}"
     return f"Likely, not measured: {name}, the source, takes the time. {_FIRST}"
 
 
@@ -112,11 +119,12 @@ def _may_cache(use: StageUse, pipeline: PipelineUse) -> bool:
     )
 
 
-def _tiny_elements(use: StageUse) -> str:
-    size = int(use.stage.facts["batch_size"])
+def _tiny_elements(pipeline: PipelineUse, at: int) -> str:
+    size = elements_a_batch(pipeline.stages, at)
+    least = "" if "batch_size" in pipeline.stages[at].stage.facts else "at least "
     return (
-        f"Each batch takes {size:,} elements of next to no work one by one: let the source give "
-        "many at once, such as slices of the arrays that are batches already."
+        f"Each batch takes {least}{size:,} elements of next to no work one by one: let the source "
+        "give many at once, such as slices of the arrays that are batches already."
     )
 
 

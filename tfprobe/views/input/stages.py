@@ -6,7 +6,7 @@ after it is still there: those below it name it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,17 +29,20 @@ class Stage:
     """A stage of a pipeline, its place among the others, and what its recorded calls took.
 
     `self_ns` is the time of its calls without that of the calls they made on the same thread: of a
-    stage that takes from a buffer it is waiting, of others it is work. `iterators` is how many
-    there were, as an interleave has many. `facts` are what TensorFlow said of it last.
+    stage that takes from a buffer it is waiting, of others it is work. `typical_ns` is the median
+    of its calls, `captures` how many recordings have any. `iterators` is how many there were, as an
+    interleave has many. `facts` are what TensorFlow said of it last.
     """
 
     path: Path
     parent: int | None
     children: tuple[int, ...]
     iterators: int
+    captures: int
     calls: int
     total_ns: int
     self_ns: int
+    typical_ns: int
     longest_ns: int
     slow_calls: int
     threads: tuple[str, ...]
@@ -60,11 +63,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages, parents first; and by row of the spans of iterators and functions, whose it is."""
+    """Stages, parents first; and by row of the spans of iterators and functions, whose it is.
+
+    `is_served`: when the call began, the element it took was in the buffer.
+    """
 
     stages: tuple[Stage, ...]
     calls: Spans
     call_stage: Int64s
+    is_served: Flags
     functions: Spans
     function_stage: Int64s
 
@@ -110,7 +117,9 @@ def pipeline(spans: Spans, *, slow_call_ns: int = SLOW_CALL_NS) -> Pipeline:
         )
         for number, path in enumerate(ordered)
     )
-    return Pipeline(stages, calls, call_stage, functions, _stages(functions.name, paths, numbers))
+    is_served = _served(calls, call_stage, stages)
+    function_stage = _stages(functions.name, paths, numbers)
+    return Pipeline(stages, calls, call_stage, is_served, functions, function_stage)
 
 
 def _texts(*columns: npt.NDArray[np.int32]) -> list[int]:
@@ -150,14 +159,27 @@ def _stage(
         parent=parent,
         children=tuple(children),
         iterators=len(np.unique(calls.identity[mine])),
+        captures=len(np.unique(calls.capture[mine])),
         calls=len(durations_ns),
         total_ns=int(durations_ns.sum()),
         self_ns=int(self_ns[mine].sum()),
+        typical_ns=int(np.median(durations_ns)) if len(durations_ns) else 0,
         longest_ns=int(durations_ns.max(initial=0)),
         slow_calls=int(np.count_nonzero(durations_ns > slow_call_ns)),
         threads=tuple(calls.strings[int(at)] for at in np.unique(calls.lane[mine])),
         facts=_facts(calls.strings[int(calls.detail[last[0]])]) if len(last) else {},
     )
+
+
+def _served(calls: Spans, call_stage: Int64s, stages: Sequence[Stage]) -> Flags:
+    """Return which calls found what they took in their buffer."""
+    pairs, inverse = np.unique(np.stack([call_stage, calls.detail]), axis=1, return_inverse=True)
+    of_pair = [
+        stages[stage].is_async and kinds.has_next(stages[stage].kind, _facts(calls.strings[detail]))
+        for stage, detail in pairs.T.tolist()
+    ]
+    served: Flags = np.array(of_pair, dtype=np.bool_)[inverse.ravel()]
+    return served
 
 
 def _self_ns(calls: Spans, stage: Int64s, above: Int64s) -> Int64s:

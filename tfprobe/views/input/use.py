@@ -232,19 +232,27 @@ def _use(
 def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
     """Return the stage that steps waited for longest; where none is known to, the busiest."""
     for weigh in (_waited_ns, _active_ns):
-        weights = [weigh(use) for use in uses]
+        weights = _with_tiny_elements(uses, [weigh(use) for use in uses])
         if max(weights) > 0:
-            return _batch_of_tiny(uses, weights.index(max(weights)))
+            return weights.index(max(weights))
     return Missing("no stage of the pipeline was seen at work")
 
 
 def _seen_ns(uses: Sequence[StageUse]) -> int:
     """Return the time that the choice of a bottleneck goes by."""
-    return sum(_waited_ns(use) for use in uses) or max(_active_ns(use) for use in uses)
+    if any(_waited_ns(use) for use in uses):
+        return sum(_waited_ns(use) - use.share.guessed_ns for use in uses)
+    return max(_active_ns(use) for use in uses)
 
 
 def _likely(uses: Sequence[StageUse]) -> int | Missing:
-    """Return what most likely takes the time: Python, a function of the program, or a source."""
+    """Return what most likely takes the time: Python, a function of the program, or a source.
+
+    Before those comes what was found below stages that cannot.
+    """
+    guesses = [use.share.guessed_ns for use in uses]
+    if max(guesses) > 0:
+        return guesses.index(max(guesses))
     best = max(range(len(uses)), key=lambda at: (_suspicion(uses[at]), uses[at].active_ns))
     if _suspicion(uses[best]):
         return best
@@ -269,24 +277,46 @@ def _active_ns(use: StageUse) -> int:
     return 0 if kinds.is_wrapper(use.stage.kind) else use.active_ns
 
 
-def _batch_of_tiny(uses: Sequence[StageUse], at: int) -> int:
-    """Return the batch above a stage if it is what asks for very many elements of no work."""
-    above: int | None = at
-    while above is not None:
-        if takes_tiny_elements(uses, above):
-            return above
-        above = uses[above].stage.parent
-    return at
+def _with_tiny_elements(uses: Sequence[StageUse], weights: Sequence[int]) -> list[int]:
+    """Give a batch of very many elements of no work the weights of all that it takes from."""
+    merged = list(weights)
+    for at, use in enumerate(uses):
+        above, parent = at, use.stage.parent
+        while parent is not None:
+            above = parent if takes_tiny_elements(uses, parent) else above
+            parent = uses[parent].stage.parent
+        if above != at:
+            merged[above] += merged[at]
+            merged[at] = 0
+    return merged
 
 
 def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
-    """Say whether a stage joins many elements, each of next to no work."""
+    """Say whether a stage joins many elements, each of next to no work.
+
+    By the median of their calls: a few of which lose their core for a while.
+    """
     stage = uses[at].stage
-    size = stage.facts.get("batch_size", "")
-    if not stage.children or not size.isdecimal() or int(size) < MANY_ELEMENTS:
+    if len(stage.children) != 1 or elements_a_batch(uses, at) < MANY_ELEMENTS:
         return False
     below = uses[stage.children[0]]
-    return 0 < below.stage.total_ns <= TINY_CALL_NS * below.stage.calls and not below.functions
+    return 0 < below.stage.typical_ns <= TINY_CALL_NS and not below.functions
+
+
+def elements_a_batch(uses: Sequence[StageUse], at: int) -> int:
+    """Return how many elements each call of a batch takes: what TensorFlow said, or at least.
+
+    Where no call of it lies wholly inside a recorded step, those of what it takes from do: in each
+    recording of one that ends there, and of one that begins.
+    """
+    stage = uses[at].stage
+    size = stage.facts.get("batch_size", "")
+    if size.isdecimal():
+        return int(size)
+    if not kinds.joins(stage.kind) or not stage.children:
+        return 0
+    below = uses[stage.children[0]].stage
+    return below.calls // (2 * max(below.captures, 1))
 
 
 def _is_ahead(uses: Sequence[StageUse], bottleneck: int | Missing) -> bool:

@@ -76,6 +76,12 @@ class WorkInput:
         """Return kind and name of the work."""
         return "" if isinstance(self.work, Missing) else f"{self.work.kind} {self.work.name}"
 
+    @property
+    def keeps_up(self) -> bool:
+        """Say whether its pipeline has elements ready, and there is little else to wait for."""
+        is_ready = not isinstance(self.pipeline, Missing) and self.pipeline.keeps_up
+        return is_ready and self.level is Level.NONE
+
 
 def judge(profile: Profile, thresholds: Thresholds | None = None) -> tuple[WorkInput, ...]:
     """Return the input of each work whose steps were recorded, the work with most time first."""
@@ -101,7 +107,7 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         slow_call_ns=limits.slow_call_ns,
         cycle_wait_ns=sum(each.time_ns for each in found if each.kind is Kind.ITERATOR),
     )
-    level = Level.NONE if _keeps_up(found, pipeline) else _level(ratio, limits)
+    level = _level(ratio - _handed_over_ratio(found, pipeline), limits)
     waits_for_queue = any(source.kind is Kind.QUEUE for source in found)
     fillers = _producers(item, profile) if waits_for_queue else ()
     return WorkInput(
@@ -127,10 +133,14 @@ def _fed_bytes(captures: list[Capture]) -> int | Missing:
     return sum(known) // len(known)
 
 
-def _keeps_up(found: tuple[Source, ...], pipeline: PipelineUse | Missing) -> bool:
-    """Say whether all there is to wait for is that elements which are ready change hands."""
-    only_iterator = len(found) > 0 and all(each.what == ITERATOR for each in found)
-    return only_iterator and not isinstance(pipeline, Missing) and pipeline.keeps_up
+def _handed_over_ratio(found: tuple[Source, ...], pipeline: PipelineUse | Missing) -> float:
+    """Return the part of the cycle in which elements that are ready change hands.
+
+    However long that is: a thread may have to wait for a core before it can take one.
+    """
+    if isinstance(pipeline, Missing) or not pipeline.keeps_up:
+        return 0.0
+    return sum(each.ratio for each in found if each.what == ITERATOR)
 
 
 def _level(ratio: float, limits: Thresholds) -> Level:

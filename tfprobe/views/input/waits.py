@@ -4,18 +4,22 @@ From the outermost call inwards: a stage that calls the one below on its own thr
 instants of that call down; the rest is its own work. A stage that takes from a buffer works in its
 own function, if one runs then; else it hands down the instants at which anything below it is at
 work, on whatever thread. What a buffer held already was ready before the step waited, so none of
-those instants go to what made it.
+those instants go to what made it; nor does any of a call that found its element in the buffer,
+however long it took until it had a core.
 
 A call that began before the recorded step is not recorded, and neither is one that ended after it.
 Instants at which a step waits and nothing is seen to work are those of such calls. They are shared
 as the rest of what the stages there did to waiting steps; where there is nothing to go by, they go
-to the outermost stage below whose calls are missing while those of what it takes from are there.
+to the outermost stage below whose calls are missing in that recording while those of what it takes
+from are there. Where that is one that only passes elements on, it cannot be: what is below it is
+then a guess.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +42,8 @@ from tfprobe.views.intervals import (
 HANDOVER_NS = 100_000
 # Less than this of what is not seen says nothing about the rest.
 _TELLING_RATIO = 0.2
+# A call this much shorter than a wait is not the one waited for, were its thread starved for cores.
+_SHORT_RATIO = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +51,65 @@ class Share:
     """What a stage had of the time that steps waited, in ns.
 
     `own_ns` in its own work, `function_ns` in the function it runs, `unseen_ns` in calls that the
-    recording does not hold.
+    recording does not hold; `guessed_ns` is the part of the latter that nothing recorded tells of.
     """
 
     own_ns: int = 0
     function_ns: int = 0
     unseen_ns: int = 0
+    guessed_ns: int = 0
 
     @property
     def total_ns(self) -> int:
         return self.own_ns + self.function_ns + self.unseen_ns
 
-    def plus(self, own_ns: int, function_ns: int, unseen_ns: int) -> Share:
+    def plus(
+        self, own_ns: int = 0, function_ns: int = 0, unseen_ns: int = 0, guessed_ns: int = 0
+    ) -> Share:
         """Return this with more of each."""
         return Share(
-            self.own_ns + own_ns, self.function_ns + function_ns, self.unseen_ns + unseen_ns
+            self.own_ns + own_ns,
+            self.function_ns + function_ns,
+            self.unseen_ns + unseen_ns,
+            self.guessed_ns + guessed_ns,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one capture shows of each stage: its calls, its function, and anything below."""
+    """What one capture shows of each stage: its calls, its function, and anything below.
+
+    `served` are those of its calls that found their element in the buffer.
+    """
 
     calls: Sequence[Intervals]
+    served: Sequence[Intervals]
     functions: Sequence[Intervals]
     busy: Sequence[Intervals]
+
+
+class _Unseen(NamedTuple):
+    """A time of one capture that a stage waited while nothing below it was seen at work.
+
+    `suspect` is the stage that it was by elimination; `is_guess`, if the recording speaks for none.
+    """
+
+    at: int
+    time_ns: int
+    suspect: int
+    is_guess: bool
 
 
 def share(pipeline: Pipeline, waits: Mapping[int, Intervals]) -> tuple[Share, ...]:
     """Return the share of each stage; `waits` are those of the steps, by capture."""
     shares = [Share()] * len(pipeline.stages)
+    unseen: list[_Unseen] = []
     for capture, wait in waits.items():
         seen = _seen(pipeline, capture)
         for root in pipeline.roots:
-            _follow(pipeline, seen, root, intersection(wait, seen.calls[root]), shares)
-    return tuple(_without_unknown(pipeline, shares))
+            instants = intersection(wait, seen.calls[root])
+            unseen.extend(_follow(pipeline, seen, root, instants, shares))
+    return tuple(_with_unseen(pipeline, shares, unseen))
 
 
 def active_ns(pipeline: Pipeline, captures: Iterable[int]) -> tuple[int, ...]:
@@ -98,13 +128,15 @@ def active_ns(pipeline: Pipeline, captures: Iterable[int]) -> tuple[int, ...]:
 def _seen(pipeline: Pipeline, capture: int) -> _Seen:
     count = len(pipeline.stages)
     calls = _moments(pipeline.calls, pipeline.call_stage, capture, count)
+    served_stage = np.where(pipeline.is_served, pipeline.call_stage, -1)
+    served = _moments(pipeline.calls, served_stage, capture, count)
     running = _moments(pipeline.functions, pipeline.function_stage, capture, count)
     busy = [joined(call, run) for call, run in zip(calls, running, strict=True)]
     for at in reversed(range(count)):
         parent = pipeline.stages[at].parent
         if parent is not None:
             busy[parent] = joined(busy[parent], busy[at])
-    return _Seen(calls, running, busy)
+    return _Seen(calls, served, running, busy)
 
 
 def _moments(spans: Spans, stage: Int64s, capture: int, count: int) -> list[Intervals]:
@@ -117,15 +149,16 @@ def _moments(spans: Spans, stage: Int64s, capture: int, count: int) -> list[Inte
 
 def _follow(
     pipeline: Pipeline, seen: _Seen, root: int, wait: Intervals, shares: list[Share]
-) -> None:
+) -> Iterator[_Unseen]:
     """Hand the instants of a wait down from a root, and note at each stage those that stay."""
     pending = [(root, wait)]
     while pending:
         at, instants = pending.pop()
         if not len(instants.start_ns):
             continue
-        calls, stage = seen.calls[at], pipeline.stages[at]
-        called = NONE if stage.is_async else intersection(instants, calls)
+        stage, served = pipeline.stages[at], intersection(instants, seen.served[at])
+        instants = difference(instants, served)
+        called = NONE if stage.is_async else intersection(instants, seen.calls[at])
         hidden = difference(instants, called)
         for child in stage.children:
             pending.append((child, intersection(called, seen.calls[child])))
@@ -137,36 +170,69 @@ def _follow(
             pending.append((child, intersection(hidden, seen.busy[child])))
             hidden = difference(hidden, seen.busy[child])
         unseen_ns = lasting(hidden, HANDOVER_NS).length_ns
-        own_ns = called.length_ns + hidden.length_ns - unseen_ns
-        shares[at] = shares[at].plus(own_ns, in_function.length_ns, unseen_ns)
+        own_ns = served.length_ns + called.length_ns + hidden.length_ns - unseen_ns
+        shares[at] = shares[at].plus(own_ns, in_function.length_ns)
+        if unseen_ns:
+            yield _Unseen(at, unseen_ns, *_suspect(pipeline, seen, at, unseen_ns))
 
 
-def _without_unknown(pipeline: Pipeline, shares: Sequence[Share]) -> list[Share]:
-    """Give the unseen part of each stage to those below it that it most likely was."""
-    final = [replace(each, unseen_ns=0) for each in shares]
-    for at, each in enumerate(shares):
-        if not each.unseen_ns:
-            continue
+def _with_unseen(
+    pipeline: Pipeline, shares: Sequence[Share], unseen: Iterable[_Unseen]
+) -> list[Share]:
+    """Give what was not seen at each stage to those below it that it most likely was."""
+    final = list(shares)
+    by_stage: dict[int, list[_Unseen]] = {}
+    for each in unseen:
+        by_stage.setdefault(each.at, []).append(each)
+    for at, found in by_stage.items():
+        unseen_ns = sum(each.time_ns for each in found)
         below = pipeline.below(at)
         known_ns = np.array([shares[i].own_ns + shares[i].function_ns for i in below])
         known_ns[0] *= not pipeline.stages[at].is_async
-        if known_ns.sum() < _TELLING_RATIO * each.unseen_ns:
-            below, known_ns = (_suspect(pipeline, at),), np.ones(1)
-        parts = np.floor(known_ns / known_ns.sum() * each.unseen_ns).astype(np.int64)
-        parts[int(known_ns.argmax())] += each.unseen_ns - parts.sum()
-        for i, part in zip(below, parts.tolist(), strict=True):
-            final[i] = replace(final[i], unseen_ns=final[i].unseen_ns + part)
+        if known_ns.sum() >= _TELLING_RATIO * unseen_ns:
+            for i, part_ns in zip(below, _parts(unseen_ns, known_ns), strict=True):
+                final[i] = final[i].plus(unseen_ns=part_ns)
+            continue
+        for each in found:
+            guessed_ns = each.time_ns * each.is_guess
+            final[each.suspect] = final[each.suspect].plus(
+                unseen_ns=each.time_ns, guessed_ns=guessed_ns
+            )
     return final
 
 
-def _suspect(pipeline: Pipeline, at: int) -> int:
-    """Return the stage at or below this one in whose calls nobody looked, by elimination."""
-    first = at
+def _parts(whole_ns: int, weights: Int64s) -> list[int]:
+    """Return a time in parts as large as their weights; what is left goes to the largest."""
+    parts = np.floor(weights / weights.sum() * whole_ns).astype(np.int64)
+    parts[int(weights.argmax())] += whole_ns - parts.sum()
+    return [int(part) for part in parts]
+
+
+def _suspect(pipeline: Pipeline, seen: _Seen, at: int, unseen_ns: int) -> tuple[int, bool]:
+    """Return the stage at or below this one in whose calls nobody looked, and if that is a guess.
+
+    By elimination; from what only passes elements on, on to what of those below works most.
+    """
+    first, stages = at, pipeline.stages
     while True:
-        missing = [i for i in pipeline.stages[at].children if not pipeline.stages[i].calls]
+        missing = [i for i in stages[at].children if _may_miss(pipeline, seen, i, unseen_ns)]
         if not missing:
             break
         at = missing[0]
+    if at == first and stages[at].is_async and not kinds.has_function(stages[at].kind):
+        at = stages[at].children[0] if stages[at].children else at
+    eliminated = at
+    while kinds.passes_on(stages[at].kind) and stages[at].children:
+        at = max(stages[at].children, key=lambda i: stages[i].total_ns)
+    return at, at != eliminated
+
+
+def _may_miss(pipeline: Pipeline, seen: _Seen, at: int, unseen_ns: int) -> bool:
+    """Say whether a capture lacks a call of this stage that lasted so long.
+
+    Not if it holds one, or if others do, and all of those are short.
+    """
     stage = pipeline.stages[at]
-    only_takes = stage.is_async and not kinds.has_function(stage.kind)
-    return stage.children[0] if at == first and only_takes and stage.children else at
+    if len(seen.calls[at].start_ns):
+        return False
+    return not stage.calls or stage.longest_ns >= _SHORT_RATIO * unseen_ns

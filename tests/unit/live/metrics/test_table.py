@@ -19,7 +19,7 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.prometheus import text
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.model.fleet import FleetLook, ProcessLook
+from tfprobe.model.fleet import FleetLook, ProcessLook, Request
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROCESS = {"run": "20261120-200418-train-4f2a9c", "host": "node7", "process": "4711-1"}
@@ -282,6 +282,22 @@ def test_shares_are_told_with_their_time():
     at_s = found["tfprobe_process_cycle_timestamp_seconds", frozenset(PROCESS.items())]
     assert shares == {"before": 0.25, "on": 0.5, "after": 0.125, "other": 0.125}
     assert at_s == NOW_NS / 1e9 - 5
+
+
+@pytest.mark.parametrize(
+    ("request_", "left"),
+    [
+        (Request(0, 0, 0), 0),
+        (Request(2, 2, 3), 3),
+        (Request(2, 1, 3), None),
+        (Request(1, 1, -7), None),
+    ],
+)
+def test_samples_that_are_left_are_told_once_the_process_knows(request_, left):
+    """What it has not seen, and what is garbage, is not a number of samples."""
+    look = looks.fleet(looks.run([looks.process(request=request_)]))
+
+    assert value(look, "tfprobe_process_requested_samples", PROCESS) == left
 
 
 def test_accelerators_are_told_by_their_latest_pulse():

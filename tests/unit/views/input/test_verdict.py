@@ -67,6 +67,18 @@ def test_a_pipeline_that_keeps_up_is_not_to_blame() -> None:
     assert found.remedies == ()
 
 
+@pytest.mark.parametrize(("between_us", "level"), [(2, Level.NONE), (20, Level.MODERATE)])
+def test_a_pipeline_that_keeps_up_leaves_the_rest_to_judge(between_us: int, level: Level) -> None:
+    """What else a step waits for counts by itself: a little of it puts no blame on tf.data."""
+    waiting = (call(f"{ROOT}::Prefetch", 0, 60), call(f"{ROOT}::Prefetch::Map", 80, 900, "b"))
+    made = Call(0, "batches", "/home/ada/train.py", 40, 12, True, 1, between_us * 1000)
+
+    found = judged(step(60, *waiting, compute_us=100), gaps=(gap(made),))
+
+    assert found.ratio > 0.2
+    assert found.level is level
+
+
 def test_without_a_buffer_the_same_wait_counts() -> None:
     """A stage that makes an element when it is asked makes the step wait."""
     found = judged(step(60, call(f"{ROOT}::Map", 0, 60), compute_us=100))
@@ -85,6 +97,62 @@ def test_a_batch_of_very_many_elements_is_the_bottleneck_itself() -> None:
 
     assert bottleneck(found) == "Batch"
     assert "1,000 elements" in found.remedies[0]
+
+
+BATCH = f"{ROOT}::Prefetch::Map::Batch"
+
+
+def tiny_elements(count: int, *more: Span, wait_us: int = 1000) -> tuple[Span, ...]:
+    """Return the calls that a step which begins and ends within batches sees."""
+    shuffle = f"{BATCH}::Shuffle"
+    calls = [call(f"{ROOT}::Prefetch", 0, wait_us), *more]
+    for at in range(count):
+        calls.append(call(shuffle, at, 1, "pool", background=True))
+        calls.append(call(f"{shuffle}::Range", at, 0.4, "pool", background=True))
+    return tuple(calls)
+
+
+def test_a_batch_longer_than_a_step_is_the_bottleneck_too() -> None:
+    """None of its own calls is recorded, but the many that it makes are."""
+    found = judged(step(1000, *tiny_elements(600)))
+
+    assert bottleneck(found) == "Batch"
+    assert "at least 300 elements" in found.remedies[0]
+
+
+def test_an_element_that_loses_its_core_is_tiny_still() -> None:
+    """One call of many lasts long where other programs run: what is usual tells."""
+    late = call(f"{BATCH}::Shuffle", 3000, 60_000, "pool", background=True)
+
+    found = judged(step(63_000, *tiny_elements(600, late, wait_us=63_000)))
+
+    assert bottleneck(found) == "Batch"
+
+
+def test_a_batch_of_tiny_elements_has_the_time_of_all_of_them() -> None:
+    """Its work is spread over the stages below, none of which has as much as another."""
+    function = Span(SpanKind.DATASET_FUNCTION, f"{ROOT}::Prefetch::Map", 600, 400, "pool")
+
+    found = judged(step(1000, *tiny_elements(600), function))
+
+    assert bottleneck(found) == "Batch"
+
+
+def test_what_is_below_a_stage_that_takes_no_time_is_likely_not_measured() -> None:
+    """Of a record that began before the step only the end of its file is seen."""
+    path = f"{ROOT}::Prefetch::ForeverRepeat::FlatMap"
+    spans = (
+        call(f"{ROOT}::Prefetch", 0, 5000),
+        call(path, 5010, 30, "pool", background=True),
+        call(f"{path}::TFRecord", 5020, 10, "pool", background=True),
+    )
+
+    found = judged(step(5000, *spans))
+
+    assert isinstance(found.pipeline, PipelineUse)
+    assert not found.pipeline.is_measured
+    assert bottleneck(found) == "TFRecord"
+    assert found.remedies[0].startswith("Likely, not measured: TFRecord, the source")
 
 
 def test_ops_of_a_function_are_told_by_their_iterator() -> None:

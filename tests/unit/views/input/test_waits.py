@@ -104,6 +104,74 @@ def test_a_call_begun_before_the_recording_is_found_by_elimination() -> None:
     assert found["Map"].unseen_ns == 1_000_000
 
 
+def test_what_is_missing_is_looked_for_in_each_recording_by_itself() -> None:
+    """A call that another recording happens to hold whole does not clear its stage in this one."""
+    path = f"{ROOT}::Prefetch::Map"
+    straddling = [
+        call(ROOT, 0, 1000),
+        call(f"{ROOT}::Prefetch", 0, 1000),
+        call(f"{path}::Batch", 1005, 20, "pool", background=True),
+    ]
+    whole = [*straddling, call(path, 1002, 10, "pool", background=True)]
+    found = pipeline(spans([straddling, whole]))
+
+    given = share(found, {0: one(UNIX_NS, UNIX_NS + 1_000_000)})
+
+    (unseen,) = [each for each in zip(found.stages, given, strict=True) if each[1].unseen_ns]
+    assert (unseen[0].name, unseen[1].guessed_ns) == ("Map", 0)
+
+
+def test_a_stage_seen_to_be_short_elsewhere_is_not_what_lasts() -> None:
+    """Where a recording holds nothing at all below a buffer, the others tell what is quick."""
+    nothing = [call(ROOT, 0, 5000), call(f"{ROOT}::Prefetch", 0, 5000)]
+    short = call(f"{ROOT}::Prefetch::Map::Batch", 5005, 20, "pool", background=True)
+    found = pipeline(spans([nothing, [*nothing, short]]))
+
+    given = share(found, {0: one(UNIX_NS, UNIX_NS + 5_000_000)})
+
+    (unseen,) = [each for each in zip(found.stages, given, strict=True) if each[1].unseen_ns]
+    assert unseen[0].name == "Map"
+
+
+@pytest.mark.parametrize("name", ["ForeverRepeat", "FlatMap", "FiniteTake", "Interleave"])
+def test_what_only_passes_elements_on_is_never_what_lasts(name: str) -> None:
+    """The end of a file is a short call below a Repeat: the record before it was the long one."""
+    path = f"{ROOT}::Prefetch::{name}"
+    found = shares(
+        call(ROOT, 0, 1000),
+        call(f"{ROOT}::Prefetch", 0, 1000),
+        call(f"{path}::TFRecord", 1005, 20, "pool", background=True),
+        wait_us=(0, 1000),
+    )
+
+    assert found["TFRecord"].unseen_ns == found["TFRecord"].guessed_ns == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "detail", "is_served"),
+    [
+        ("Prefetch", "buffer_limit:2 buffered_elements:1", True),
+        ("Prefetch", "buffer_limit:2", False),
+        ("ParallelMapV2", "parallelism:2 buffered_elements:2", True),
+        ("ParallelMapV2", "parallelism:2 buffered_elements:1", False),
+        ("ParallelMapV2", "parallelism:unavailable buffered_elements:1", False),
+        ("MapAndBatch", "max_batch_results:1 buffered_elements:1", True),
+        ("ParallelInterleaveV4", "parallelism:1 buffered_elements:1", False),
+    ],
+)
+def test_an_element_that_was_ready_blames_nobody(name: str, detail: str, is_served: bool) -> None:
+    """On a busy machine even who takes from a full buffer waits, while others work on."""
+    found = shares(
+        call(ROOT, 0, 5000),
+        call(f"{ROOT}::{name}", 0, 5000, detail=detail),
+        call(f"{ROOT}::{name}::Range", 0, 3000, "pool", background=True),
+        wait_us=(0, 5000),
+    )
+
+    assert (found[name] == Share(own_ns=5_000_000)) is is_served
+    assert (found["Range"].total_ns == 0) is is_served
+
+
 def test_where_nothing_below_a_buffer_is_recorded_the_wait_stays_there() -> None:
     """Of a source whose calls outlast the step nothing is known but the buffer above it."""
     found = shares(call(ROOT, 0, 1000), call(f"{ROOT}::Prefetch", 0, 1000), wait_us=(0, 1000))

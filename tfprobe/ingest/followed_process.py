@@ -1,0 +1,107 @@
+"""Follow one process of a run: what its files say, each part of them read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tfprobe.errors import Missing
+from tfprobe.ingest.followed_captures import FollowedCaptures
+from tfprobe.ingest.followed_events import FollowedEvents
+from tfprobe.ingest.gathered import Gathered, ProcessKey
+from tfprobe.ingest.notes import ProcessNotes
+from tfprobe.ingest.processes import process_of, work_of
+from tfprobe.model.profile import Problem, Process, Work
+from tfprobe.store.layout import ProcessFolder
+from tfprobe.store.liveness import Machine
+from tfprobe.store.manifests import ProcessManifest
+from tfprobe.store.process_reader import ProcessReader
+from tfprobe.store.steps import WorkRecord
+
+
+class FollowedProcess:
+    """One process folder, and what of it has been read; its captures go to `gathered`."""
+
+    def __init__(
+        self,
+        folder: ProcessFolder,
+        here: Machine,
+        gathered: Gathered,
+        *,
+        with_memory: bool,
+        with_spans: bool,
+    ) -> None:
+        """Begin with nothing read."""
+        self.key: ProcessKey = (folder.host, folder.name)
+        self._folder = folder
+        self._reader = ProcessReader(folder, here)
+        self._events = FollowedEvents(folder)
+        self._captures = FollowedCaptures(
+            folder, gathered, with_memory=with_memory, with_spans=with_spans
+        )
+        self._works_made: dict[int, tuple[WorkRecord, Work]] = {}
+        self._works_made_by: tuple[int, int] | None = None
+        self.notes = ProcessNotes(folder)
+        self.entry, self._steps = self._reader.read()
+
+    @property
+    def rank(self) -> int | None:
+        manifest = self.entry.manifest
+        known = isinstance(manifest, ProcessManifest) and manifest.rank
+        return known.index if known else None
+
+    def read(self) -> None:
+        """Read anew what tells the state and the steps of the process."""
+        self.entry, self._steps = self._reader.read()
+
+    def read_logs(self, index: int) -> None:
+        """Read what is new in its other files; `index` is its place in the profile."""
+        self._events.read()
+        header = self.entry.header
+        if isinstance(header, Missing):
+            self.notes.read(index, self._events.unix_minus_monotonic_ns, 0)
+        else:
+            self.notes.read(index, header.unix_ns(0), header.last_activity_mono_ns)
+
+    def look_at_captures(self) -> int:
+        """Return how many captures wait to be decoded."""
+        steps = None if isinstance(self._steps, Missing) else self._steps
+        self._captures.look(self._events.samples, steps)
+        return self._captures.waiting
+
+    def decode(self, tell: Callable[[], None]) -> None:
+        """Decode the captures that wait; `tell` is called after each."""
+        self._captures.decode(tell)
+
+    def drop(self) -> None:
+        """Remove its captures: the process is gone, or not wanted any more."""
+        self._captures.drop()
+
+    def process(self, index: int) -> Process:
+        """Return the process with this place in the profile."""
+        return replace(process_of(self.entry, index), settings=self._events.settings)
+
+    def works(self, index: int) -> tuple[Work, ...]:
+        """Return its works; one that has not changed is the same as before."""
+        steps = self._steps
+        if isinstance(steps, Missing):
+            return ()
+        made_by = (index, steps.header.unix_ns(0))
+        known = self._works_made if made_by == self._works_made_by else {}
+        self._works_made_by = made_by
+        # The record is kept beside the work made of it, so that its id is nobody else's.
+        self._works_made = {
+            id(record): known.get(id(record)) or (record, work_of(record, index, steps.header))
+            for record in steps.works
+        }
+        return tuple(work for _, work in self._works_made.values())
+
+    def problems(self) -> Iterator[Problem]:
+        """Give what could not be used, but for the notes'."""
+        where = "/".join(self.key)
+        if isinstance(self.entry.manifest, Missing):
+            yield Problem(where, self.entry.manifest.reason)
+        texts = (self._steps.reason,) if isinstance(self._steps, Missing) else self._steps.problems
+        yield from (Problem(where, text) for text in texts)
+        yield from self._events.problems()
+        yield from self._captures.problems()

@@ -1,0 +1,209 @@
+"""Follow a run: each time the profile as it is then, of which only what is new is read."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.ingest.activities import with_all_traces
+from tfprobe.ingest.followed_process import FollowedProcess
+from tfprobe.ingest.gathered import Gathered, ProcessKey
+from tfprobe.ingest.notes import MachineNotes
+from tfprobe.ingest.processes import run_of
+from tfprobe.model.activities import Activity
+from tfprobe.model.profile import Interpreter, Problem, Profile, Work
+from tfprobe.store.catalogue import RunEntry, has_ended, run_state
+from tfprobe.store.events import read_interpreters
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+from tfprobe.store.manifests import read_run
+from tfprobe.store.rereading import Reread
+
+T = TypeVar("T")
+
+# What of a profile is compared by identity, and what by value; works are in arrays, too.
+_TABLES = ("executions", "spans", "allocations")
+_TUPLES = (
+    "run",
+    "processes",
+    "interpreters",
+    "captures",
+    "problems",
+    "activities",
+    "gaps",
+    "pulses",
+)
+
+
+class Following:
+    """One run directory, and what of it has been read.
+
+    `has_ended` says whether the run was over before it was read last.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        here: Machine,
+        *,
+        rank: int | None = None,
+        with_captures: bool = True,
+        with_memory: bool = True,
+        with_spans: bool = True,
+    ) -> None:
+        """Begin with nothing read. What the options leave out, `load` says."""
+        self._folder = folder
+        self._here = here
+        self._rank = rank
+        self._with_captures = with_captures
+        self._parts = {"with_memory": with_memory, "with_spans": with_spans}
+        self._manifest = Reread(folder.manifest, read_run)
+        self._gathered = Gathered()
+        self._processes: dict[ProcessKey, FollowedProcess] = {}
+        self._machines: dict[str, MachineNotes] = {}
+        self._interpreters = Reread(folder.interpreters, read_interpreters)
+        self._works_from: tuple[object, ...] = ()
+        self._works: tuple[Work, ...] = ()
+        self._last: Profile | None = None
+        self.has_ended = False
+
+    def refresh(self, watch: Callable[[int, int], None] | None = None) -> Profile:
+        """Return the profile as `load` returns it now; where nothing is new, the one before.
+
+        `watch(done, all)` is told how many of the new captures have been read.
+
+        Raises NoAnswer when no process has the rank, UnreadableInput when the run is gone.
+        """
+        entry = self._read()
+        self.has_ended = has_ended(entry, self._here)
+        chosen = self._chosen()
+        self._decode(chosen, watch)
+        profile = self._profile(entry, chosen)
+        self._check()
+        if self._last is not None and _same(profile, self._last):
+            return self._last
+        self._last = profile
+        return profile
+
+    def _check(self) -> None:
+        if self._last is not None and not self._folder.is_run():
+            hint = "It was removed or moved, or closed to this user."
+            raise UnreadableInput(f"Run {self._folder.root} is there no more.", hint=hint)
+
+    def _read(self) -> RunEntry:
+        """Find the processes that there are now, and read what tells their states."""
+        found: dict[ProcessKey, FollowedProcess] = {}
+        for folder in self._folder.processes():
+            process = self._processes.pop((folder.host, folder.name), None)
+            if process is None:
+                process = FollowedProcess(folder, self._here, self._gathered, **self._parts)
+            else:
+                process.read()
+            found[process.key] = process
+        for gone in self._processes.values():
+            gone.drop()
+        self._processes = found
+        manifest = self._manifest.value()
+        entries = tuple(process.entry for process in found.values())
+        return RunEntry(self._folder, manifest, entries, run_state(manifest, entries, self._here))
+
+    def _chosen(self) -> tuple[FollowedProcess, ...]:
+        processes = tuple(self._processes.values())
+        if self._rank is None:
+            return processes
+        chosen = tuple(process for process in processes if process.rank == self._rank)
+        for process in set(processes).difference(chosen):
+            process.drop()
+        if not chosen:
+            text = f"Run {self._folder.id} has no process of rank {self._rank}."
+            raise NoAnswer(text, hint=_ranks(processes))
+        return chosen
+
+    def _decode(
+        self, chosen: Sequence[FollowedProcess], watch: Callable[[int, int], None] | None
+    ) -> None:
+        for index, process in enumerate(chosen):
+            process.read_logs(index)
+        if not self._with_captures:
+            return
+        count, done = sum(process.look_at_captures() for process in chosen), itertools.count(1)
+        for process in chosen:
+            process.decode(lambda: None if watch is None else watch(next(done), count))
+
+    def _profile(self, entry: RunEntry, chosen: Sequence[FollowedProcess]) -> Profile:
+        processes = tuple(process.process(index) for index, process in enumerate(chosen))
+        notes = [process.notes for process in chosen]
+        activities = _joined(each.activities for each in notes)
+        executions, spans, allocations = self._gathered.tables()
+        machines = [self._machine(host) for host in sorted({each.host for each in processes})]
+        pulses = [each.pulses for each in notes] + [machine.read() for machine in machines]
+        works = _joined(process.works(index) for index, process in enumerate(chosen))
+        return Profile(
+            run=run_of(entry),
+            processes=processes,
+            interpreters=self._known_interpreters(),
+            works=self._with_all_traces(works, activities),
+            captures=self._gathered.captures({each.key: at for at, each in enumerate(chosen)}),
+            executions=executions,
+            spans=spans,
+            allocations=allocations,
+            problems=(
+                *_run_problems(entry),
+                *(problem for process in chosen for problem in process.problems()),
+                *_joined(each.problems for each in notes),
+                *_joined(machine.problems for machine in machines),
+            ),
+            activities=activities,
+            gaps=_joined(each.gaps for each in notes),
+            pulses=_joined(pulses),
+        )
+
+    def _with_all_traces(
+        self, works: tuple[Work, ...], activities: tuple[Activity, ...]
+    ) -> tuple[Work, ...]:
+        sources = (*works, *activities)
+        if not _are_the_same(sources, self._works_from):
+            self._works_from, self._works = sources, with_all_traces(works, activities)
+        return self._works
+
+    def _machine(self, host: str) -> MachineNotes:
+        if host not in self._machines:
+            self._machines[host] = MachineNotes(self._folder, host)
+        return self._machines[host]
+
+    def _known_interpreters(self) -> tuple[Interpreter, ...]:
+        rows = self._interpreters.value()
+        if isinstance(rows, Missing):
+            return ()
+        return tuple(Interpreter(row.host, row.pid, row.version, row.executable) for row in rows)
+
+
+def _joined(parts: Iterable[Sequence[T]]) -> tuple[T, ...]:
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def _run_problems(entry: RunEntry) -> Iterator[Problem]:
+    if isinstance(entry.manifest, Missing):
+        yield Problem("run.json", entry.manifest.reason)
+
+
+def _ranks(processes: Iterable[FollowedProcess]) -> str:
+    ranks = sorted({process.rank for process in processes if process.rank is not None})
+    return f"It has ranks {', '.join(map(str, ranks))}." if ranks else "Its processes have no rank."
+
+
+def _same(one: Profile, other: Profile) -> bool:
+    """Say whether two profiles of one following are alike: what has not changed is the same."""
+    things = all(getattr(one, name) is getattr(other, name) for name in _TABLES)
+    return (
+        things
+        and _are_the_same(one.works, other.works)
+        and all(getattr(one, name) == getattr(other, name) for name in _TUPLES)
+    )
+
+
+def _are_the_same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))

@@ -1,0 +1,66 @@
+"""Put together what answers about a directory: looks, shares, findings, and their threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.live.fleet import Fleet
+from tfprobe.live.latest import Latest
+from tfprobe.live.metrics.exporter import Exporter
+from tfprobe.live.metrics.findings import Findings
+from tfprobe.live.metrics.shares import Keeper
+from tfprobe.live.metrics.subjects import Limits
+from tfprobe.model.fleet import FleetLook
+from tfprobe.store.liveness import Machine
+
+
+def once(directory: Path, here: Machine, limits: Limits) -> Exporter:
+    """Return an exporter for one answer, which reads all captures that it tells of first."""
+    fleet = Fleet(directory, here, latest=Latest(core_ratio=1.0).shares)
+    return Exporter(_looks(fleet, directory), limits=limits)
+
+
+@contextmanager
+def watched(
+    directory: Path,
+    here: Machine,
+    limits: Limits,
+    *,
+    advice: Sequence[str] | None,
+    complain: Callable[[str], None],
+) -> Iterator[Exporter]:
+    """Give an exporter for many answers, and end its threads.
+
+    `advice` is the command that finds something in a run, None to ask for no findings.
+    """
+    keeper = Keeper(Latest().shares)
+    findings = None if advice is None else Findings(advice)
+    fleet = Fleet(directory, here, latest=keeper.shares)
+    look = _looks(fleet, directory)
+    exporter = Exporter(look, limits=limits, findings=findings, complain=complain)
+    workers = [each for each in (keeper, findings) if each is not None]
+    for worker in workers:
+        worker.start()
+    try:
+        yield exporter
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetLook]:
+    """Return what makes a look, and fails where the directory is not there or cannot be read."""
+
+    def look() -> FleetLook:
+        found = fleet.look()
+        if not os.path.isdir(directory):
+            raise UnreadableInput(f"{directory} is gone.")
+        if found.problems:
+            raise UnreadableInput(f"{found.directory} cannot be read: {found.problems[0].what}.")
+        return found
+
+    return look

@@ -1,0 +1,48 @@
+"""Read one process folder again and again: what it says of itself, its steps, its state."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.store.catalogue import ProcessEntry
+from tfprobe.store.layout import ProcessFolder
+from tfprobe.store.liveness import KILLED, Machine, process_state
+from tfprobe.store.manifests import read_process
+from tfprobe.store.rereading import Reread
+from tfprobe.store.steps import RING_STEPS, Header, StepsFile, StepsReader
+
+
+class ProcessReader:
+    """One process folder. Of its files only what is new is read."""
+
+    def __init__(
+        self, folder: ProcessFolder, here: Machine, *, keep_steps: int = RING_STEPS
+    ) -> None:
+        """Begin with nothing read; of each work the latest `keep_steps` are remembered."""
+        self.folder = folder
+        self._here = here
+        self._manifest = Reread(folder.manifest, read_process)
+        self._steps = StepsReader(folder.steps, keep_steps=keep_steps)
+
+    def read(self) -> tuple[ProcessEntry, StepsFile | Missing]:
+        """Return the process at a glance, and its steps."""
+        manifest, steps = self._manifest.value(), self._read_steps()
+        known = None if isinstance(manifest, Missing) else manifest
+        state = process_state(_header(steps), known, self._here)
+        if state == KILLED:
+            # It may have made some more between its steps and its state.
+            steps = self._read_steps()
+            state = process_state(_header(steps), known, self._here)
+        if isinstance(steps, Missing):
+            return ProcessEntry(self.folder, manifest, steps, 0, state), steps
+        count = sum(work.count for work in steps.works)
+        return ProcessEntry(self.folder, manifest, steps.header, count, state), steps
+
+    def _read_steps(self) -> StepsFile | Missing:
+        try:
+            return self._steps.read()
+        except UnreadableInput as exc:
+            return Missing(str(exc))
+
+
+def _header(steps: StepsFile | Missing) -> Header | None:
+    return None if isinstance(steps, Missing) else steps.header
