@@ -60,7 +60,7 @@ def make(find, tracer, notice=None, by=0, salt=0, applies=None, otherwise=None):
                         if notice is not None and (len(args) > 3 or "options" in kwargs):
                             over = notice(args, kwargs)
                         start = clock()
-                        if work.n >= work.next_sample or start >= work.next_poll_ns:
+                        if work.n >= work.next_sample or start >= work.words[work.poll_at]:
                             sample = start_sample(work, tracer, original, args, kwargs)
                             start = clock()
                         mine.depth = 1
@@ -124,6 +124,7 @@ class Sample:
         self.args = args
         self.kwargs = kwargs
         self.why = None
+        self.request = None  # the sequence of the order it is taken for, if any
         self.opening_ns = 0
 
     def feeds(self):
@@ -142,10 +143,12 @@ def start_sample(work, tracer, original, args, kwargs):
     """Start a sample of the next step if one is due and possible; look whether one is wanted from outside."""
     _end_gap()
     began_ns = ORIGINAL.monotonic_ns()
-    work.next_poll_ns = began_ns + POLL_NS
+    work.words[work.poll_at] = began_ns + POLL_NS
     if began_ns >= PULSES.next_ns:
         beat(began_ns)
         began_ns = ORIGINAL.monotonic_ns()  # a pulse has an account of its own
+    if work.plain:
+        work.file.read_control()
     if work.n < work.next_sample and work.words[REQUEST] == work.request_seen:
         return None
     sample = None
@@ -165,6 +168,7 @@ def start_sample(work, tracer, original, args, kwargs):
         sample = tracer(work, why, original, args, kwargs)
         if sample is not None:
             sample.why = why
+            sample.request = recorder.schedule.sequence if why == "request" else None
             sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
         return sample
     except Exception:
@@ -198,9 +202,10 @@ def finish_sample(work, sample, result, start_ns, end_ns):
             return
         work.look()
         name, size, graph = stored
-        recorder.captured(work, added_ns)
+        recorder.captured(work, added_ns, sample.request)
         recorder.journal.event(
-            "sample", work=work.index, step=step, capture=name, level=sample.level, why=sample.why, start_ns=start_ns,
+            "sample", work=work.index, step=step, capture=name, level=sample.level, why=sample.why,
+            request=sample.request, start_ns=start_ns,
             end_ns=end_ns, start_unix_ns=ORIGINAL.unix_ns() - (ORIGINAL.monotonic_ns() - start_ns), plain_ns=usual_ns,
             cost_ns=added_ns, bytes=size, graph=graph, fed_bytes=fed_bytes, result_bytes=result_bytes,
         )  # fmt: skip
@@ -249,7 +254,7 @@ def _calibrate(recorder):
         return
     recorder.calibrated = True
     work = Work(recorder.steps.scratch(), 0, "function", "calibration", HEADER_WORDS)
-    work.next_sample = work.next_fold = work.next_poll_ns = NEVER
+    work.next_sample = work.next_fold = work.words[work.poll_at] = NEVER
     function = _do_nothing
     mine = THREAD.mine
     mine.known[id(work)] = work

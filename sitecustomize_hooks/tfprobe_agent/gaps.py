@@ -67,7 +67,7 @@ def begin(mine, recorder, work, step):
     watch = Watch(recorder, work, step)
     watch.event_ns = _event_ns(recorder)
     for each in recorder.works:
-        each.next_poll_ns = 0
+        each.words[each.poll_at] = 0
     mine.watch = watch
     recorder.watches.add(watch)
     allowance = Allowance(min(MAX_EVENTS, MAX_OWN_NS // watch.event_ns), MAX_OWN_NS, watch.event_ns)

@@ -52,7 +52,7 @@ def _around(original):
             else:
                 end_ns = _end_sample(mine, work, work.marks or began_ns, end_ns)
             work.marks = end_ns
-            if work.n >= work.next_sample or (end_ns >= work.next_poll_ns and mine.awaiting_tape is None):
+            if work.n >= work.next_sample or (end_ns >= work.words[work.poll_at] and mine.awaiting_tape is None):
                 mine.awaiting_tape = work
         except Exception:
             failed("after apply_gradients")

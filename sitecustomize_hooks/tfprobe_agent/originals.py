@@ -41,6 +41,7 @@ class _Originals:
     getppid = staticmethod(os.getppid)
     ftruncate = staticmethod(os.ftruncate)
     fallocate = staticmethod(getattr(os, "posix_fallocate", None))
+    pread = staticmethod(os.pread)
     pwrite = staticmethod(os.pwrite)
     uname = staticmethod(os.uname)
     sysconf = staticmethod(os.sysconf)

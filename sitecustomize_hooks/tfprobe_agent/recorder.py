@@ -24,6 +24,7 @@ from .steps import (
     REQUEST_SAMPLES,
     REQUEST_SEEN,
     REQUEST_WORK,
+    SAMPLING_ENDED,
     STATE_WORD,
     TRACED_NS,
     StepsFile,
@@ -165,25 +166,47 @@ class Recorder:
         return work
 
     def poll_request(self, work):
-        """Read the control word after it changed; garbage in it is acknowledged and ignored."""
-        words = self.steps.words
-        sequence = words[REQUEST]
-        work.request_seen = sequence
-        if sequence == self.request_seen:
-            return
-        self.request_seen = sequence
-        samples, index = words[REQUEST_SAMPLES], words[REQUEST_WORK]
-        if 1 <= samples <= MAX_REQUEST and -1 <= index < self.steps.used:
-            self.schedule.request(samples, index)
-        else:
-            self.journal.event("declined", work=work.index, step=work.n, why="unreadable control word", times=1)
-        self.steps.put(REQUEST_SEEN, sequence)
-        self.steps.put(REQUEST_LEFT, self.schedule.requested)
+        """Read the control words after they changed: take the order in them, or tell why not."""
+        with self.lock:
+            words, schedule = self.steps.words, self.schedule
+            sequence = words[REQUEST]
+            work.request_seen = sequence
+            if sequence == self.request_seen:
+                return
+            self.request_seen = sequence
+            samples, index = words[REQUEST_SAMPLES], words[REQUEST_WORK]
+            why = self._declines(samples, index)
+            if why is None:
+                self._take(sequence, samples, index)
+            else:
+                self.journal.event("declined", work=work.index, step=work.n, why=why, times=1, request=sequence)
+            self.steps.put(REQUEST_LEFT, schedule.requested)
+            self.steps.put(REQUEST_SEEN, sequence)
 
-    def captured(self, work, added_ns):
+    def _take(self, sequence, samples, index):
+        """Take an order in place of the one before, which may lack samples."""
+        schedule = self.schedule
+        for each in self.works:  # why a sample is not taken is told anew
+            self._tell_declined(each)
+            each.declined = None, 0, 0
+        self.journal.event(
+            "request", request=sequence, samples=samples, work=index, lacking=schedule.requested,
+            superseded=schedule.sequence if schedule.requested else None,
+        )  # fmt: skip
+        schedule.request(samples, index, sequence)
+
+    def _declines(self, samples, index):
+        """Return why an order is not taken, or None."""
+        if not (1 <= samples <= MAX_REQUEST and -1 <= index < self.steps.used):
+            return "unreadable control word"
+        if self.config.trace_level == "off":
+            return "recorded with --trace-level off"  # tracing may be what this job cannot bear
+        return None if STATE.sampling else "sampling has ended after an error"
+
+    def captured(self, work, added_ns, sequence=None):
         """Account a capture of the step just recorded."""
         with self.lock:
-            self.schedule.taken(work, added_ns)
+            self.schedule.taken(work, added_ns, sequence)
             self.steps.add(CAPTURES, 1)
             self.steps.add(TRACED_NS, added_ns)
             self.steps.put(REQUEST_LEFT, self.schedule.requested)
@@ -210,7 +233,10 @@ class Recorder:
     def _tell_declined(self, work):
         why, times, told = work.declined
         if times > told:
-            self.journal.event("declined", work=work.index, step=work.n, why=why, times=times - told)
+            request = self.schedule.sequence if self.schedule.wanted_by_request(work) else None
+            self.journal.event(
+                "declined", work=work.index, step=work.n, why=why, times=times - told, request=request
+            )  # fmt: skip
             work.declined = why, times, times
 
     def spent_once(self, added_ns, in_budget=True):
@@ -303,6 +329,8 @@ def _tell_failure(where, what, aside):
     if recorder is None:
         return
     recorder.journal.event("error", where=where, what=what)
+    if not STATE.sampling:
+        recorder.steps.put(SAMPLING_ENDED, 1)  # the event may have found no room
     if aside:
         recorder.journal.event("aside", why="an error in %s" % where)
         recorder.steps.put(STATE_WORD, ASIDE)

@@ -31,6 +31,7 @@ class Schedule:
         self.spent_ns = 0
         self.requested = 0
         self.requested_work = -1
+        self.sequence = 0  # of the order from outside that is being met
 
     def first_sample(self, work):
         """Return the first step of a new work at which to ask `reason` (NEVER when none)."""
@@ -38,8 +39,9 @@ class Schedule:
             return NEVER
         return self._candidate(work, 0)
 
-    def request(self, samples, work_index):
-        """Take an order from outside: sample the next `samples` steps, of one work or of any (-1)."""
+    def request(self, samples, work_index, sequence):
+        """Take an order from outside for the next `samples` steps, of one work or of any (-1); it ends the last one."""
+        self.sequence = sequence
         self.requested = samples
         self.requested_work = work_index
 
@@ -67,13 +69,13 @@ class Schedule:
             return True
         return self._affordable(ORIGINAL.monotonic_ns() - self.started_ns, cost_ns, overdraft)
 
-    def taken(self, work, cost_ns):
-        """Account a sample of step `work.n - 1` and set the next step to ask at."""
+    def taken(self, work, cost_ns, sequence=None):
+        """Account a sample of step `work.n - 1`, taken for that order if any, and set the next step to ask at."""
         work.samples += 1
         work.last_sampled = work.n - 1
         work.cost_ns = cost_ns
         self.spent_ns += cost_ns
-        if self.wanted_by_request(work):
+        if sequence == self.sequence and self.requested > 0:
             self.requested -= 1
         self._ask_at(work, NEVER if self.config.trace_level == "off" else self._candidate(work, work.n))
 

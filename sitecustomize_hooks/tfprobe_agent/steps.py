@@ -48,12 +48,13 @@ RUNNING, FINISHED, ASIDE = 1, 2, 3
 STATE_WORD, EXIT_WORD = 11, 12
 HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
 STARTED_WORD, ACTIVE_WORD = 19, 20
-REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT = 32, 33, 34, 40, 41
+REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT, SAMPLING_ENDED = 32, 33, 34, 40, 41, 42
 # Words of a work block.
-COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES = 1, 2, 3, 6, 7, 8, 9
+COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES, LOOK = 1, 2, 3, 6, 7, 8, 9, 10
 
 NEVER = 1 << 62
-# A step looks at the control word if the last look was this long ago: reading a word of another page is dear.
+# A step looks at the control word if the last look was this long ago: reading a word of another page is dear. Who asks
+# for samples need not wait for it: he stores 0 in the word of each work that says when to look.
 POLL_NS = 10 * 1000 * 1000
 
 
@@ -124,13 +125,27 @@ class StepsFile:
         self.used += 1
         words[10] = self.used
         self.flush(base, RING_AT)
-        self.flush(0, HEADER_WORDS)
+        self.flush_header()
         return work
 
     def flush(self, at, count):
         """Write `count` words from word `at` to the file where it is not mapped; nothing to do where it is."""
         if self.plain:
             ORIGINAL.pwrite(self._file.descriptor(), self.words[at : at + count], at * WORD)
+
+    def flush_header(self):
+        """Write out the header but for the words that others write."""
+        self.flush(0, REQUEST)
+        self.flush(REQUEST_SEEN, HEADER_WORDS - REQUEST_SEEN)
+
+    def read_control(self):
+        """Read the words that others write, where the file is not mapped."""
+        try:
+            data = ORIGINAL.pread(self._file.descriptor(), 3 * WORD, REQUEST * WORD)
+        except OSError:
+            return  # closed by the job: nobody can ask it any more
+        if len(data) == 3 * WORD:
+            self.words[REQUEST : REQUEST + 3] = memoryview(data).cast("q")
 
     def scratch(self):
         """Return a file that is nowhere, with room for one work: to measure ourselves on."""
@@ -176,10 +191,10 @@ class Work:
         "n",
         "name",
         "next_fold",
-        "next_poll_ns",
         "next_sample",
         "owner",
         "plain",
+        "poll_at",
         "request_seen",
         "retraces",
         "ring",
@@ -198,11 +213,11 @@ class Work:
         self.name = name
         self.base = base
         self.count_at = base + COUNT
+        self.poll_at = base + LOOK
         self.ring_at = base + RING_AT
         self.ring = file.words[self.ring_at : self.ring_at + 2 * RING_STEPS]
         self.n = 0
         self.next_sample = 0
-        self.next_poll_ns = 0  # when to look at the control word next
         self.next_fold = 1 if self.plain else FOLD  # when to call `stored` next; after every step without mmap
         self.request_seen = -1  # so that the first step looks: an order may have come before it
         self.samples = 0
@@ -243,6 +258,7 @@ class Work:
         if self.n % FOLD == 0:
             self.fold()
             self.look()
+            self.words[self.poll_at] = 0  # whatever somebody wrote there
         self.next_fold = self.n + 1 if self.plain else (self.n // FOLD + 1) * FOLD
 
     def look(self):
@@ -267,7 +283,7 @@ class Work:
         if self.plain:
             self.file.flush(at, AGGREGATE_WORDS)
             self.file.flush(self.base, 10)
-            self.file.flush(0, HEADER_WORDS)
+            self.file.flush_header()
 
     def latest_ns(self):
         """Return the time of the latest step, 0 before the first."""

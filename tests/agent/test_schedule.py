@@ -65,7 +65,7 @@ def _step(plan, clock: Clock, work: Work, cost_ns: int = 0) -> str | None:
     clock.now_ns += work.step_ns + (cost_ns if why else 0)
     work.n += 1
     if why:
-        plan.taken(work, cost_ns)
+        plan.taken(work, cost_ns, plan.sequence if why == "request" else None)
     return why
 
 
@@ -182,7 +182,7 @@ def test_a_request_is_taken_first_and_ends(clock) -> None:
     """Three steps of the work it names, whatever else was configured."""
     plan = _schedule(clock, steps=((50, 50),))
     other, wanted = Work(MS, 0), Work(MS, 1)
-    plan.request(3, 1)
+    plan.request(3, 1, 7)
 
     whys = [(plan.reason(other), _step(plan, clock, wanted)) for _ in range(10)]
 
