@@ -60,8 +60,14 @@ def command(
     if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
         raise UsageError(f"--timeout {timeout} is no time to wait.", hint="Give seconds.")
     folder, pid = _target(run, output)
-    given = order(folder, this_machine(), steps=steps, pid=pid, work=work)
-    answers = _followed(given, wait=wait, timeout_s=timeout)
+    try:
+        given = order(folder, this_machine(), steps=steps, pid=pid, work=work)
+        answers = _followed(given, wait=wait, timeout_s=timeout)
+    except KeyboardInterrupt:
+        from tfprobe.cli.main import complain
+
+        complain("Interrupted. An order that was given stands.")
+        raise
     _show(given, answers, as_json=as_json)
     return _status(answers, wait=wait)
 
@@ -98,18 +104,12 @@ def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[Pro
         asked = [each for each in answers if not isinstance(each.request, Missing)]
         watch(sum(len(each.captures) for each in asked), given.steps * len(asked))
 
-    try:
-        with reading.progress(what) as watch:
-            return given.follow(
-                until_met=wait,
-                patience_s=patience_s if timeout_s is None else timeout_s,
-                tell=count,
-            )
-    except KeyboardInterrupt:
-        from tfprobe.cli.main import complain
-
-        complain("No longer waiting; the order stands.")
-        raise
+    with reading.progress(what) as watch:
+        return given.follow(
+            until_met=wait,
+            patience_s=patience_s if timeout_s is None else timeout_s,
+            tell=count,
+        )
 
 
 def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:

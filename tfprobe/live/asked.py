@@ -160,7 +160,8 @@ class Asked:
         idle_s = self._idle_s()
         if isinstance(idle_s, Missing):
             return "no step yet"
-        return f"no step has begun since; the last one ended {idle_s:.0f} s ago"
+        of_it = "" if self._work == ANY_WORK else f" of work {self._work}"
+        return f"no step{of_it} has begun since; the last one ended {idle_s:.0f} s ago"
 
     def _idle_s(self) -> float | Missing:
         """Return how long ago a step ended, of the work that was asked for."""
