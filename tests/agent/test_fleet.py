@@ -18,7 +18,10 @@ from tests.agent.test_many import TFPROBE
 from tests.support import toy_tensorflow
 from tests.support.agent import PATIENCE_S
 from tfprobe.cli.main import main
+from tfprobe.errors import Missing
+from tfprobe.live.fleet import Fleet
 from tfprobe.live.orders import order
+from tfprobe.model.fleet import FleetLook
 from tfprobe.model.orders import Answer, ProcessAnswer
 from tfprobe.store.events import read_events
 from tfprobe.store.layout import ProcessFolder, RunFolder, parse_capture_name
@@ -162,9 +165,12 @@ def test_thirty_two_jobs_are_listed_watched_and_sampled(
 
     assert main(["ls", str(runs), "--json"]) == 0
     listed = {run["id"]: run for run in json.loads(capsys.readouterr().out)["runs"]}
+    watched = Fleet(runs, this_machine())
+    before = watched.look()
     given = [order(job.run, this_machine(), steps=STEPS) for job in fleet]
     for each in given:
         each.follow(until_met=True, patience_s=PATIENCE_S, tell=_ignore)
+    after = watched.look()
     answers = [each.answers() for each in given]
     for job in fleet:
         job.process.kill()
@@ -178,7 +184,31 @@ def test_thirty_two_jobs_are_listed_watched_and_sampled(
         if not _expected(job, answer)
     ] == []
     for job, told in zip(fleet, answers, strict=True):
+        _check_watched(job, before, after)
         _check_captures(job, told)
+
+
+def _check_watched(job: Running, before: FleetLook, after: FleetLook) -> None:
+    """Its steps went on, and the second look sees its captures and nothing left to take."""
+    kind, takers = KINDS[job.kind]
+    first, second = (
+        {
+            process.process.pid: process
+            for run in look.runs
+            if run.run.id == job.run.id
+            for process in run.processes
+        }
+        for look in (before, after)
+    )
+    assert len(first) == len(second) == max(takers, 1)
+    for pid, process in second.items():
+        assert process.process.state == _state(job)
+        assert {work.kind for work in process.works} == {kind}
+        made = [sum(work.executed for work in each.works) for each in (first[pid], process)]
+        assert made[0] < made[1] if takers else made[0] == made[1]
+        assert not isinstance(process.request, Missing)
+        assert (process.request.seen, process.request.left) == ((1, 0) if takers else (0, 0))
+        assert process.process.captures >= (STEPS if takers else 0)
 
 
 def _check_captures(job: Running, told: tuple[ProcessAnswer, ...]) -> None:

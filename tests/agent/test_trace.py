@@ -18,7 +18,11 @@ import pytest
 from tests.agent.test_many import TFPROBE
 from tests.support.agent import PATIENCE_S, Laboratory
 from tfprobe.cli.main import main
+from tfprobe.live.orders import order
+from tfprobe.model.orders import Answer
 from tfprobe.store.control import request_status
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import this_machine
 
 # One step for each line on stdin: s of a session, f of a function; d ends at once.
 BY_LINES = """
@@ -198,39 +202,40 @@ def test_a_stopped_job_is_not_waited_for(job: Job, capsys) -> None:
     assert request_status(job.steps).left == 0
 
 
-def test_a_work_that_steps_no_more_is_told(job: Job, capsys) -> None:
+def test_a_work_that_steps_no_more_is_told(job: Job) -> None:
     """The job has heard the order, and other works' steps are not for it."""
-    with _waiting(job, "--work", "function step", "--timeout", "1") as waiting:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while request_status(job.steps).seen == 0:  # of the other work, 10 ms after its last look
-            assert time.monotonic() < deadline_s
-            job.step("s")
-        status, answer = _ended(waiting)
+    given = order(RunFolder(job.laboratory.run), this_machine(), steps=1, work="function step")
 
-    assert (status, answer["answer"], answer["captures"]) == (1, "taken", [])
-    assert "no step of work 1 has begun since" in answer["why"]
+    deadline_s = time.monotonic() + PATIENCE_S
+    while request_status(job.steps).seen == 0:  # the other work looks 10 ms after its last look
+        assert time.monotonic() < deadline_s
+        job.step("s")
+    (answer,) = given.answers()
+
+    assert (answer.answer, answer.captures) == (Answer.TAKEN, ())
+    assert "no step of work 1 has begun since" in str(answer.why)
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "why"),
+    ("change", "why"),
     [
-        ("os.environ['TF_DISABLE_PROFILING'] = '1'", "f", "TF_DISABLE_PROFILING is set"),
+        ("os.environ['TF_DISABLE_PROFILING'] = '1'", "TF_DISABLE_PROFILING is set"),
         (
             "sys.modules['tensorflow.python.eager.context']._context._server_def = 'a cluster'",
-            "f",
             "crashes processes of a cluster",
         ),
-        ("profiler.start('somewhere')", "f", "the job is profiling"),
+        ("profiler.start('somewhere')", "the job is profiling"),
     ],
 )
-def test_why_a_job_declines_is_told(laboratory, capsys, change: str, kind: str, why: str) -> None:
+def test_why_a_job_declines_is_told(laboratory: Laboratory, change: str, why: str) -> None:
     """What the agent notes beside the step it did not record."""
-    with _job(laboratory, change) as job, _waiting(job, "--timeout", "1") as waiting:
-        job.step(kind)
-        status, answer = _ended(waiting)
+    with _job(laboratory, change) as job:
+        given = order(RunFolder(laboratory.run), this_machine(), steps=1)
+        job.step("f")
+        (answer,) = given.answers()
 
-    assert (status, answer["answer"]) == (1, "declined")
-    assert why in answer["why"]
+    assert answer.answer is Answer.DECLINED
+    assert why in str(answer.why)
 
 
 def test_a_job_that_is_not_to_be_traced_is_not_waited_for(laboratory: Laboratory) -> None:
