@@ -12,12 +12,15 @@ from tfprobe.ingest.gaps import gaps
 from tfprobe.ingest.gathered import Gathered
 from tfprobe.ingest.processes import work_of
 from tfprobe.model.profile import Capture, Problem, Profile, Run
-from tfprobe.store.activities import read_activities
-from tfprobe.store.events import read_events
-from tfprobe.store.gaps import GapLog, read_gaps
+from tfprobe.store.activities import ActivityLog, activity_log
+from tfprobe.store.events import event_log
+from tfprobe.store.gaps import GapLog, GapRecord, gap_log
 from tfprobe.store.layout import ProcessFolder, parse_capture_name
+from tfprobe.store.lines import Log
 from tfprobe.store.steps import StepsFile, read_steps
 
+# What was noted of a few captures is at the ends of files; what ran after a step is some 50 KB.
+_LAST_BYTES = 4 << 20
 _UNREAD = Missing("one process was read by itself")
 
 
@@ -33,7 +36,8 @@ def newest(
     Raises UnreadableInput when there is no steps.bin.
     """
     steps = read_steps(folder.steps)
-    samples = {each.text("capture"): each for each in read_events(folder.events).events}
+    events = event_log(folder.events, last_bytes=_LAST_BYTES).read().things
+    samples = {each.text("capture"): each for each in events if each.kind == "sample"}
     gathered = Gathered()
     decoder = Decoder(folder, gathered.interner, with_memory=False)
     problems = []
@@ -75,6 +79,7 @@ def _profile(
     captures = gathered.captures({(folder.host, folder.name): 0})
     run = folder.root.parents[1]
     shift_ns = steps.header.unix_ns(0)
+    told = activity_log(folder.activities, last_bytes=_LAST_BYTES)
     return Profile(
         run=Run(run.name, str(run), command=_UNREAD, started=_UNREAD, state="unknown"),
         processes=(),
@@ -86,14 +91,14 @@ def _profile(
         allocations=allocations,
         problems=tuple(problems),
         activities=activities(
-            read_activities(folder.activities),
+            ActivityLog(tuple(told.read().things), told.bad_lines),
             process=0,
             unix_minus_monotonic_ns=shift_ns,
             last_ns=steps.header.last_activity_mono_ns,
         ),
         gaps=tuple(
             gaps(
-                _after(captures, read_gaps(folder.gaps)),
+                _after(captures, gap_log(folder.gaps, last_bytes=_LAST_BYTES)),
                 process=0,
                 unix_minus_monotonic_ns=shift_ns,
             )
@@ -101,7 +106,8 @@ def _profile(
     )
 
 
-def _after(captures: Iterable[Capture], told: GapLog) -> GapLog:
+def _after(captures: Iterable[Capture], told: Log[GapRecord]) -> GapLog:
     """Return the gaps after these captures."""
     steps = {(each.work, each.step) for each in captures}
-    return GapLog(tuple(gap for gap in told.gaps if (gap.work, gap.step) in steps), told.bad_lines)
+    found = tuple(gap for gap in told.read().things if (gap.work, gap.step) in steps)
+    return GapLog(found, told.bad_lines)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest.newest import newest
 from tfprobe.model.fleet import Shares
 from tfprobe.model.profile import Profile
-from tfprobe.store.layout import ProcessFolder, parse_capture_name
+from tfprobe.store.layout import ProcessFolder, is_capture, parse_capture_name
+from tfprobe.store.rereading import Listing
 from tfprobe.views.breakdown import whole
 
 # Three steps smooth what one alone may have met by chance.
@@ -21,9 +22,6 @@ MOST_CAPTURES = 3
 CORE_RATIO = 0.05
 # No further capture is begun after this time: who watches waits for it.
 ENOUGH_S = 0.25
-# A directory's time has ticks of up to 10 ms, and file servers keep it from us for a while: one
-# that changed is listed again until this long after.
-SETTLED_S = 3.0
 # Whoever was not asked for while each of the others could be three times is gone, and keeps nobody
 # waiting. Its answer is kept longer: whoever looks at one process may come back to the others.
 _GONE_ROUNDS = 3
@@ -34,25 +32,18 @@ NOT_YET = Missing("its captures have not been read yet")
 
 
 @dataclass(slots=True)
-class _Listing:
-    """The time of a captures directory, when we saw it first, and what was in it: see `read`."""
-
-    changed_ns: int = 0
-    seen_s: float = 0.0
-    captures: tuple[int, int] = (0, -1)
-
-
-@dataclass(slots=True)
 class _Known:
     """What is known of one process.
 
-    `read` tells what there was when the answer was made: how many captures, and their latest step.
-    `grows` are the sizes of the files which did not tell all of the newest one then: they tell it
-    a moment later.
+    `captures` tells what there is, how many captures and their latest step, and `read` what there
+    was when the answer was made. `grows` are the sizes of the files which did not tell all of the
+    newest one then: they tell it a moment later.
     """
 
+    listing: Listing
+    names: tuple[str, ...] | Missing = ()
+    captures: tuple[int, int] = (0, -1)
     answer: Shares | Missing = NOT_YET
-    listing: _Listing = field(default_factory=_Listing)
     read: tuple[int, int] = (0, -1)
     grows: tuple[int, ...] | None = None
     asked: int = 0
@@ -82,7 +73,7 @@ class Latest:
 
         They may be those before its very newest one, until there is time to read that.
         """
-        known = self._ask(folder.root)
+        known = self._ask(folder)
         if not self._is_new(folder, known):
             known.waits_since = None
         elif known.waits_since is None:
@@ -91,38 +82,32 @@ class Latest:
             self._read(folder, known)
         return known.answer
 
-    def _ask(self, root: Path) -> _Known:
+    def _ask(self, folder: ProcessFolder) -> _Known:
         self._asks += 1
-        known = self._known.pop(root, None) or _Known()
+        known = self._known.pop(folder.root, None) or _Known(Listing(folder.captures))
         known.asked = self._asks
-        self._known[root] = known
+        self._known[folder.root] = known
         oldest = next(iter(self._known))
         if self._asks - self._known[oldest].asked > _KEPT_ASKS:
             del self._known[oldest]
         return known
 
     def _is_new(self, folder: ProcessFolder, known: _Known) -> bool:
-        captures = self._captures(folder, known.listing)
+        captures = self._captures(known)
         if not captures[0]:
             known.answer, known.read = NONE_SAMPLED, captures
         if captures != known.read:
             return True
         return known.grows is not None and known.grows != _sizes(folder)
 
-    def _captures(self, folder: ProcessFolder, listing: _Listing) -> tuple[int, int]:
+    def _captures(self, known: _Known) -> tuple[int, int]:
         """Return how many captures there are, and the latest step of them."""
-        try:
-            changed_ns = os.stat(folder.captures).st_mtime_ns
-        except OSError:
-            return 0, -1
-        now_s = self._clock()
-        if changed_ns != listing.changed_ns:
-            listing.changed_ns, listing.seen_s = changed_ns, now_s
-        if now_s - listing.seen_s <= SETTLED_S:
-            named = [parse_capture_name(path.name) for path in folder.capture_files()]
-            steps = [each.step for each in named if each is not None]
-            listing.captures = len(steps), max(steps, default=-1)
-        return listing.captures
+        names = known.listing.names(self._clock())
+        if names is not known.names:
+            found = () if isinstance(names, Missing) else filter(is_capture, names)
+            steps = [named.step for named in map(parse_capture_name, found) if named is not None]
+            known.names, known.captures = names, (len(steps), max(steps, default=-1))
+        return known.captures
 
     def _is_its_turn(self, known: _Known) -> bool:
         if self._clock() < self._free_at_s:
@@ -137,7 +122,7 @@ class Latest:
 
     def _read(self, folder: ProcessFolder, known: _Known) -> None:
         began_s = self._clock()
-        known.read, known.waits_since = known.listing.captures, None
+        known.read, known.waits_since = known.captures, None
         sizes = _sizes(folder)
         try:
             profile = newest(

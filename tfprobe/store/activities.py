@@ -38,9 +38,9 @@ def read_activities(path: Path) -> ActivityLog:
     return ActivityLog(tuple(log.read().things), log.bad_lines)
 
 
-def activity_log(path: Path) -> lines.Log[ActivityLine]:
-    """Return a reader of the activities of a process that may add more."""
-    return lines.Log(path, _line)
+def activity_log(path: Path, *, last_bytes: int | None = None) -> lines.Log[ActivityLine]:
+    """Return a reader of the activities of a process that may add more; see `lines.Log`."""
+    return lines.Log(path, _line, last_bytes=last_bytes)
 
 
 def _line(line: bytes) -> ActivityLine | None:

@@ -52,9 +52,9 @@ def read_events(path: Path) -> EventLog:
     return EventLog(tuple(log.read().things), log.bad_lines)
 
 
-def event_log(path: Path) -> lines.Log[Event]:
-    """Return a reader of the events of a process that may add more."""
-    return lines.Log(path, _event)
+def event_log(path: Path, *, last_bytes: int | None = None) -> lines.Log[Event]:
+    """Return a reader of the events of a process that may add more; see `lines.Log`."""
+    return lines.Log(path, _event, last_bytes=last_bytes)
 
 
 def read_interpreters(path: Path) -> tuple[Interpreter, ...]:

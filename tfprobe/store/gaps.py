@@ -60,9 +60,9 @@ def read_gaps(path: Path) -> GapLog:
     return GapLog(tuple(log.read().things), log.bad_lines)
 
 
-def gap_log(path: Path) -> lines.Log[GapRecord]:
-    """Return a reader of what is seen between the steps of a process that may add more."""
-    return lines.Log(path, _gap)
+def gap_log(path: Path, *, last_bytes: int | None = None) -> lines.Log[GapRecord]:
+    """Return a reader of what is seen between the steps of a process; see `lines.Log`."""
+    return lines.Log(path, _gap, last_bytes=last_bytes)
 
 
 def _gap(line: bytes) -> GapRecord | None:

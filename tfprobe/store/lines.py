@@ -94,15 +94,21 @@ class NewThings(NamedTuple, Generic[T]):
 class Log(Generic[T]):
     """What the lines of a file say that grows, and how many of them say nothing."""
 
-    def __init__(self, path: Path, parse: Callable[[bytes], T | None]) -> None:
-        """Begin with nothing read; a line that parses to None says nothing."""
+    def __init__(
+        self, path: Path, parse: Callable[[bytes], T | None], *, last_bytes: int | None = None
+    ) -> None:
+        """Begin with nothing read; a line that parses to None says nothing.
+
+        `last_bytes` bounds what is read at once: of more, the last.
+        """
         self._path = path
+        self._last_bytes = last_bytes
         self._parse = parse
         self.restart()
 
     def restart(self) -> None:
         """Read the file from its start next time."""
-        self._tail = Tail(self._path)
+        self._tail = Tail(self._path, last_bytes=self._last_bytes)
         self.bad_lines = 0
 
     def read(self) -> NewThings[T]:

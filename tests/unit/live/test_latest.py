@@ -24,6 +24,7 @@ from tfprobe.ingest.run import load
 from tfprobe.live import latest
 from tfprobe.live.latest import NONE_SAMPLED, NOT_YET, Latest
 from tfprobe.model.fleet import Shares
+from tfprobe.store import lines
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.views.breakdown.whole import Breakdown, divide
@@ -151,6 +152,21 @@ def test_only_the_newest_captures_are_decoded(tmp_path, clock):
 
     assert isinstance(shares, Shares)
     assert (shares.captures, shares.newest_unix_ns) == (3, UNIX_NS + 11)
+
+
+def test_of_long_logs_the_ends_are_read(tmp_path, clock, monkeypatch):
+    """What was noted of the newest captures is there; a job of a week has noted much more."""
+    folder = written(tmp_path / "r", *range(40))
+    whole = Latest(clock=clock).shares(folder)
+    monkeypatch.setattr(newest_module, "_LAST_BYTES", 1500)
+    parsed: list[bytes] = []
+    object_of = lines.object_of
+    monkeypatch.setattr(lines, "object_of", lambda line: parsed.append(line) or object_of(line))
+
+    shares = Latest(clock=clock).shares(folder)
+
+    assert (shares, isinstance(shares, Shares)) == (whole, True)
+    assert 6 <= len(parsed) < 20
 
 
 def test_the_work_is_the_one_whose_steps_took_longest(tmp_path, clock):
