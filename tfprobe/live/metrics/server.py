@@ -92,6 +92,9 @@ class Endpoint:
 
 
 def _bound(host: str, port: int, answer: Callable[[], Answer]) -> _Server:
+    if not host:
+        # To a socket it is every address of the machine, which nobody meant by a variable unset.
+        raise UsageError("--host is empty.", hint="Leave it out, or name an address.")
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

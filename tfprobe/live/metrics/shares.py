@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,9 +24,10 @@ Read = Callable[[ProcessFolder], Shares | Missing]
 class Keeper:
     """Answers with what a thread of its own has read of the processes that were asked for."""
 
-    def __init__(self, read: Read) -> None:
-        """Take what reads the shares of a process; only the thread calls it."""
+    def __init__(self, read: Read, is_worth_it: Callable[[ProcessFolder], bool]) -> None:
+        """Take what reads the shares of a process, and what says whether to, for the thread."""
         self._read = read
+        self._is_worth_it = is_worth_it
         self._lock = threading.Lock()
         self._known: dict[Path, Shares | Missing] = {}
         self._asked: dict[Path, int] = {}
@@ -49,14 +52,15 @@ class Keeper:
 
     def _work(self) -> None:
         while not self._stopping.wait(_BETWEEN_ROUNDS_S):
-            for root in self._wanted():
+            for folder in map(ProcessFolder, self._wanted()):
                 if self._stopping.is_set():
                     return
-                self._known[root] = self._answer(root)
+                if self._is_worth_it(folder):
+                    self._known[folder.root] = self._answer(folder)
 
-    def _answer(self, root: Path) -> Shares | Missing:
+    def _answer(self, folder: ProcessFolder) -> Shares | Missing:
         try:
-            return self._read(ProcessFolder(root))
+            return self._read(folder)
         except Exception as problem:
             # A capture that nobody foresaw must not end the thread, nor the metrics of the others.
             return Missing(f"its captures cannot be read: {type(problem).__name__}: {problem}")
@@ -68,3 +72,19 @@ class Keeper:
             self._asked = {root: at for root, at in self._asked.items() if at >= oldest}
             self._known = {root: told for root, told in self._known.items() if root in self._asked}
             return tuple(self._asked)
+
+
+def is_recent(folder: ProcessFolder, *, within_s: float) -> bool:
+    """Say whether a process has written something lately: a directory may hold runs of months.
+
+    One that steps writes pulses, one that samples captures, each its manifest.
+    """
+    signs = (folder.pulses, folder.captures, folder.manifest)
+    return time.time() - max(map(_changed_s, signs)) <= within_s
+
+
+def _changed_s(path: Path) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -5,22 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from tfprobe.errors import UnreadableInput
+from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
 from tfprobe.live.metrics.exporter import Exporter
 from tfprobe.live.metrics.findings import Findings
-from tfprobe.live.metrics.shares import Keeper
+from tfprobe.live.metrics.shares import Keeper, is_recent
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.model.fleet import FleetLook
+from tfprobe.model.fleet import FleetLook, Shares
+from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import Machine
 
 
 def once(directory: Path, here: Machine, limits: Limits) -> Exporter:
     """Return an exporter for one answer, which reads all captures that it tells of first."""
-    fleet = Fleet(directory, here, latest=Latest(core_ratio=1.0).shares)
+    latest = Latest(core_ratio=1.0)
+
+    def shares(folder: ProcessFolder) -> Shares | Missing:
+        is_young = is_recent(folder, within_s=limits.finished_for_s)
+        return latest.shares(folder) if is_young else Missing("it has written nothing lately")
+
+    fleet = Fleet(directory, here, latest=shares)
     return Exporter(_looks(fleet, directory), limits=limits)
 
 
@@ -37,7 +45,7 @@ def watched(
 
     `advice` is the command that finds something in a run, None to ask for no findings.
     """
-    keeper = Keeper(Latest().shares)
+    keeper = Keeper(Latest().shares, partial(is_recent, within_s=limits.finished_for_s))
     findings = None if advice is None else Findings(advice)
     fleet = Fleet(directory, here, latest=keeper.shares)
     look = _looks(fleet, directory)

@@ -100,8 +100,9 @@ def test_it_is_asked_at_the_lowest_priority(start, asked):
     assert asked.read_text() == "/runs/a 19\n"
 
 
-def test_a_run_is_asked_about_once_while_nothing_is_new(start, asked):
+def test_a_run_is_asked_about_once_while_nothing_is_new(start, asked, monkeypatch):
     """And every run is, one after the other."""
+    monkeypatch.setattr(findings_module, "SHORTEST_BETWEEN_S", 0.0)
     found = start(ADVICE)
     advised(found, *runs("a"))
     advised(found, *runs("a", "b"))

@@ -100,6 +100,16 @@ def test_units_are_those_of_ucum(collector, pusher):
     assert units["tfprobe_process_threads"] == ""
 
 
+def test_a_label_without_a_text_is_not_sent(collector, pusher):
+    """To Prometheus it is not there either."""
+    pusher.push()
+
+    (point,) = collector.metrics()["tfprobe_process_info"].gauge.data_points
+    told = attributes(point)
+    assert told["tensorflow"] == "2.21.0"
+    assert "rank" not in told
+
+
 def test_the_resource_says_who_sends(collector, pusher):
     """And from which host."""
     pusher.push()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from tfprobe.errors import Missing
 from tfprobe.live.metrics import shares as shares_module
-from tfprobe.live.metrics.shares import Keeper
+from tfprobe.live.metrics.shares import Keeper, is_recent
 from tfprobe.model.fleet import Shares
 from tfprobe.store.layout import ProcessFolder
 
@@ -24,8 +25,11 @@ def keep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
     monkeypatch.setattr(shares_module, "_BETWEEN_ROUNDS_S", 0.01)
     started: list[Keeper] = []
 
-    def begin(read: Callable[[ProcessFolder], Shares | Missing]) -> Keeper:
-        started.append(Keeper(read))
+    def begin(
+        read: Callable[[ProcessFolder], Shares | Missing],
+        is_worth_it: Callable[[ProcessFolder], bool] = lambda _folder: True,
+    ) -> Keeper:
+        started.append(Keeper(read, is_worth_it))
         started[-1].start()
         return started[-1]
 
@@ -65,6 +69,43 @@ def test_captures_that_cannot_be_read_keep_nobody_from_his(keep):
     eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
     wanted = Missing("its captures cannot be read: ZeroDivisionError: by zero")
     eventually(lambda: keeper.shares(FOLDERS[0]), wanted)
+
+
+def test_what_was_silent_for_long_is_not_read_and_keeps_what_is_known(keep):
+    """A job that is stuck keeps its shares; runs of last month cost nothing."""
+    worth = {FOLDERS[0]}
+    keeper = keep(lambda _folder: SHARES, lambda folder: folder in worth)
+    first = keeper.shares(FOLDERS[1])
+    eventually(lambda: keeper.shares(FOLDERS[0]), SHARES)
+
+    worth.clear()
+    worth.add(FOLDERS[1])
+    eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
+
+    assert isinstance(first, Missing)
+    assert keeper.shares(FOLDERS[0]) == SHARES
+
+
+@pytest.mark.parametrize("sign", ["pulses.jsonl", "captures", "process.json"])
+def test_a_process_is_recent_by_whatever_it_wrote_last(tmp_path, sign: str):
+    """Pulses while it steps, captures when it samples, its manifest when it begins."""
+    long_ago_s = time.time() - 7200
+    (tmp_path / "captures").mkdir()
+    for name in ("pulses.jsonl", "process.json"):
+        (tmp_path / name).write_text("")
+    for path in tmp_path.iterdir():
+        os.utime(path, (long_ago_s, long_ago_s))
+    folder = ProcessFolder(tmp_path)
+    before = is_recent(folder, within_s=3600)
+
+    os.utime(tmp_path / sign)
+
+    assert (before, is_recent(folder, within_s=3600)) == (False, True)
+
+
+def test_a_folder_that_is_gone_is_not_recent(tmp_path):
+    """It was removed between two looks."""
+    assert is_recent(ProcessFolder(tmp_path / "gone"), within_s=3600) is False
 
 
 def test_what_nobody_asks_for_any_more_is_not_read(keep, monkeypatch):

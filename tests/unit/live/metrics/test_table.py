@@ -254,6 +254,19 @@ def test_a_clock_that_was_set_meanwhile_is_seen_through():
     assert moment_s == pytest.approx((NOW_NS - (process.now_mono_ns - end_ns)) / 1e9, abs=1e-6)
 
 
+def test_the_last_step_of_a_process_that_ended_stays_where_it_was():
+    """It is not read again, so that its own clock stands still while ours goes on."""
+    process = looks.process(state="finished")
+    end_ns = int(process.works[0].recent.end_ns[-1])
+    run = looks.run([process], state="finished")
+
+    look = looks.fleet(run, at_unix_ns=NOW_NS + 600 * SECOND_NS)
+
+    moment_s = value(look, "tfprobe_process_last_step_timestamp_seconds", PROCESS)
+    offset_ns = process.process.unix_minus_monotonic_ns
+    assert moment_s == pytest.approx((offset_ns + end_ns) / 1e9, abs=1e-6)
+
+
 def test_what_is_missing_has_no_series():
     """Never 0: an alert on little memory would fire."""
     bare = looks.process(
