@@ -62,8 +62,9 @@ class ProcessRow:
     `overhead_ratio` is of the wall time, since the start. `cpus_used` are cores, between the last
     two pulses of the process, and `resident_bytes` is by the last: both are a second old, or older
     where its steps are longer. `gpu_ratio` is the mean utilisation, and `gpu_memory_bytes` the
-    memory in use, of all accelerators of its machine, by whomever. Of a process that has ended the
-    machine's numbers are Missing. `samples_left` of the latest order are still to be taken.
+    memory in use, of all accelerators of its machine, by whomever. The rate and
+    the machine's numbers of a process that has ended are Missing. `samples_left` of the latest
+    order are still to be taken.
     """
 
     folder: str
@@ -158,7 +159,7 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         state=process.state,
         started_unix_ns=process.started_unix_ns or Missing("process.json does not say"),
         steps=sum(work.count for work in works),
-        steps_per_s=_rate(busy, look.now_mono_ns),
+        steps_per_s=_rate(busy, look.now_mono_ns) if live else ENDED,
         p50_ns=times if isinstance(times, Missing) else times.p50_ns,
         p95_ns=times if isinstance(times, Missing) else times.p95_ns,
         trend_ns=times if isinstance(times, Missing) else times.trend_ns,
@@ -171,7 +172,10 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         captures=process.captures,
         samples_left=_samples_left(look.request),
         shares=look.shares,
-        works=tuple(_work_row(work, times_of[work.index], look.now_mono_ns) for work in works),
+        works=tuple(
+            _work_row(work, times_of[work.index], look.now_mono_ns if live else ENDED)
+            for work in works
+        ),
     )
 
 

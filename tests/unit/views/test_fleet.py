@@ -182,14 +182,15 @@ def test_accelerators_are_those_of_the_machine():
 
 
 @pytest.mark.parametrize("state", ["finished", "killed"])
-def test_a_process_that_has_ended_uses_nothing(state):
-    """What it used last is not what it uses."""
+def test_a_process_that_has_ended_uses_nothing_and_makes_no_steps(state):
+    """What it did last is not what it does."""
     machine = pulse(process=None, host="node7", devices=(device(),))
 
     row = _row(process(state=state, pulses=(pulse(at_ns=0, user_ns=0), pulse())), machine)
 
     used = (row.cpus_used, row.resident_bytes, row.gpu_ratio, row.gpu_memory_bytes)
-    assert {getattr(each, "reason", each) for each in used} == {"the process has ended"}
+    rates = (row.steps_per_s, row.works[0].steps_per_s)
+    assert {getattr(each, "reason", each) for each in used + rates} == {"the process has ended"}
 
 
 @pytest.mark.parametrize(
