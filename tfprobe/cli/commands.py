@@ -43,6 +43,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("steps", "Show the steps of a run."),
     Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
     Entry("tiers", "Show a run in four tiers: application, framework, runtime, hardware."),
+    Entry("top", "Watch runs: which runs, how fast, and what they wait for."),
     Entry("trace", "Let a running job record its next steps."),
     Entry("transfers", "Show what a step moves: over the bus, between devices and ranks."),
 )

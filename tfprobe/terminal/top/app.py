@@ -56,8 +56,9 @@ class TopPage(App[None]):
 
     def __init__(self, source: Source, *, every_s: float) -> None:
         """Take where looks come from, and how often."""
-        super().__init__()
         # The terminal's own sixteen colours, on its own ground: light or dark is the user's choice.
+        # With NO_COLOR textual then drops them all; of colours of its own it would make greys.
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.source = source
         self.seen: Seen | None = None

@@ -36,7 +36,8 @@ _SHORT_STATE = 10
 class Column:
     """A column. `importance` 0 is the last to go; `grows_to` what more room is good for.
 
-    `value` is what lines are ordered by, None for what has no order.
+    `value` is what lines are ordered by, None for what has no order. In a drawing what is empty
+    says as much as what is full.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Column:
     grows_to: int = 0
     is_number: bool = True
     largest_first: bool = True
+    is_drawing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +246,9 @@ COLUMNS: tuple[Column, ...] = (
            _of_row(lambda row, _: cells.slow_steps(row.p95_ns, row.p50_ns)),
            _number(lambda row: row.p95_ns)),
     Column("trend", "trend", 8, 6, _of_row(lambda row, width: cells.trend(row.trend_ns, width)),
-           grows_to=24, is_number=False),
+           grows_to=24, is_number=False, is_drawing=True),
     Column("where", "where", 8, 4, _of_row(lambda row, width: cells.shares_bar(row.shares, width)),
-           _number(_before), grows_to=16, is_number=False),
+           _number(_before), grows_to=16, is_number=False, is_drawing=True),
     Column("percents", "bef/on/aft %", 12, 12, _of_row(_percents)),
     Column("gpu", "gpu", 5, 7,
            _of_row(lambda row, _: cells.known(row.gpu_ratio, cells.whole_percent)),

@@ -26,8 +26,8 @@ _KEYS = (
     ("q", "quit"),
 )
 _COLUMNS = (
-    ("steps/s", "completed steps of all kinds, over the last 10 s"),
-    ("p50 p95", "step time of the busiest kind: the usual, the slow ones"),
+    ("steps/s", "completed steps of its busiest kind, over the last 10 s"),
+    ("p50 p95", "their time: the usual, the slow ones"),
     ("trend", "the latest step times, newest last; half height is the usual one"),
     ("where", "a cycle of the latest captures: ░ before the accelerator (input), █ on it, "
               "▒ after it, · rest"),

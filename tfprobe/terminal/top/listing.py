@@ -21,7 +21,8 @@ from tfprobe.terminal.top.lines import Line
 from tfprobe.terminal.top.source import Key
 
 _UP, _DOWN = " ▲", " ▼"
-# Colours of cells would make a motley bar of the chosen line; its marks and words stay.
+# Colours of cells would make a motley bar of the chosen line; its marks and words stay. What is
+# drawn with blocks is left as it is: turned round, it would show the opposite.
 _CHOSEN = Style.parse("reverse")
 # The scroll bar's place is kept free, so that nothing moves when it appears.
 _SCROLL_BAR = 1
@@ -126,10 +127,13 @@ class Listing(ScrollView, can_focus=True):
         self.lines = tuple(lines)
         at = self._place(key)
         stays = at is not None or key is None
+        was_in_sight = self._is_in_sight()
         before, self._at = self._at, at if at is not None else self._nearest(self._at)
         if before != self._at:
             self._refresh_lines_of(before, self._at)
         self._lay_out()
+        if before != self._at and was_in_sight:
+            self._keep_in_sight()
         return stays
 
     def choose(self, key: Key) -> None:
@@ -157,6 +161,7 @@ class Listing(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Choose the columns for the new width."""
         self._lay_out()
+        self._keep_in_sight()
 
     def on_click(self, event: events.Click) -> None:
         """Choose the line under the pointer; the second click enters it."""
@@ -174,9 +179,16 @@ class Listing(ScrollView, can_focus=True):
         if at >= len(self.lines):
             return Strip.blank(width)
         drawn = self._drawn[at] = self._cells(at)
-        parts = [Segment(text, Style.parse(style)) for cell in drawn for text, style in cell]
-        strip = Strip(parts).adjust_cell_length(width)
-        return Strip([Segment(strip.text, _CHOSEN)], width) if at == self._at else strip
+        parts = [
+            Segment(text, self._style(at, i // 2, style))
+            for i, cell in enumerate(drawn)
+            for text, style in cell
+        ]
+        return Strip(parts).adjust_cell_length(width)
+
+    def _style(self, at: int, column: int, style: str) -> Style:
+        is_drawing = column < len(self.fitted) and self.fitted[column].column.is_drawing
+        return Style.parse(style) if at != self._at or is_drawing else _CHOSEN
 
     def _cells(self, at: int) -> tuple[Cell, ...]:
         line = self.lines[at]
@@ -196,7 +208,6 @@ class Listing(ScrollView, can_focus=True):
             self.refresh()
             self.post_message(self.LaidOut())
         self._refresh_changed()
-        self._keep_in_sight()
 
     def _refresh_changed(self) -> None:
         """Have drawn again what one sees and is not as it was drawn."""
@@ -229,6 +240,10 @@ class Listing(ScrollView, can_focus=True):
     def _refresh_lines_of(self, *places: int) -> None:
         for at in places:
             self.refresh(Region(0, at - self.scroll_offset.y, self.size.width, 1))
+
+    def _is_in_sight(self) -> bool:
+        """Say whether one sees the chosen line; whoever turned the wheel looks at others."""
+        return 0 <= self._at - self.scroll_offset.y < self.page_size
 
     def _keep_in_sight(self) -> None:
         top = self.scroll_offset.y

@@ -22,11 +22,11 @@ class Overview(LiveScreen):
 
     CSS = """
     #summary { height: 1; }
-    #empty { height: 1fr; padding: 1 2; display: none; }
+    #empty { height: auto; padding: 1 2; display: none; }
     #about { height: 4; border-top: solid ansi_bright_black; }
     #filter { display: none; height: 1; border: none; padding: 0; }
     Overview.-low #about { display: none; }
-    Overview.-no-lines Listing, Overview.-no-lines Headings { display: none; }
+    Overview.-no-lines Headings { display: none; }
     Overview.-no-lines #empty { display: block; }
     Overview.-filtering #filter { display: block; }
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 
 from rich.cells import cell_len, set_cell_size
@@ -13,14 +13,13 @@ from rich.text import Text
 from tfprobe.advice.finding import Finding
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
-from tfprobe.terminal.advice import finding_lines, in_short
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.top import cells
 from tfprobe.terminal.top.lines import Line
 from tfprobe.terminal.top.source import Noted, Seen
 from tfprobe.terminal.top.standing import is_quiet
 from tfprobe.views.fleet import ProcessRow, RunRow, WorkRow
-from tfprobe.views.ops import OpTable
+from tfprobe.views.ops import OpTable, OpType
 from tfprobe.views.together import is_live, straggler
 
 _ELLIPSIS = "…"
@@ -36,15 +35,6 @@ _WORKS = (
     Column("p95"),
     Column("trend", is_number=False, may_go_last=True),
     Column("thread", is_number=False, may_go=True),
-)
-_OPS = (
-    Column("type", is_number=False, may_be_cut=True),
-    Column("count"),
-    Column("total"),
-    Column("share"),
-    Column("accelerator", may_go=True),
-    Column("cpu", may_go=True),
-    Column("requested", may_go=True),
 )
 _NOTES = (
     Column("when", is_number=False),
@@ -90,28 +80,37 @@ def ops(table: OpTable | Missing, width: int) -> RenderableType:
     """Return the ops of the latest captures by type."""
     if isinstance(table, Missing):
         return page.paragraph(f"No ops to show: {table.reason}.")
-    whole_ns = table.total_ns or 1
-    rows = [
-        (
-            op.type,
-            numbers.count(op.occurrences),
-            numbers.duration(op.total_ns),
-            numbers.percent(op.total_ns / whole_ns),
-            numbers.duration(op.accelerator_ns) if op.accelerator_ns else numbers.NOTHING,
-            numbers.duration(op.cpu_ns) if op.cpu_ns else numbers.NOTHING,
-            numbers.size(op.bytes) if op.bytes else numbers.NOTHING,
-        )
-        for op in table.types
-    ]
+    shown = [column for column in _ops_columns(table) if any(column[1](op) for op in table.types)]
+    rows = [[tell(op) or numbers.NOTHING for _, tell in shown] for op in table.types]
+    columns = [column for column, _ in shown]
     steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
     return Group(
         page.paragraph(f"By type, over {steps}:", style="dim"),
-        page.table(_OPS, rows, width=width),
+        page.table(columns, rows, width=width),
     )
+
+
+def _ops_columns(table: OpTable) -> Iterator[tuple[Column, Callable[[OpType], str]]]:
+    """Give the columns; one that tells nothing of any op is left out."""
+    whole_ns = table.total_ns or 1
+    yield Column("type", is_number=False, may_be_cut=True), lambda op: op.type
+    yield Column("count"), lambda op: numbers.count(op.occurrences)
+    yield Column("total"), lambda op: numbers.duration(op.total_ns)
+    yield Column("share"), lambda op: numbers.percent(op.total_ns / whole_ns)
+    yield Column("accelerator", may_go=True), lambda op: _time(op.accelerator_ns)
+    yield Column("cpu", may_go=True), lambda op: _time(op.cpu_ns)
+    yield Column("requested", may_go=True), lambda op: numbers.size(op.bytes) if op.bytes else ""
+
+
+def _time(time_ns: int) -> str:
+    return numbers.duration(time_ns) if time_ns else ""
 
 
 def findings(found: Sequence[Finding], _width: int) -> RenderableType:
     """Return what could be faster, the most important first."""
+    # Imported here: the rules' modules would be a fifth of the time until the page is there.
+    from tfprobe.terminal.advice import finding_lines, in_short
+
     if not found:
         return page.paragraph("Nothing was found that would make it faster.")
     parts: list[RenderableType] = []

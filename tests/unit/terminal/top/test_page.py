@@ -159,6 +159,33 @@ def test_the_chosen_line_is_always_in_sight():
     play(act, runs(*names), size=(80, 24))
 
 
+def test_a_look_leaves_the_page_where_the_wheel_turned_it():
+    """Whoever reads further down is not taken back to the chosen line each second."""
+    names = [f"r{number:02}" for number in range(60)]
+
+    async def act(stage: Stage) -> None:
+        stage.listing.scroll_to(y=30, animate=False)
+        await stage.settle()
+        await stage.look()
+        assert stage.sees("--name r30")
+        assert stage.chosen == Key("/runs/r00")
+
+    play(act, runs(*names), size=(120, 24))
+
+
+def test_when_many_runs_go_the_others_are_in_sight():
+    """A page that was turned to the end of a long list shows the short one that is left."""
+    names = [f"r{number:02}" for number in range(60)]
+
+    async def act(stage: Stage) -> None:
+        await stage.press("end")
+        await stage.look(seen(run_row("r00"), run_row("r01")))
+        assert stage.sees("--name r00")
+        assert stage.chosen == Key("/runs/r01")
+
+    play(act, runs(*names), size=(120, 24))
+
+
 def test_the_choice_stays_on_its_run_when_lines_move():
     """A new run appears above; the chosen one is still the chosen one."""
 
@@ -227,8 +254,9 @@ def test_an_empty_directory_says_what_to_do():
     async def act(stage: Stage) -> None:
         assert stage.sees("There is no run in /runs yet.")
         await stage.press("enter", "t", "o", "space", "down", "s")
-        await stage.look(seen(run_row("first")))
-        assert stage.ids == ["first"]
+        await stage.look(seen(run_row("first"), run_row("second")))
+        await stage.press("end")
+        assert stage.chosen == Key("/runs/second")
 
     play(act, MadeUp(now=seen()))
 
