@@ -69,7 +69,7 @@ class Asked:
             if self._refusal is None and work:
                 self._work = _index_of(self._steps.works, work)
         except UnreadableInput as problem:
-            self._refusal = Answer.NOT_ASKED, str(problem)
+            self._refusal = Answer.NOT_ASKED, self._briefly(problem)
         return self._refusal is None
 
     def ask(self, samples: int) -> None:
@@ -78,7 +78,7 @@ class Asked:
         try:
             self._request = request_samples(self.folder.steps, samples=samples, work=self._work)
         except UnreadableInput as problem:
-            self._refusal = Answer.NOT_ASKED, str(problem)
+            self._refusal = Answer.NOT_ASKED, self._briefly(problem)
 
     def answer(self) -> ProcessAnswer:
         """Read where the order stands now."""
@@ -105,6 +105,10 @@ class Asked:
             return self._sampling_ended or self._only_declines()
         return answer.answer is not Answer.NONE
 
+    def _briefly(self, problem: UnreadableInput) -> str:
+        """Say what is wrong without the folder, so that the same reason of many is told once."""
+        return str(problem).replace(f"{self.folder.root}/", "").rstrip(".")
+
     @property
     def _refused(self) -> bool:
         """Say whether the order as a whole was declined, and not only steps of it."""
@@ -130,7 +134,7 @@ class Asked:
             self._header = read_header(self.folder.steps)
             status = request_status(self.folder.steps)
         except UnreadableInput as problem:
-            self._refusal = Answer.ENDED, f"files have gone: {problem}"
+            self._refusal = Answer.ENDED, f"files have gone: {self._briefly(problem)}"
             return self._refusal
         self._sampling_ended = status.sampling_ended
         if heard.taken is None and status.seen != self._request:

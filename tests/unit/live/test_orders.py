@@ -267,7 +267,7 @@ def test_a_run_that_vanishes_is_told(place: Place) -> None:
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number: int) -> None:
     """A read-only mount, another user's job, a full disk: that process is not asked."""
-    run = place.write(WrittenProcess(works=WORKS))
+    run = place.write(WrittenProcess(pid=1, works=WORKS), WrittenProcess(pid=2, works=WORKS))
     really = Path.open
 
     def refuse(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
@@ -276,10 +276,11 @@ def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number
         return really(path, mode, *more, **named)
 
     monkeypatch.setattr(Path, "open", refuse)
-    found = _one(place.order(run))
+    found = place.order(run).answers()
 
-    assert found.answer is Answer.NOT_ASKED
-    assert os.strerror(number) in str(found.why)
+    assert [each.answer for each in found] == [Answer.NOT_ASKED] * 2
+    assert f"steps.bin cannot be written: {os.strerror(number)}" in str(found[0].why)
+    assert found[0].why == found[1].why
 
 
 @pytest.mark.parametrize(
