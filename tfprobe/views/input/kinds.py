@@ -109,7 +109,7 @@ def has_next(kind: str, facts: Mapping[str, str]) -> bool:
     """Say whether a call found the element it took in its buffer, by what was told as it began.
 
     A prefetch fills its buffer in order; others may hold a later element and still make the next.
-    TensorFlow tells since 2.5, and where a buffer is not empty.
+    TensorFlow 2.4 does not tell, 2.12 does; and only where a buffer is not empty.
     """
     held = facts.get("buffered_elements", "")
     if not held.isdecimal():
