@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.tf)
-            item.add_marker(pytest.mark.timeout(400))
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")

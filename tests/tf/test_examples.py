@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
+from tests.tf.laboratory import READ_TIMEOUT_S, Laboratory, Outcome, tfprobe_json
 from tests.tf.requirements import need_tensorflow
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -75,7 +75,9 @@ def test_the_report_of_a_fit_is_one_screen_that_answers_first(laboratory: Labora
 
     command = [sys.executable, "-m", "tfprobe", "report", str(recorded.run)]
     environment = {**os.environ, "COLUMNS": "80"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=READ_TIMEOUT_S
+    )
 
     lines = done.stdout.splitlines()
     headings = [line for line in lines if line and not line.startswith(" ")]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.tf.laboratory import Laboratory
+from tests.tf.laboratory import Laboratory, tfprobe_json
 
 # Cause -> the kinds of stage that hold it. Newer TensorFlows make one stage of a Map and a Batch,
 # and a Map parallel, by themselves.
@@ -45,10 +42,8 @@ def sessions(laboratory: Laboratory) -> Mapping[str, Mapping[str, Any]]:
 def _works(laboratory: Laboratory, job: str) -> dict[str, Mapping[str, Any]]:
     outcome = laboratory.start(job, record=["--every", "8"]).outcome()
     assert outcome.status == 0, outcome.stderr
-    command = [sys.executable, "-m", "tfprobe", "input", str(outcome.run), "--json"]
-    done = subprocess.run(command, capture_output=True, timeout=60, text=True)
-    assert done.returncode == 0, done.stderr
-    return {work["name"]: work for work in json.loads(done.stdout)["works"]}
+    document = tfprobe_json("input", str(outcome.run))
+    return {work["name"]: work for work in document["works"]}
 
 
 @pytest.mark.parametrize("cause", BOTTLENECKS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
+from tests.tf.laboratory import READ_TIMEOUT_S, Laboratory, Outcome, tfprobe_json
 
 # As many as the job has in tests/tf/jobs/eventful.py.
 SAVED_EVERY = 50
@@ -82,4 +82,4 @@ def test_a_planted_slowdown_is_found(laboratory: Laboratory) -> None:
 
 def compared(one: Outcome, other: Outcome, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tfprobe", "diff", str(one.run), str(other.run), *options]
-    return subprocess.run(command, capture_output=True, timeout=60, text=True)
+    return subprocess.run(command, capture_output=True, timeout=READ_TIMEOUT_S, text=True)
