@@ -22,7 +22,7 @@ def _bare(laboratory: Laboratory, code: str, *path: Path, armed: bool) -> tuple[
     entries = [laboratory.boot] * armed + list(path or [laboratory.folder / "packages"])
     environment = {"PYTHONPATH": os.pathsep.join(map(str, entries)), "PATH": "/usr/bin:/bin"}
     ended = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
     )
     return ended.returncode, ended.stdout, ended.stderr
 

@@ -313,7 +313,8 @@ def hold(seconds):
     with tracing.TRACING.lock:
         held.set()
         time.sleep(seconds)
-for seconds in (0.05, 5):
+for seconds, patience in ((0.05, 60), (60, 0.2)):
+    recorder.EXIT_WAIT_S = patience
     held = threading.Event()
     threading.Thread(target=hold, args=(seconds,), daemon=True).start()
     held.wait()

@@ -58,5 +58,5 @@ def _run(packages: Path, boot: Path | None, fault: str | None) -> subprocess.Com
     if fault is not None:
         environment["TEST_FAULT"] = fault
     return subprocess.run(
-        [sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, timeout=120
     )

@@ -174,7 +174,8 @@ print(sys.getprofile() is mine)
     (gap,) = laboratory.gaps()
     assert lines == ["True"]
     assert gap.cut
-    assert 2 * MS <= gap.end_ns - gap.start_ns < 300 * MS
+    assert find(gap, "time.sleep").count == 1
+    assert gap.end_ns - gap.start_ns >= 2 * MS
 
 
 def test_cprofile_counts_what_it_counts_without_us(laboratory: Laboratory, python: str) -> None:
@@ -413,7 +414,7 @@ def other():
     time.sleep(60)
 threading.Thread(target=other, daemon=True).start()
 ready.wait()
-time.sleep(0.05)
+time.sleep(0.5)
 """)
 
     (gap,) = laboratory.gaps()

@@ -98,7 +98,7 @@ def _look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dic
         [str(python), "-B", str(script)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
         env={"PATH": "/usr/bin:/bin"},
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60
+PATIENCE_S = 120
 _NOTICE = re.compile(rb"^tfprobe: recording to ([^\n]*)\n")
 _PYENV = Path.home() / ".pyenv" / "versions"
 

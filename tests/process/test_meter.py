@@ -16,7 +16,7 @@ from tests.process.launching import Launcher, environment
 
 SOURCE = Path(__file__).parents[1] / "support" / "nvml.c"
 # A meter looks four times a second whether its job is there; a loaded machine takes its time.
-GONE_S = 10
+GONE_S = 60
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def _samples(run: Path) -> list[dict[str, object]]:
 WATCHING = """
 import glob, os, time
 started = time.monotonic()
-while time.monotonic() - started < 20:
+while time.monotonic() - started < 60:
     files = glob.glob({output!r} + "/*/machine/*.jsonl")
     if any(open(file).read().count("\\n") >= 2 for file in files): break
     time.sleep(0.05)

@@ -20,7 +20,7 @@ from tfprobe.store.layout import RunFolder
 from tfprobe.store.steps import StepsFile, read_steps
 
 HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 # What a job of these tests begins with.
 PREFACE = """
