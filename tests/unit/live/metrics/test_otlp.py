@@ -166,7 +166,9 @@ def test_a_url_without_a_path_gets_that_of_metrics(given: str, url: str):
     assert metrics_url(given) == url
 
 
-@pytest.mark.parametrize("given", ["", "collector:4318", "grpc://c:4317", "http://", "http://c:x", "http://[c"])  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize(
+    "given", ["", "collector:4318", "grpc://c:4317", "http://", "http://c:x", "http://[c"]
+)
 def test_what_is_no_url_is_told(given: str):
     """With one that is."""
     with pytest.raises(UsageError, match=r"no URL of HTTP.*http://localhost:4318"):
