@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.agent import Laboratory
-from tfprobe.store.steps import AgentState
+from tfprobe.store.steps_layout import AgentState
 
 BREAK = """
 class Broken(Exception): pass

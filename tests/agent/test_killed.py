@@ -15,7 +15,9 @@ from tests.support.agent import PATIENCE_S, Laboratory
 from tfprobe.store.catalogue import glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import FINISHED, KILLED, UNKNOWN, this_machine
-from tfprobe.store.steps import BUCKETS, RING_STEPS, WorkRecord, bucket_of, read_steps
+from tfprobe.store.steps import read_steps
+from tfprobe.store.steps_layout import BUCKETS, RING_STEPS, WorkRecord
+from tfprobe.store.work_block import bucket_of
 
 PROCESSES = 64
 STEPS = 10_000

@@ -16,7 +16,7 @@ from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import ProcessManifest
 from tfprobe.store.process_reader import ProcessReader
-from tfprobe.store.steps import WorkRecord
+from tfprobe.store.steps_layout import WorkRecord
 
 
 class FollowedProcess:

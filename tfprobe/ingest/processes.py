@@ -7,7 +7,7 @@ from tfprobe.model.durations import Durations
 from tfprobe.model.profile import Hooks, Process, RecentSteps, Run, Work
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
 from tfprobe.store.manifests import ProcessManifest
-from tfprobe.store.steps import Aggregate, Header, WorkRecord
+from tfprobe.store.steps_layout import Aggregate, Header, WorkRecord
 
 
 def run_of(entry: RunEntry) -> Run:

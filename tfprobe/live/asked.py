@@ -16,7 +16,8 @@ from tfprobe.store.control import ANY_WORK, Request, request_samples, request_st
 from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine, process_state
 from tfprobe.store.manifests import ProcessManifest, read_process
-from tfprobe.store.steps import AgentState, Header, StepsFile, WorkRecord, read_header, read_steps
+from tfprobe.store.steps import StepsFile, read_header, read_steps
+from tfprobe.store.steps_layout import AgentState, Header, WorkRecord
 
 # Whoever only declines for so long is not going to do otherwise while somebody waits.
 DECLINING_S = 5.0

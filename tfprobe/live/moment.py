@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfprobe.model.profile import Work
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import ProcessManifest
-from tfprobe.store.steps import Header
+from tfprobe.store.steps_layout import Header
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from tfprobe.store.manifests import ProcessManifest
 from tfprobe.store.process_reader import ProcessReader
 from tfprobe.store.pulses import PulseLine, PulseLog, latest_pulses
 from tfprobe.store.rereading import Listing
-from tfprobe.store.steps import Header, StepsFile, WorkRecord
+from tfprobe.store.steps import StepsFile
+from tfprobe.store.steps_layout import Header, WorkRecord
 
 # What a row of a table and its sparkline are made of.
 KEPT_STEPS = 1024

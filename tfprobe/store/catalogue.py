@@ -19,7 +19,8 @@ from tfprobe.store.liveness import (
     process_state,
 )
 from tfprobe.store.manifests import ProcessManifest, RunManifest, read_process, read_run
-from tfprobe.store.steps import Header, StepsGlance, read_glance
+from tfprobe.store.steps import StepsGlance, read_glance
+from tfprobe.store.steps_layout import Header
 
 _NO_SIGN = Missing("neither run.json nor a process says when it was")
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.store.steps import HEADER_WORDS, WORD_BYTES, WORK_WORDS, read_header
+from tfprobe.store.steps import read_header
+from tfprobe.store.steps_layout import HEADER_WORDS, WORD_BYTES, WORK_WORDS
 
 ANY_WORK = -1
 MAX_SAMPLES = 1_000_000

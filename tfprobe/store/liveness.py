@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tfprobe.store.manifests import ProcessManifest, RunManifest
 from tfprobe.store.proc import PROC, Seen, boot_id, booted_unix_s, look_up, pid_namespace
-from tfprobe.store.steps import AgentState, Header
+from tfprobe.store.steps_layout import AgentState, Header
 
 RUNNING = "running"
 # There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.

@@ -8,7 +8,8 @@ from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import KILLED, Machine, process_state
 from tfprobe.store.manifests import read_process
 from tfprobe.store.rereading import Reread
-from tfprobe.store.steps import RING_STEPS, Header, StepsFile, StepsReader
+from tfprobe.store.steps import StepsFile, StepsReader
+from tfprobe.store.steps_layout import RING_STEPS, Header
 
 
 class ProcessReader:

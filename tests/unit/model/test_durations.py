@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfprobe.model.durations import BUCKET_WIDTH_RATIO, bucket_bounds_ns
-from tfprobe.store.steps import bucket_of
+from tfprobe.store.work_block import bucket_of
 
 
 @pytest.mark.parametrize("duration_ns", [1, 2, 17, 1_000, 123_456_789, 10**14])

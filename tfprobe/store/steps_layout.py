@@ -1,0 +1,131 @@
+"""Name the words of steps.bin, as docs/design.md fixes them, and hold what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+WORD_BYTES = 8
+MAGIC = int.from_bytes(b"TFPSTEP1", "little")
+LAYOUT_VERSION = 1
+HEADER_WORDS = 512
+WORK_CAPACITY = 256
+WORK_WORDS = 19_968
+RING_STEPS = 8_192
+BUCKETS = 768
+SLOT_WORDS = 8 + 2 * BUCKETS
+SLOTS_WORD = 64
+RING_WORD = SLOTS_WORD + 2 * SLOT_WORDS
+SAMPLED_BIT = 1 << 61
+RAISED_BIT = 1 << 60
+TIME_MASK = RAISED_BIT - 1
+# What of a work block changes with its steps, before the names.
+HEAD_WORDS = 10
+# A fold happens once per 1024 steps and a slot is read in microseconds: more changes are garbage.
+SLOT_ATTEMPTS = 8
+
+KINDS: tuple[str, ...] = (
+    "session_run",
+    "callable",
+    "fit",
+    "evaluate",
+    "predict",
+    "train_on_batch",
+    "test_on_batch",
+    "predict_on_batch",
+    "function",
+    "eager",
+)
+
+
+class AgentState(Enum):
+    """What the agent last said about itself."""
+
+    RUNNING = 1
+    FINISHED = 2
+    STEPPED_ASIDE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The process-wide words of steps.bin. Times are nanoseconds, monotonic unless named unix."""
+
+    pid: int
+    moment_unix_ns: int
+    moment_mono_ns: int
+    works_in_use: int
+    state: AgentState
+    exit_unix_ns: int
+    hook_calls_measured: int
+    hook_measured_ns: int
+    fold_ns: int
+    captures_written: int
+    traced_ns: int
+    once_ns: int
+    started_mono_ns: int
+    last_activity_mono_ns: int
+    request_sequence: int
+    request_seen: int
+    request_left: int
+
+    def unix_ns(self, mono_ns: int) -> int:
+        """Place a monotonic time on the wall clock, by the moment noted on both."""
+        return self.moment_unix_ns + mono_ns - self.moment_mono_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Count, sum, extremes and histogram of durations in ns; with no count, no extremes."""
+
+    count: int
+    sum_ns: int
+    min_ns: int
+    max_ns: int
+    buckets: Words
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSteps:
+    """The latest steps of a work, oldest first; row i is step `first_step + i`."""
+
+    first_step: int
+    start_ns: Words
+    end_ns: Words
+    sampled: Flags
+    raised: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRecord:
+    """One work as its process left it. `count` is executed minus raised."""
+
+    index: int
+    kind: str
+    name: str
+    thread: str
+    thread_id: int
+    executed: int
+    raised: int
+    sampled: int
+    first_seen_ns: int
+    steps_per_execution: int
+    optimizer_steps: int | None
+    retraces: int
+    steps: Aggregate
+    gaps: Aggregate
+    recent: RecentSteps
+
+    @property
+    def count(self) -> int:
+        return self.executed - self.raised
+
+
+def work_at(index: int) -> int:
+    """Return the first word of a work block."""
+    return HEADER_WORDS + index * WORK_WORDS
