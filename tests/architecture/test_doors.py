@@ -21,6 +21,7 @@ DOORS: dict[str, frozenset[str]] = {
     "meter": frozenset({"store"}),
     "model": frozenset(),
     "scale": frozenset({"ingest", "model", "store", "views"}),
+    "remote": frozenset({"launch", "schema", "store"}),
     "schema": frozenset(),
     "store": frozenset(),
     "terminal": frozenset({"advice", "model", "views"}),

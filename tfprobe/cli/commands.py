@@ -24,6 +24,7 @@ class Entry(NamedTuple):
 COMMANDS: tuple[Entry, ...] = (
     Entry("advise", "Say what of a run costs time that could be won, and what to do about it."),
     Entry("breakdown", "Show what a step spends before, on and after the accelerator."),
+    Entry("capture", "Record a running TensorFlow job through its profiler service."),
     Entry("code", "Show which lines of Python made the ops a step spends its time in."),
     Entry("completion", "Print the completion script of a shell."),
     Entry("diff", "Show what changed from one run to another, and whether that is chance."),

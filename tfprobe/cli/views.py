@@ -33,6 +33,11 @@ TITLES = {
 BY_LAYER = "  --by-layer   Put gradients below the layer they are of, as (backward).\n"
 # What an answer on a terminal starts from; tfprof's own is `-order_by name -max_depth 10`.
 _DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
+# What to do where no code is known, by the kind of the work; of others the code map is missing.
+_NO_CODE = {
+    "file": "Of files, a ProfileProto may.",
+    "service": "No profiler service does: start the job by `tfprobe run`.",
+}
 
 
 def view_command(view: str, summary: str, *details: str) -> click.Command:
@@ -231,12 +236,10 @@ def _check(view: str, found: SampledWork, choice: Choice) -> None:
         hint = f"These were: {reading.some(steps)}."
         raise NoAnswer(f"Step {choice.step} was not sampled.", hint=hint)
     if view == "code" and not found.graph.has_traces:
-        is_file = found.work.kind == "file"
+        hint = "Its code map was not written: record with --every or --steps, or for longer."
         raise NoAnswer(
             "The recording does not say which code made these ops.",
-            hint="Of files, a ProfileProto may."
-            if is_file
-            else "Its code map was not written: record with --every or --steps, or for longer.",
+            hint=_NO_CODE.get(found.work.kind, hint),
         )
     if view == "graph" and not found.has_graph:
         raise NoAnswer(

@@ -89,9 +89,11 @@ def _summary(
     tiers: Tiers,
 ) -> _Object:
     several = len(profile.processes) > 1
-    activities, unplaced = app_stats(
-        profile, works, models, lambda process: f"{process.host} {process.pid}" if several else ""
-    )
+
+    def place(process: Process) -> str:
+        return f"{process.host} {process.number}" if several else ""
+
+    activities, unplaced = app_stats(profile, works, models, place)
     return {
         "app_stats": activities,
         "op_stats": op_stats,
@@ -111,8 +113,8 @@ def _models(works: Sequence[tuple[Process, Work]]) -> dict[tuple[int, int], str]
     """Return what each work is called: its name, and as much more as tells it from the others."""
     spelled = [
         (work.name, f"{work.name} {work.kind}", f"{work.name} {work.kind} {process.host}",
-         f"{work.name} {work.kind} {process.host} {process.pid}",
-         f"{work.name} {work.kind} {process.host} {process.pid} {work.index}")
+         f"{work.name} {work.kind} {process.host} {process.number}",
+         f"{work.name} {work.kind} {process.host} {process.number} {work.index}")
         for process, work in works
     ]  # fmt: skip
     names = {}
@@ -128,8 +130,8 @@ def _models(works: Sequence[tuple[Process, Work]]) -> dict[tuple[int, int], str]
 
 def _place(process: Process, works: Sequence[tuple[Process, Work]]) -> str:
     """Return the host, with the process where several recorded ones share it."""
-    sharing = {each.pid for each, _ in works if each.host == process.host}
-    return process.host if len(sharing) < 2 else f"{process.host}:{process.pid}"
+    sharing = {each.number for each, _ in works if each.host == process.host}
+    return process.host if len(sharing) < 2 else f"{process.host}:{process.number}"
 
 
 def _device_labels(devices: Sequence[DeviceStats]) -> list[str]:

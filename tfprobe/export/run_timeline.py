@@ -230,7 +230,7 @@ def _by_op(rows: Executions, chosen: npt.NDArray[np.intp]) -> dict[tuple[int, in
 
 def _name(process: Process) -> str:
     rank = "" if process.rank is None else f" rank {process.rank}"
-    return f"{process.host} {process.pid}{rank}"
+    return f"{process.host} {process.number}{rank}"
 
 
 def _work(works: Sequence[Work], capture: Capture) -> tuple[str, str]:

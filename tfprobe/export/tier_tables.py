@@ -37,7 +37,7 @@ def cell(text: str) -> str:
 
 def _activities(item: ProcessActivities) -> Iterator[str]:
     if not isinstance(item.wall_ns, Missing):
-        place = f"{item.process.host}, pid {item.process.pid}"
+        place = f"{item.process.host}, {item.process.label}"
         yield from ("", f"{place}: {_ms(item.wall_ns)} ms in all.")
     yield ""
     yield from _head("activity", "count", "total ms", "exclusive ms", "share %", texts=1)
@@ -78,7 +78,7 @@ def _launches(item: Launches) -> str:
 
 def _hardware(item: Hardware, processes: Sequence[Process]) -> Iterator[str]:
     for process, used in zip(processes, item.processes, strict=True):
-        yield from ("", f"{process.host}, pid {process.pid}:", "")
+        yield from ("", f"{process.host}, {process.label}:", "")
         if isinstance(used, Missing):
             yield f"Unknown: {used.reason}."
             continue

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import (
     chrome_trace,
@@ -24,10 +22,10 @@ from tfprobe.ingest.messages import parse
 from tfprobe.ingest.sampled import join, with_what_ran
 from tfprobe.ingest.steps_of_trace import in_steps
 from tfprobe.ingest.trace import Trace
-from tfprobe.model.durations import Durations, bucket_of
+from tfprobe.ingest.whole_trace import NO_DURATIONS, NO_STEPS, recent_of, times_of
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Node
-from tfprobe.model.profile import Capture, Process, Profile, RecentSteps, Run, Work
+from tfprobe.model.profile import Capture, Process, Profile, Run, Work
 from tfprobe.model.records import GraphProfile, Record
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.strings import Interner
@@ -35,10 +33,6 @@ from tfprobe.model.tables import Columns, TableBuilder
 
 FILE_KIND = "file"
 _NS_PER_US = 1000
-_NO_TIMES = np.zeros(0, dtype=np.int64)
-_NO_STEPS = RecentSteps(
-    0, _NO_TIMES, _NO_TIMES, _NO_TIMES.astype(np.bool_), _NO_TIMES.astype(np.bool_)
-)
 
 
 def sampled_file(path: Path, *, with_shapes: bool = False) -> SampledWork:
@@ -143,7 +137,7 @@ def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile
         unix_minus_monotonic_ns=0,
     )
     work = replace(
-        _work(path.name, len(captures)), times=_times(captures), recent=_recent(captures)
+        _work(path.name, len(captures)), times=times_of(captures), recent=recent_of(captures)
     )
     return Profile(
         run=Run(path.name, str(path), untold, untold, "unknown"),
@@ -154,27 +148,6 @@ def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile
         executions=rows,
         problems=(),
     )
-
-
-def _times(captures: Sequence[Capture]) -> Durations:
-    """Return how long the steps of a file took, which are all the steps there are."""
-    durations_ns = np.array([each.duration_ns for each in captures], dtype=np.int64)
-    buckets = np.bincount(bucket_of(durations_ns)).astype(np.int64)
-    total_ns = sum(each.duration_ns for each in captures)
-    return Durations(
-        len(captures), total_ns, int(durations_ns.min()), int(durations_ns.max()), buckets
-    )
-
-
-def _recent(captures: Sequence[Capture]) -> RecentSteps:
-    """Return the steps of a file as those of a run, none where a number is missing."""
-    first, count = captures[0].step, len(captures)
-    if [each.step for each in captures] != list(range(first, first + count)):
-        return _NO_STEPS
-    starts_ns = np.array([each.start_ns for each in captures], dtype=np.int64)
-    ends_ns = starts_ns + np.array([each.duration_ns for each in captures], dtype=np.int64)
-    sampled = np.ones(count, dtype=np.bool_)
-    return RecentSteps(first, starts_ns, ends_ns, sampled, ~sampled)
 
 
 def _trace(kind: Kind, content: bytes) -> Trace:
@@ -270,7 +243,6 @@ def _capture(file: str, index: int, step: int, rows: Executions) -> Capture:
 
 def _work(name: str, steps: int) -> Work:
     """Return a work for a file: steps of which nothing is known but what is sampled."""
-    unknown = Durations(0, 0, 0, 0, np.zeros(0, dtype=np.int64))
     return Work(
         process=0,
         index=0,
@@ -283,7 +255,7 @@ def _work(name: str, steps: int) -> Work:
         retraces=0,
         steps_per_execution=1,
         optimizer_steps=Missing("a file by itself does not tell"),
-        times=unknown,
-        gaps=unknown,
-        recent=_NO_STEPS,
+        times=NO_DURATIONS,
+        gaps=NO_DURATIONS,
+        recent=NO_STEPS,
     )

@@ -10,6 +10,7 @@ from typing import TypeVar
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.ingest.activities import with_all_traces
 from tfprobe.ingest.followed_process import FollowedProcess
+from tfprobe.ingest.followed_service import FollowedService
 from tfprobe.ingest.gathered import Gathered, ProcessKey
 from tfprobe.ingest.notes import MachineNotes
 from tfprobe.ingest.processes import run_of
@@ -17,7 +18,7 @@ from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Interpreter, Problem, Profile, Work
 from tfprobe.store.catalogue import RunEntry, has_ended, run_state
 from tfprobe.store.events import read_interpreters
-from tfprobe.store.layout import RunFolder
+from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import read_run
 from tfprobe.store.rereading import Reread
@@ -99,7 +100,7 @@ class Following:
         for folder in self._folder.processes():
             process = self._processes.pop((folder.host, folder.name), None)
             if process is None:
-                process = FollowedProcess(folder, self._here, self._gathered, **self._parts)
+                process = self._follow(folder)
             else:
                 process.read()
             found[process.key] = process
@@ -109,6 +110,13 @@ class Following:
         manifest = self._manifest.value()
         entries = tuple(process.entry for process in found.values())
         return RunEntry(self._folder, manifest, entries, run_state(manifest, entries, self._here))
+
+    def _follow(self, folder: ProcessFolder) -> FollowedProcess:
+        process = FollowedProcess(folder, self._here, self._gathered, **self._parts)
+        manifest = process.entry.manifest
+        if isinstance(manifest, Missing) or manifest.service is None:
+            return process
+        return FollowedService(folder, self._here, self._gathered, **self._parts)
 
     def _chosen(self) -> tuple[FollowedProcess, ...]:
         processes = tuple(self._processes.values())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tfprobe.errors import Missing
+from tfprobe.ingest import service
 from tfprobe.model.durations import Durations
 from tfprobe.model.profile import Hooks, Process, RecentSteps, Run, Work
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
-from tfprobe.store.manifests import ProcessManifest
+from tfprobe.store.manifests import ProcessManifest, Service
 from tfprobe.store.steps_layout import Aggregate, Header, WorkRecord
 
 
@@ -27,7 +28,9 @@ def process_of(entry: ProcessEntry, index: int, *, captures: int | None = None) 
     facts = entry.manifest
     header = entry.header
     known = facts if isinstance(facts, ProcessManifest) else None
+    told = known.service if known else None
     lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
+    lost = lost if told is None else service.UNTOLD
     rank = known.rank if known else None
     pid = known.pid if known else header.pid if isinstance(header, Header) else 0
     return Process(
@@ -42,10 +45,11 @@ def process_of(entry: ProcessEntry, index: int, *, captures: int | None = None) 
         rank=rank.index if rank else None,
         role=rank.role if rank else None,
         started_unix_ns=known.started_unix_ns if known else 0,
-        devices=_devices(known) if known else lost,
-        hooks=header if isinstance(header, Missing) else _hooks(header),
+        devices=_devices(known) if known and told is None else lost,
+        hooks=lost if told else header if isinstance(header, Missing) else _hooks(header),
         captures=len(entry.folder.capture_files()) if captures is None else captures,
-        unix_minus_monotonic_ns=header if isinstance(header, Missing) else header.unix_ns(0),
+        unix_minus_monotonic_ns=_shift_ns(header, told),
+        port=told.port if told else None,
     )
 
 
@@ -72,6 +76,12 @@ def work_of(record: WorkRecord, process: int, header: Header) -> Work:
         ),
         first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
     )
+
+
+def _shift_ns(header: Header | Missing, told: Service | None) -> int | Missing:
+    if told is not None:
+        return 0  # its steps are on the wall clock already
+    return header if isinstance(header, Missing) else header.unix_ns(0)
 
 
 def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:

@@ -46,7 +46,8 @@ def sampled(
     if process is None or not with_shapes:
         return found
     looked_at = captures[:1] + captures[1:][-1:]
-    paths = [process.capture(capture.file) for capture in looked_at]
+    files = dict.fromkeys(capture.file for capture in looked_at)  # one may hold all steps
+    paths = [process.capture(file) for file in files]
     is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
     traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
     steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]

@@ -21,11 +21,16 @@ def in_steps(trace: Trace) -> tuple[list[Marker], Trace]:
     execution belongs to the step in which it starts. What an accelerator starts in none belongs to
     the step that launched it, where that is known; all else outside of steps is left out.
     """
+    return cut(trace) or ([_extent(trace)], trace)
+
+
+def cut(trace: Trace) -> tuple[list[Marker], Trace] | None:
+    """Return what `in_steps` does, None where the trace does not tell its steps apart."""
     for windows in (_apart(trace.markers), _apart(_calls(trace.spans))):
         found = _divided(trace, windows) if windows else None
         if found is not None:
             return found
-    return [_extent(trace)], trace
+    return None
 
 
 def _divided(trace: Trace, windows: list[Marker]) -> tuple[list[Marker], Trace] | None:
@@ -95,10 +100,10 @@ def _calls(spans: Spans) -> tuple[Marker, ...]:
         return ()
     chosen = max(totals_ns, key=lambda key: totals_ns[key])
     mine = [at for at in outermost if (int(spans.lane[at]), int(spans.name[at])) == chosen]
-    return tuple(
-        Marker(number, int(spans.start_ns[at]), int(spans.start_ns[at] + spans.duration_ns[at]))
-        for number, at in enumerate(mine)
-    )
+    starts_ns = spans.start_ns[mine]
+    columns = zip(starts_ns.tolist(), (starts_ns + spans.duration_ns[mine]).tolist(), strict=True)
+    name = spans.strings[chosen[1]]
+    return tuple(Marker(number, *times, name) for number, times in enumerate(columns))
 
 
 def _outermost_calls(spans: Spans) -> Iterator[int]:

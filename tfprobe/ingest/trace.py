@@ -11,11 +11,12 @@ from tfprobe.model.spans import Spans
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A step that a trace has marked, by its number."""
+    """A step that a trace has marked, by its number; `name` is "" where it tells none."""
 
     number: int
     start_ns: int
     end_ns: int
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Trace:
             spans=replace(self.spans, start_ns=self.spans.start_ns + by_ns),
             allocations=replace(self.allocations, at_ns=self.allocations.at_ns + by_ns),
             markers=tuple(
-                Marker(each.number, each.start_ns + by_ns, each.end_ns + by_ns)
+                replace(each, start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns)
                 for each in self.markers
             ),
         )

@@ -83,12 +83,33 @@ def command_name(command: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-.")[:_NAME_LENGTH] or "command"
 
 
+def run_id(name: str, now_ns: int) -> str:
+    """Return a new id: UTC time, name, random."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
+    return f"{stamp}-{name}-{os.urandom(3).hex()}"
+
+
+def utc(now_ns: int) -> str:
+    """Write a moment as manifests have it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(now_ns // 10**9))
+
+
+def user() -> str:
+    """Return who runs this, by name where the number has one."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        # A container may run under a number that has no name.
+        return str(os.getuid())
+
+
 def _claim(output: str, command: Sequence[str]) -> Run:
     name = command_name(secrets.mask_arguments(command))
     for _ in range(_ATTEMPTS):
         now_ns = time.time_ns()
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
-        path = Path(output, f"{stamp}-{name}-{os.urandom(3).hex()}")
+        path = Path(output, run_id(name, now_ns))
         try:
             path.mkdir(0o700)
         except FileExistsError:
@@ -100,34 +121,23 @@ def _claim(output: str, command: Sequence[str]) -> Run:
 def _manifest(
     run: Run, settings: Settings, command: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    seconds = run.started_unix_ns // 10**9
     return {
         "schema": "tfprobe.run/1",
         "id": run.folder.id,
         "command": secrets.mask_arguments(command),
         "cwd": os.getcwd(),
         "host": os.uname().nodename,
-        "user": _user(),
+        "user": user(),
         "pid": os.getpid(),
         "boot_id": proc.boot_id(),
         "pid_namespace": proc.pid_namespace(),
         "pid_started_ticks": proc.started_ticks(os.getpid()),
         "started_unix_ns": run.started_unix_ns,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds)),
+        "started": utc(run.started_unix_ns),
         "tfprobe": tfprobe.__version__,
         "config": settings.config(),
         "environment": secrets.recorded_environment(environment),
     }
-
-
-def _user() -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError):
-        # A container may run under a number that has no name.
-        return str(os.getuid())
 
 
 def _refused(path: str | Path, reason: OSError) -> CannotPrepare:

@@ -99,7 +99,9 @@ class WatchedProcess:
         captures: tuple[str, ...] | Missing,
     ) -> Iterator[Problem]:
         where = f"{self.folder.host}/{self.folder.name}"
-        for part in (manifest, steps, captures):
+        # What a profiler service recorded is one trace, without steps.bin.
+        is_trace = not isinstance(manifest, Missing) and manifest.service is not None
+        for part in (manifest, captures) if is_trace else (manifest, steps, captures):
             if isinstance(part, Missing):
                 yield Problem(where, part.reason)
         if not isinstance(steps, Missing):

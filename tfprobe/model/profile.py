@@ -23,6 +23,8 @@ Flags = npt.NDArray[np.bool_]
 UNTOLD = Missing("the recording does not tell")
 # Of what is there, whether or not something holds it still.
 LIVE_STATES = ("running", "stopped")
+# The kind of a work whose steps are those that a profiler service recorded, whatever they are.
+SERVICE_KIND = "service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Process:
     `unix_minus_monotonic_ns` turns the monotonic times of RecentSteps into unix times.
     `settings` are what the job had chosen when its first step was sampled, as the agent found it:
     see docs/design.md, event `settings`. Any: numbers, texts and lists, whatever is there.
+    `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
     """
 
     index: int
@@ -101,6 +104,17 @@ class Process:
     captures: int
     unix_minus_monotonic_ns: int | Missing = UNTOLD
     settings: Mapping[str, Any] | Missing = UNTOLD
+    port: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Name it among the processes of its host."""
+        return f"pid {self.pid}" if self.port is None else f"port {self.port}"
+
+    @property
+    def number(self) -> int:
+        """Return what tells it from others of its host: its pid, or the port of its service."""
+        return self.pid if self.port is None else self.port
 
 
 @dataclass(frozen=True, slots=True)

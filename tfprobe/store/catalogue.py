@@ -202,6 +202,8 @@ def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
         header, steps = Missing(str(exc)), 0
     known_header = None if isinstance(header, Missing) else header
     known_manifest = None if isinstance(manifest, Missing) else manifest
+    if known_manifest is not None and known_manifest.service is not None:
+        steps = known_manifest.service.steps
     state = process_state(known_header, known_manifest, here)
     return ProcessEntry(folder, manifest, header, steps, state, _active(manifest, glance))
 

@@ -19,7 +19,7 @@ RUN_METADATA_SUFFIX = ".run_metadata.pb"
 XSPACE_SUFFIX = ".xplane.pb"
 
 # Children of a run directory which are not hosts.
-_NOT_HOSTS = frozenset({"boot", "derived", "report"})
+_NOT_HOSTS = frozenset({"boot", "derived", "machine", "report"})
 _CAPTURE_NAME = re.compile(r"(?P<step>\d+)-(?P<kind>[a-z_]+)-(?P<work>\d+)\.")
 
 
@@ -76,6 +76,11 @@ class ProcessFolder:
     @property
     def code(self) -> Path:
         return self.root / "code"
+
+    @property
+    def trace(self) -> Path:
+        """Return the file of all that a profiler service recorded."""
+        return self.captures / f"trace{XSPACE_SUFFIX}"
 
     def is_process(self) -> bool:
         """Say whether this directory looks like a process, even one that has lost a file."""
@@ -136,6 +141,11 @@ class RunFolder:
         """Return the file of a host's accelerators."""
         # Whatever a manifest calls its host, the file is in this directory.
         return self.root / "machine" / f"{os.path.basename(host)}.jsonl"
+
+    def process(self, host: str, name: str) -> ProcessFolder:
+        """Return the folder of a process; a host whose name means something here gets another."""
+        is_taken = host in _NOT_HOSTS or host.startswith(".")
+        return ProcessFolder(self.root / (f"host-{host}" if is_taken else host) / name)
 
     def is_run(self) -> bool:
         """Say whether this directory looks like a run, even one whose run.json was lost."""

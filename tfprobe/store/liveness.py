@@ -60,9 +60,12 @@ def this_machine() -> Machine:
 def process_state(header: Header | None, manifest: ProcessManifest | None, here: Machine) -> str:
     """Return running, stopped, finished, killed or unknown.
 
-    killed means gone without its exit hooks: by a signal, os._exit, or a lost machine.
+    killed means gone without its exit hooks: by a signal, os._exit, or a lost machine. What a
+    profiler service recorded is finished, whatever its process does.
     """
     if header is not None and header.state is AgentState.FINISHED:
+        return FINISHED
+    if manifest is not None and manifest.service is not None:
         return FINISHED
     if manifest is None:
         return UNKNOWN
@@ -77,8 +80,11 @@ def process_state(header: Header | None, manifest: ProcessManifest | None, here:
 def launcher_state(run: RunManifest, here: Machine) -> str:
     """Return running or stopped while the job's first process is there, killed when it is gone.
 
-    unknown where nobody can tell: another machine, or a pid that is there and may be another's.
+    unknown where nobody can tell: another machine, or a pid that is there and may be another's. A
+    run that `tfprobe capture` wrote is finished: the pid in it is tfprobe's own.
     """
+    if run.services:
+        return FINISHED
     if not here.knows(run.host, run.boot_id, run.pid_namespace):
         return KILLED if _ended_by_reboot(run, here) else UNKNOWN
     seen = here.look_up(run.pid)

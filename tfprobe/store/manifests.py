@@ -26,7 +26,10 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """What the launcher wrote about a run."""
+    """What the launcher wrote about a run.
+
+    `services` are the profiler services that were asked, where the job was not started by tfprobe.
+    """
 
     id: str
     command: tuple[str, ...]
@@ -42,6 +45,7 @@ class RunManifest:
     tfprobe: str
     config: Config
     environment: Mapping[str, str]
+    services: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,20 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
+class Service:
+    """The profiler service that recorded a process in the place of an agent.
+
+    `steps` are the whole steps in the one trace that it gave.
+    """
+
+    address: str
+    port: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessManifest:
-    """What the agent wrote about its process."""
+    """What the agent, or `tfprobe capture`, wrote about a process."""
 
     host: str
     pid: int
@@ -73,6 +89,7 @@ class ProcessManifest:
     keras: str | None
     devices: tuple[Json, ...] | Missing
     rank: Rank | None
+    service: Service | None = None
 
 
 def read_run(path: Path) -> RunManifest:
@@ -97,6 +114,7 @@ def read_run(path: Path) -> RunManifest:
         tfprobe=take.text("tfprobe", default=""),
         config=_config(document.get("config") or {}, path),
         environment={str(k): str(v) for k, v in take.mapping("environment").items()},
+        services=take.texts("services") if "services" in document else (),
     )
 
 
@@ -107,9 +125,11 @@ def read_process(path: Path) -> ProcessManifest:
     """
     document = _document(path, schema="tfprobe.process/1")
     take = _Fields(document, path)
+    service = _service(document, path)
     return ProcessManifest(
         host=take.text("host"),
-        pid=take.integer("pid"),
+        # A service does not tell the pid; 0 is nobody's.
+        pid=take.integer("pid") if service is None else take.optional_integer("pid") or 0,
         ppid=take.optional_integer("ppid"),
         started_unix_ns=take.integer("started_unix_ns"),
         parent=take.optional_text("parent"),
@@ -123,6 +143,7 @@ def read_process(path: Path) -> ProcessManifest:
         keras=take.optional_text("keras"),
         devices=_devices(document.get("devices")),
         rank=_rank(document.get("rank")),
+        service=service,
     )
 
 
@@ -202,6 +223,13 @@ def _config(document: Json, path: Path) -> Config:
         )
     except (AttributeError, TypeError, ValueError) as exc:
         raise UnreadableInput(f"{path}: the sampling settings make no sense ({exc}).") from exc
+
+
+def _service(document: Json, path: Path) -> Service | None:
+    if document.get("service") is None:
+        return None
+    take = _Fields(_Fields(document, path).mapping("service"), path)
+    return Service(take.text("address"), take.integer("port"), max(take.integer("steps"), 0))
 
 
 def _devices(value: object) -> tuple[Json, ...] | Missing:

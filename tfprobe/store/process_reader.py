@@ -34,7 +34,9 @@ class ProcessReader:
             steps = self._read_steps()
             state = process_state(_header(steps), known, self._here)
         if isinstance(steps, Missing):
-            return ProcessEntry(self.folder, manifest, steps, 0, state), steps
+            service = None if known is None else known.service
+            count = 0 if service is None else service.steps
+            return ProcessEntry(self.folder, manifest, steps, count, state), steps
         count = sum(work.count for work in steps.works)
         return ProcessEntry(self.folder, manifest, steps.header, count, state), steps
 

@@ -78,7 +78,7 @@ def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
 
 
 def _named(process: Process) -> str:
-    return f"pid {process.pid}" if process.rank is None else f"rank {process.rank}"
+    return process.label if process.rank is None else f"rank {process.rank}"
 
 
 def answer(shares: Mapping[Part, float]) -> str:

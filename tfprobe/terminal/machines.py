@@ -39,7 +39,7 @@ def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
     """Yield the hardware tier: each process, then each accelerator."""
     known = [each for each in item.processes if not isinstance(each, Missing)]
     for process in known:
-        where = f" · {process.process.host} · pid {process.process.pid}"
+        where = f" · {process.process.host} · {process.process.label}"
         yield page.heading(
             f"Hardware{where if len(item.processes) > 1 else ''} · {_watched(process)}"
         )

@@ -50,7 +50,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
 def _process(item: ProcessReport) -> Iterator[str]:
     process = item.process
     rank = "" if process.rank is None else f", rank {process.rank}"
-    yield from ("", f"## {process.host}, pid {process.pid}{rank}: {process.state}", "")
+    yield from ("", f"## {process.host}, {process.label}{rank}: {process.state}", "")
     headings = ("kind", "name", "count", "sampled", "mean", "p50", "p95", "max", "total")
     yield from table(headings, [_work(work) for work in item.works], texts=2)
     if not isinstance(item.overhead, Missing):

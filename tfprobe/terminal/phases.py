@@ -61,7 +61,7 @@ def name(process: Process) -> str:
     """Name a process shortly: by its rank if it has one."""
     if process.rank is not None:
         return f"{process.role or 'rank'} {process.rank}"
-    return f"pid {process.pid}"
+    return process.label
 
 
 def _strip(life: Life, start_ns: int, end_ns: int, wide: int) -> Text:

@@ -81,7 +81,7 @@ def _moment(started: str) -> str:
 
 def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
     process = item.process
-    facts = [f"{process.host} · pid {process.pid}"]
+    facts = [f"{process.host} · {process.label}"]
     if process.rank is not None:
         facts.append(f"{process.role or 'rank'} {process.rank}")
     if not isinstance(process.tensorflow, Missing):

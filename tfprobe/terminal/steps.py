@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import SERVICE_KIND
 from tfprobe.terminal import numbers, page, phases
 from tfprobe.terminal.bars import sparkline
 from tfprobe.terminal.outliers import lines_of, table_of
@@ -91,7 +92,9 @@ def _summary(each: WorkSteps) -> str:
     facts = ["1 step" if work.count == 1 else f"{numbers.count(work.count)} steps"]
     if work.executed < LEAST_STEPS and isinstance(each.item.times, StepTimes):
         facts[0] += f" in {numbers.duration(each.item.times.total_ns)}"
-    if work.sampled:
+    if work.kind == SERVICE_KIND:
+        facts.append("all traced by the profiler service")
+    elif work.sampled:
         facts.append(f"{numbers.count(work.sampled)} traced by tfprobe{_left_out(each.steps)}")
     if work.raised:
         facts.append(f"{numbers.count(work.raised)} raised")

@@ -57,7 +57,7 @@ def _brief_activities(processes: Sequence[ProcessActivities]) -> Iterator[tuple[
     told = sorted((each for each in told if each[0] >= _SHOWN_RATIO), reverse=True)
     shown = [f"{numbers.percent(share)} {name}" for share, name in told[:_SHOWN_IN_BRIEF]]
     if shown:
-        whose = f" of pid {item.process.pid}" if len(known) > 1 else ""
+        whose = f" of {item.process.label}" if len(known) > 1 else ""
         yield f"application{whose}", f"of {numbers.duration(wall_ns)}: {', '.join(shown)}"
 
 
@@ -81,7 +81,7 @@ def _parts(tiers: Tiers, width: int) -> Iterator[RenderableType]:
 
 
 def _application(item: ProcessActivities, *, several: bool, width: int) -> Iterator[RenderableType]:
-    where = f" · {item.process.host} · pid {item.process.pid}" if several else ""
+    where = f" · {item.process.host} · {item.process.label}" if several else ""
     wall_ns = item.wall_ns
     wall = "" if isinstance(wall_ns, Missing) else f" · {numbers.duration(wall_ns)} in all"
     yield page.heading(f"Application{where}{wall}")

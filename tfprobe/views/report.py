@@ -129,7 +129,7 @@ def _process_document(item: ProcessReport) -> Document:
     process = item.process
     return {
         "host": process.host,
-        "pid": process.pid,
+        "pid": process.pid or None,
         "folder": process.folder,
         "rank": process.rank,
         "python": _or_missing(process.python),

@@ -30,6 +30,9 @@ def _stepless(profile: Profile) -> list[str]:
     for process in profile.processes:
         if process.index in busy:
             continue
+        if process.port is not None:
+            reasons.append(f"What was recorded of {process.host}:{process.port} cannot be read.")
+            continue
         version = process.tensorflow
         what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
         reasons.append(

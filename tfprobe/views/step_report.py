@@ -97,7 +97,7 @@ def _work_document(each: WorkSteps) -> Document:
     warm_up = each.warm_up_steps
     return {
         "host": each.process.host,
-        "pid": each.process.pid,
+        "pid": each.process.pid or None,
         **report.work_document(each.item),
         "remembered": {"first_step": each.remembered.first_step, "steps": len(each.remembered)},
         "step_times": _distribution_document(each.steps),
@@ -182,7 +182,7 @@ def _trend_document(found: Trend | Missing) -> Document:
 
 
 def _life_document(process: Process, found: Life | Missing) -> Document:
-    head = {"host": process.host, "pid": process.pid, "folder": process.folder}
+    head = {"host": process.host, "pid": process.pid or None, "folder": process.folder}
     if isinstance(found, Missing):
         return {**head, "missing": found.reason}
     return {

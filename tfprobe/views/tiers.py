@@ -239,7 +239,7 @@ def _device_document(item: DeviceHardware) -> Document:
 
 
 def _place(process: Process) -> Document:
-    return {"host": process.host, "pid": process.pid, "rank": process.rank}
+    return {"host": process.host, "pid": process.pid or None, "rank": process.rank}
 
 
 def _told(facts: Mapping[str, object]) -> Document:

@@ -356,6 +356,24 @@ def test_a_process_folder_without_its_files_is_a_problem(place):
     assert "steps.bin" in run.problems[0].what
 
 
+def test_what_a_profiler_service_recorded_is_finished(place):
+    """It has one trace and no steps.bin, which is no problem."""
+    service = {"address": f"{HOST}:6009", "port": 6009, "steps": 12, "duration_ns": SECOND_NS}
+    root = write_run(place.runs / "r1", manifest={"services": [service["address"]]})
+    manifest = {"pid": None, "service": service}
+    folder = write_process(root, WrittenProcess(6009, manifest=manifest))
+    (folder / "steps.bin").unlink()
+
+    run = _only(place.fleet().look().runs)
+
+    assert (run.run.state, run.processes[0].process.state, run.problems) == (
+        "finished",
+        "finished",
+        (),
+    )
+    assert run.processes[0].process.label == "port 6009"
+
+
 @pytest.mark.parametrize("content", [b"", b"TFPSTEP1", b"\xff" * 9000, bytes(50_000)])
 def test_garbage_in_steps_bin_is_a_problem(place, content):
     """Before it was garbage it was none; and it may become whole."""

@@ -28,7 +28,7 @@ def process_signals(
     process = did.process
     cost = overhead.measure(process, profile.works)
     return ProcessSignals(
-        subject=Subject(host=process.host, pid=process.pid, rank=process.rank),
+        subject=Subject(host=process.host, pid=process.pid or None, rank=process.rank),
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,
         wall_ns=0 if isinstance(cost, Missing) else cost.wall_ns,
         settings=process.settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.finding import Evidence, Finding, Subject
 from tfprobe.advice.rule import Verdict
 from tfprobe.advice.signals import Signals, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
@@ -28,9 +28,14 @@ def check(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
     for work in signals.works:
         groups.setdefault((work.subject.kind, work.subject.name), []).append(work)
     for group in groups.values():
-        by_process = {(each.subject.host, each.subject.pid): each for each in group}
+        by_process = {_process(each.subject): each for each in group}
         if len(by_process) > 1 and _are_ranks(by_process.values()):
             yield _late(list(by_process.values()), limits)
+
+
+def _process(subject: Subject) -> tuple[str | None, int | None, int | None]:
+    # What profiler services recorded has ranks and no pids.
+    return subject.host, subject.pid, subject.rank
 
 
 def _are_ranks(works: Iterable[WorkSignals]) -> bool:

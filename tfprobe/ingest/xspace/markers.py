@@ -30,7 +30,7 @@ def _marked(plane: Any, keys: set[int]) -> list[Marker]:
             event for event in line.events if any(stat.metadata_id in keys for stat in event.stats)
         ]
         numbers = [integer(plane, event, _STEP) for event in events]
-        found += _with_times(line, events, numbers)
+        found += _with_times(plane, line, events, numbers)
     return found
 
 
@@ -42,10 +42,12 @@ def _runs(plane: Any) -> list[Marker]:
         for line in (plane.lines if names else ())
     ]
     line, events = max(by_line, key=lambda each: len(each[1]), default=(None, []))
-    return _with_times(line, events, list(range(len(events)))) if events else []
+    return _with_times(plane, line, events, list(range(len(events)))) if events else []
 
 
-def _with_times(line: Any, events: list[Any], numbers: list[int]) -> list[Marker]:
+def _with_times(plane: Any, line: Any, events: list[Any], numbers: list[int]) -> list[Marker]:
     start_ns, duration_ns = times_ns(line, events)
-    columns = zip(numbers, start_ns.tolist(), (start_ns + duration_ns).tolist(), strict=True)
+    ends_ns = (start_ns + duration_ns).tolist()
+    names = [plane.event_metadata[event.metadata_id].name for event in events]
+    columns = zip(numbers, start_ns.tolist(), ends_ns, names, strict=True)
     return [Marker(*each) for each in columns]

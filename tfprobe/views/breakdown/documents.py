@@ -39,7 +39,7 @@ def work_document(item: WorkParts, processes: tuple[Process, ...], *, steps: boo
     kind, name = (None, None) if isinstance(work, Missing) else (work.kind, work.name)
     head: Document = {
         "host": process.host,
-        "pid": process.pid,
+        "pid": process.pid or None,
         "rank": process.rank,
         "kind": kind,
         "name": name,

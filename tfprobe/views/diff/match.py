@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfprobe.model.profile import Profile, Work
+from tfprobe.model.profile import SERVICE_KIND, Profile, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,12 @@ def _left(works: Sequence[Work], taken: Sequence[Work]) -> list[Work]:
 
 
 def _with_file(before: Profile, ones: Sequence[Work], others: Sequence[Work]) -> Iterator[Pair]:
-    """Give the pair of a file by itself, which may be of any work: the one with most time."""
-    is_file = [[work.kind for work in works] == [_FILE_KIND] for works in (ones, others)]
+    """Give the pair of a file by itself, which may be of any work: the one with most time.
+
+    So may what one profiler service recorded, beside a run that says what its steps are.
+    """
+    kinds = [[work.kind for work in works] for works in (ones, others)]
+    is_file = [[_FILE_KIND] in kinds, [SERVICE_KIND] in kinds and kinds[0] != kinds[1]]
     if any(is_file) and ones and others:
         one, other = (max(works, key=_weight) for works in (ones, others))
         yield Pair(one, other, before.processes[one.process].rank, is_renamed=True)

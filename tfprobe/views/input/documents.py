@@ -41,7 +41,7 @@ def _work(item: WorkInput, processes: Sequence[Process]) -> Document:
             "missing": work.reason,
         }
     process = processes[work.process]
-    place = {"host": process.host, "pid": process.pid, "rank": process.rank}
+    place = {"host": process.host, "pid": process.pid or None, "rank": process.rank}
     return {**place, "kind": work.kind, "name": work.name, "thread": work.thread}
 
 

@@ -82,7 +82,7 @@ def _host(found: HostMemory) -> dict[str, Any]:
     return {
         "process": found.process.index,
         "host": found.process.host,
-        "pid": found.process.pid,
+        "pid": found.process.pid or None,
         "rank": found.process.rank,
         "peak_bytes": found.peak_bytes,
         "limit_bytes": _known(found.limit_bytes),

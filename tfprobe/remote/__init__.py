@@ -1,0 +1,1 @@
+"""Record jobs that tfprobe did not start, through the profiler service of their TensorFlow."""
