@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfprobe.cli import reading
-from tfprobe.errors import Missing, NoAnswer
+from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.launch import environ
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CAPTURES_S = 2.0
 # Faster than a person reads is only work for the machine that the jobs run on.
 _LEAST_EVERY_S = 0.2
+# A day: whoever looks as seldom wants `--once`.
+_MOST_EVERY_S = 86_400
 # What a terminal calls itself that can neither move its cursor nor show colour.
 _DUMB = ("", "dumb")
 
@@ -33,7 +35,7 @@ _DUMB = ("", "dumb")
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(min=_LEAST_EVERY_S),
+    type=float,
     default=1.0,
     metavar="S",
     help="Seconds from one look to the next; default 1.",
@@ -52,6 +54,10 @@ def command(
     from tfprobe.live.latest import Latest
     from tfprobe.store.liveness import this_machine
 
+    # Written so that it holds for no NaN.
+    if not _LEAST_EVERY_S <= every_s <= _MOST_EVERY_S:
+        hint = f"Give seconds, {_LEAST_EVERY_S} to {_MOST_EVERY_S}."
+        raise UsageError(f"--every {every_s:g} is no time between looks.", hint=hint)
     directory = _directory(place, output)
     here = this_machine()
     if as_json or once or not _is_live_terminal():

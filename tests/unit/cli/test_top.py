@@ -145,6 +145,8 @@ def test_the_table_has_where_time_goes(run, capsys):
     assert process["shares"] is not None
 
 
-def test_a_pace_that_is_none_is_refused(capsys):
+@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "1e9", "soon"])
+def test_a_pace_that_is_none_is_refused(capsys, every):
     """Looking without rest would be work for the machine of the jobs."""
-    assert main(["top", "--every", "0"]) == 2
+    assert main(["top", "--every", every]) == 2
+    assert "--every" in capsys.readouterr().err
