@@ -30,8 +30,9 @@ def newest(
     """Return a profile of the newest captures of the sampled work whose steps took longest.
 
     It holds them oldest first, all works of the process, and what ran after these steps; what
-    could not be decoded is a problem. `go_on` is asked before each capture but the first, which
-    is the newest.
+    could not be decoded is a problem. A capture whose event is not written yet is left out where
+    another has one: its file alone does not tell when the step began and ended. `go_on` is asked
+    before each capture but the first, which is the newest.
 
     Raises UnreadableInput when there is no steps.bin.
     """
@@ -41,7 +42,9 @@ def newest(
     gathered = Gathered()
     decoder = Decoder(folder, gathered.interner, with_memory=False)
     problems = []
-    for path in _while(go_on, _newest(folder.capture_files(), steps)[:most]):
+    paths = _newest(folder.capture_files(), steps)
+    told = [path for path in paths if path.name in samples] or paths
+    for path in _while(go_on, told[:most]):
         sample = samples.get(path.name)
         item = decoder.decode(path.name, sample, window_of(path.name, sample, steps))
         if isinstance(item, Problem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,7 +132,8 @@ class Latest:
             known.answer, known.grows = Missing(str(exc)), None
         else:
             known.answer = _shares(profile)
-            known.grows = None if _tells_all(profile) else sizes
+            names = () if isinstance(known.names, Missing) else known.names
+            known.grows = None if _tells_all(profile, names) else sizes
         self._free_at_s = began_s + (self._clock() - began_s) / self._core_ratio
 
 
@@ -152,16 +153,26 @@ def _shares(profile: Profile) -> Shares | Missing:
     )
 
 
-def _tells_all(profile: Profile) -> bool:
-    """Say whether the newest capture has its event, and what ran after the step.
+def _tells_all(profile: Profile, names: Iterable[str]) -> bool:
+    """Say whether the newest capture is there with its event, and what ran after the step.
 
     The agent writes the event right after the capture, the other when the next step begins.
     """
     if not profile.captures:
         return True
     latest = profile.captures[-1]
+    if any(_is_later(name, latest.file) for name in names):
+        return False
     after = {(gap.work, gap.step) for gap in profile.gaps}
     return latest.level != "unknown" and (latest.work, latest.step) in after
+
+
+def _is_later(name: str, than: str) -> bool:
+    """Say whether a file is a capture of a later step of the same work."""
+    one, other = parse_capture_name(name), parse_capture_name(than)
+    if one is None or other is None or not is_capture(name):
+        return False
+    return one.work == other.work and one.step > other.step
 
 
 def _sizes(folder: ProcessFolder) -> tuple[int, ...]:

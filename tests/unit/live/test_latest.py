@@ -243,6 +243,23 @@ def test_what_ran_after_the_newest_step_is_read_when_it_is_told(tmp_path, clock)
     assert after.on_ratio == pytest.approx(0.25, abs=1e-5)
 
 
+def test_a_capture_without_its_event_does_not_stand_for_a_cycle(tmp_path, clock):
+    """The event comes a moment after the file; until then the shares are as they were."""
+    folder = written(tmp_path / "r", 2, 5)
+    before = Latest(clock=clock).shares(folder)
+    add(folder, 9, metadata("MatMul"), is_told=False)
+    look = Latest(clock=clock)
+
+    untold = look.shares(folder)
+    tell(folder, 9)
+    clock.now_s += PAUSE_S
+    told = look.shares(folder)
+
+    assert isinstance(told, Shares)
+    assert untold == before
+    assert (told.captures, told.newest_unix_ns) == (3, UNIX_NS + 9)
+
+
 def test_a_damaged_capture_is_tried_once(tmp_path, clock):
     """It says why there are no shares, and costs nothing more until another one comes."""
     folder = written(tmp_path / "r", 2)
