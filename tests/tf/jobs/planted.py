@@ -49,7 +49,7 @@ def input_slow_generator():
 def feed_large():
     """A Session is fed a large array of another type, converted at each step."""
     tf1.disable_eager_execution()
-    rows = np.ones((512 if not FIXED else 1, 40000), np.float64 if not FIXED else np.float32)
+    rows = np.ones((128 if not FIXED else 1, 40000), np.float64 if not FIXED else np.float32)
     fed = tf1.placeholder(tf.float32, [None, 40000])
     total = tf.reduce_sum(fed[:1, :100])
     with tf1.Session() as session:
