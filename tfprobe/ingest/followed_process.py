@@ -57,11 +57,11 @@ class FollowedProcess:
     def read_logs(self, index: int) -> None:
         """Read what is new in its other files; `index` is its place in the profile."""
         self._events.read()
-        header = self.entry.header
-        if isinstance(header, Missing):
+        steps = self._steps
+        if isinstance(steps, Missing):
             self.notes.read(index, self._events.unix_minus_monotonic_ns, 0)
         else:
-            self.notes.read(index, header.unix_ns(0), header.last_activity_mono_ns)
+            self.notes.read(index, steps.header.unix_ns(0), steps.last_sign_mono_ns)
 
     def look_at_captures(self) -> int:
         """Return how many captures wait to be decoded."""
@@ -79,7 +79,7 @@ class FollowedProcess:
 
     def process(self, index: int) -> Process:
         """Return the process with this place in the profile."""
-        return replace(process_of(self.entry, index), settings=self._events.settings)
+        return replace(process_of(self.entry, self._steps, index), settings=self._events.settings)
 
     def works(self, index: int) -> tuple[Work, ...]:
         """Return its works; one that has not changed is the same as before."""

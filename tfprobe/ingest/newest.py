@@ -97,7 +97,7 @@ def _profile(
             ActivityLog(tuple(told.read().things), told.bad_lines),
             process=0,
             unix_minus_monotonic_ns=shift_ns,
-            last_ns=steps.header.last_activity_mono_ns,
+            last_ns=steps.last_sign_mono_ns,
         ),
         gaps=tuple(
             gaps(

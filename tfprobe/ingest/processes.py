@@ -8,6 +8,7 @@ from tfprobe.model.durations import Durations
 from tfprobe.model.profile import Hooks, Process, RecentSteps, Run, Work
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
 from tfprobe.store.manifests import ProcessManifest, Service
+from tfprobe.store.steps import StepsFile
 from tfprobe.store.steps_layout import Aggregate, Header, WorkRecord
 
 
@@ -20,8 +21,10 @@ def run_of(entry: RunEntry) -> Run:
     return Run(facts.id, directory, facts.command, facts.started, entry.state)
 
 
-def process_of(entry: ProcessEntry, index: int, *, captures: int | None = None) -> Process:
-    """Return a process by its manifest and the header of its steps.bin, without settings.
+def process_of(
+    entry: ProcessEntry, steps: StepsFile | Missing, index: int, *, captures: int | None = None
+) -> Process:
+    """Return a process by its manifest and its steps.bin, without settings.
 
     `captures` are those on disk, which are counted where they are not told.
     """
@@ -46,7 +49,7 @@ def process_of(entry: ProcessEntry, index: int, *, captures: int | None = None) 
         role=rank.role if rank else None,
         started_unix_ns=known.started_unix_ns if known else 0,
         devices=_devices(known) if known and told is None else lost,
-        hooks=lost if told else header if isinstance(header, Missing) else _hooks(header),
+        hooks=lost if told else steps if isinstance(steps, Missing) else _hooks(steps),
         captures=len(entry.folder.capture_files()) if captures is None else captures,
         unix_minus_monotonic_ns=_shift_ns(header, told),
         port=told.port if told else None,
@@ -90,8 +93,8 @@ def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:
     return tuple(str(device.get("name", "?")) for device in manifest.devices)
 
 
-def _hooks(header: Header) -> Hooks:
-    end_ns = header.last_activity_mono_ns
+def _hooks(steps: StepsFile) -> Hooks:
+    header, end_ns = steps.header, steps.last_sign_mono_ns
     if header.exit_unix_ns:
         exit_ns = header.moment_mono_ns + header.exit_unix_ns - header.moment_unix_ns
         end_ns = max(end_ns, exit_ns)

@@ -57,6 +57,7 @@ class WatchedProcess:
         captures = self._captures.names(now_s)
         process = process_of(
             self.entry,
+            steps,
             index,
             captures=0 if isinstance(captures, Missing) else sum(map(is_capture, captures)),
         )

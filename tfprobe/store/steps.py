@@ -44,6 +44,12 @@ class StepsFile:
     works: tuple[WorkRecord, ...]
     problems: tuple[str, ...]
 
+    @property
+    def last_sign_mono_ns(self) -> int:
+        """Return when the process last noted anything; its header is up to 1024 steps behind."""
+        ends = (int(work.recent.end_ns[-1]) for work in self.works if len(work.recent.end_ns))
+        return max((self.header.last_activity_mono_ns, *ends))
+
 
 class StepsReader:
     """Read one steps.bin again and again: an answer is a whole one, and only news are read for it.

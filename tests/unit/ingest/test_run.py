@@ -17,6 +17,7 @@ from tests.support.rundir import (
 )
 from tfprobe.errors import NoAnswer
 from tfprobe.ingest.run import load
+from tfprobe.model.profile import Hooks
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
 
@@ -177,6 +178,17 @@ GAP = {
     "calls": [[-1, 0, 0, 1, 100], [0, 1, 12, 3, 200]],
     "functions": [["/job/train.py", 3, "main", False], ["", 0, "time.sleep", False]],
 }
+
+
+def test_a_process_lived_until_its_last_step(tmp_path):
+    """The header tells of its latest sample, or of 1024 steps ago; a kill may come much later."""
+    work = WrittenWork(steps=regular_steps(30, step_ns=1_000_000, gap_ns=0))
+    header = {19: MONO_NS, 20: MONO_NS + 2_000_000}
+
+    (process,) = loaded(tmp_path, WrittenProcess(works=[work], header=header)).processes
+
+    assert isinstance(process.hooks, Hooks)
+    assert process.hooks.wall_ns == work.steps[-1][1] - MONO_NS
 
 
 def test_gaps_are_on_the_wall_clock(tmp_path):
