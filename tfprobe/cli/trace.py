@@ -66,7 +66,7 @@ def command(
     except KeyboardInterrupt:
         from tfprobe.cli.main import complain
 
-        complain("Interrupted. An order that was given stands.")
+        complain("Interrupted. An order that was given stands until another takes its place.")
         raise
     _show(given, answers, as_json=as_json)
     return _status(answers, wait=wait)

@@ -22,6 +22,10 @@ from tfprobe.store.steps_layout import AgentState, Header, WorkRecord
 # Whoever only declines for so long is not going to do otherwise while somebody waits.
 DECLINING_S = 5.0
 NANOSECONDS = 1_000_000_000
+_NO_AGENT = (
+    "a profiler service recorded it, and no agent of ours is there to ask; "
+    "`tfprobe capture` records more of it"
+)
 _NOTHING = Missing("nothing keeps it from recording")
 
 Judgement = tuple[Answer, str | Missing]
@@ -47,6 +51,8 @@ class Asked:
     @property
     def pid(self) -> int | Missing:
         """Return its pid, as far as its files tell."""
+        if self._is_of_a_service:
+            return Missing("its service did not tell it")
         if self._manifest is not None:
             return self._manifest.pid
         return Missing("process.json cannot be read") if self._header is None else self._header.pid
@@ -63,6 +69,9 @@ class Asked:
 
     def look(self, work: str) -> bool:
         """Return whether it can be asked for steps of `work` (any, where empty)."""
+        if self._is_of_a_service:
+            self._refusal = Answer.NOT_ASKED, _NO_AGENT
+            return False
         try:
             self._steps = read_steps(self.folder.steps)
             self._header = self._steps.header
@@ -109,6 +118,10 @@ class Asked:
     def _briefly(self, problem: UnreadableInput) -> str:
         """Say what is wrong without the folder, so that the same reason of many is told once."""
         return str(problem).replace(f"{self.folder.root}/", "").rstrip(".")
+
+    @property
+    def _is_of_a_service(self) -> bool:
+        return self._manifest is not None and self._manifest.service is not None
 
     @property
     def _refused(self) -> bool:

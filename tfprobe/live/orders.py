@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live.asked import Asked
 from tfprobe.model.orders import Answer, ProcessAnswer
 from tfprobe.store.control import MAX_SAMPLES
@@ -92,7 +92,7 @@ def _chosen(asked: Sequence[Asked], wanted: str) -> list[Asked]:
     # The pid of a process that has ended may be another's by now.
     there = [each for each in found if each.is_there] or found
     if not there:
-        names = ", ".join(f"{each.folder.host}/{each.pid}" for each in asked[:10])
+        names = ", ".join(_place(each) for each in asked[:10])
         raise NoAnswer(f"The run has no process {wanted!r}.", hint=f"There are: {names}.")
     if len(there) > 1 and not host:
         names = ", ".join(_path(each.folder) for each in there)
@@ -105,6 +105,11 @@ def _chosen(asked: Sequence[Asked], wanted: str) -> list[Asked]:
 def _names(asked: Asked) -> tuple[str, ...]:
     folder, pid = asked.folder, str(asked.pid)
     return pid, f"{folder.host}/{pid}", folder.name, _path(folder)
+
+
+def _place(asked: Asked) -> str:
+    pid = asked.folder.name if isinstance(asked.pid, Missing) else asked.pid
+    return f"{asked.folder.host}/{pid}"
 
 
 def _path(folder: ProcessFolder) -> str:

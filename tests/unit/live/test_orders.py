@@ -116,6 +116,21 @@ def test_an_order_is_written_for_all_processes(place: Place) -> None:
     assert all("no step has begun since" in str(answer.why) for answer in answers)
 
 
+def test_what_a_profiler_service_recorded_has_nobody_to_ask(place: Place) -> None:
+    """It has no steps.bin; it may be recorded again in the way it was."""
+    service = {"address": f"{HOST}:6009", "port": 6009, "steps": 12, "duration_ns": 1_000_000}
+    manifest = {"pid": None, "service": service}
+    run = place.write(WrittenProcess(6009, manifest=manifest))
+    _folder(run).steps.unlink()
+
+    answer = _one(place.order(run))
+
+    assert (answer.answer, isinstance(answer.pid, Missing)) == (Answer.NOT_ASKED, True)
+    assert "tfprobe capture" in str(answer.why)
+    with pytest.raises(NoAnswer, match=f"{HOST}/{_folder(run).root.name}"):
+        place.order(run, pid="4712")
+
+
 def test_captures_are_those_of_this_order(place: Place) -> None:
     """Not what the budget took meanwhile, nor those of an order before."""
     run = place.write(WrittenProcess(works=WORKS, events=[_sample(3)]))

@@ -104,7 +104,9 @@ def _run_info(run: RunSubject) -> Points:
 
 def _is_readable(run: RunSubject) -> int:
     """Say whether run.json and every steps.bin could be read."""
-    hooks = (each.process.hooks for each in run.look.processes)
+    processes = (each.process for each in run.look.processes)
+    # What a profiler service recorded has no steps.bin.
+    hooks = (each.hooks for each in processes if each.port is None)
     return int(not any(isinstance(each, Missing) for each in (run.look.run.command, *hooks)))
 
 
@@ -128,7 +130,8 @@ def _process_info(process: ProcessSubject) -> Points:
     facts = process.look.process
     command = label(shlex.join(facts.argv), longest=_LONGEST_COMMAND)
     versions = (_text(facts.tensorflow), _text(facts.python))
-    yield (str(facts.pid), _text(facts.rank), _text(facts.role), *versions, command), 1
+    pid = str(facts.pid) if facts.port is None else ""
+    yield (pid, _text(facts.rank), _text(facts.role), *versions, command), 1
 
 
 def _overhead(process: ProcessSubject) -> Overhead | Missing:

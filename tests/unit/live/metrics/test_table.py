@@ -286,6 +286,18 @@ def test_what_is_missing_has_no_series():
     assert value(look, "tfprobe_run_readable", {"run": PROCESS["run"]}) == 0
 
 
+def test_what_a_profiler_service_recorded_is_readable():
+    """It has no steps.bin that could be damaged, and nobody knows its pid."""
+    hooks = Missing("the profiler service does not tell")
+    process = looks.process([], pid=0, port=6009, state="finished", hooks=hooks)
+
+    told = values(looks.fleet(looks.run([process])))
+
+    infos = [dict(labels) for name, labels in told if name == "tfprobe_process_info"]
+    assert told[("tfprobe_run_readable", frozenset({("run", PROCESS["run"])}))] == 1
+    assert [info["pid"] for info in infos] == [""]
+
+
 def test_shares_are_told_with_their_time():
     """Of the latest captures, which may be old."""
     found = values(looks.fleet())
