@@ -15,6 +15,10 @@ from tfprobe.views.input.use import (
 )
 
 _FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
+_ONE_FILE = (
+    "reads one file at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE) over files "
+    "reads several; or .cache()"
+)
 # They only hand on, in another order or number, what others made.
 _HAND_ON = frozenset(
     {"Batch", "PaddedBatch", "Prefetch", "Repeat", "Shuffle", "Skip", "Take", "Zip"}
@@ -107,7 +111,8 @@ def _likely(use: StageUse) -> str:
         return f"Likely, not measured: {what}. Make it cheaper, or {more}."
     if not kinds.is_source(use.stage.kind):
         return f"Likely, not measured: {name} takes the time. {_FIRST}"
-    return f"Likely, not measured: {name}, the source, takes the time. {_FIRST}"
+    more = f"It {_ONE_FILE}." if kinds.reads_files(use.stage.kind) else _FIRST
+    return f"Likely, not measured: {name}, the source, takes the time. {more}"
 
 
 def _may_cache(use: StageUse, pipeline: PipelineUse) -> bool:
@@ -233,10 +238,7 @@ def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
 def _other(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
     stage = use.stage
     if kinds.reads_files(stage.kind):
-        return (
-            f"{stage.name} reads one file at a time: interleave(..., "
-            "num_parallel_calls=tf.data.AUTOTUNE) over files reads several; or .cache()."
-        )
+        return f"{stage.name} {_ONE_FILE}."
     if kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
         return (
             "What the pipeline spends its time in lasts longer than a recorded step; "

@@ -153,6 +153,7 @@ def test_what_is_below_a_stage_that_takes_no_time_is_likely_not_measured() -> No
     assert not found.pipeline.is_measured
     assert bottleneck(found) == "TFRecord"
     assert found.remedies[0].startswith("Likely, not measured: TFRecord, the source")
+    assert "interleave(" in found.remedies[0]
 
 
 def test_ops_of_a_function_are_told_by_their_iterator() -> None:
