@@ -151,6 +151,23 @@ def test_the_terminal_is_restored_after_a_signal(job, how) -> None:
         assert terminal.is_restored()
 
 
+@pytest.mark.parametrize("command", [["top"], ["report", "--follow"]])
+def test_a_page_ends_with_its_terminal(job, command) -> None:
+    """Also where a shell that heeds no hang-up stands between the two: nothing is left behind."""
+    run, _ = job
+    page = [sys.executable, "-m", "tfprobe", *command, str(run)]
+    shell = ["bash", "-c", "trap '' HUP; exec 3<&0; \"$@\" <&3 & echo pid $!; wait", "bash", *page]
+    with PseudoTerminal(shell, env=ENVIRONMENT) as terminal:
+        terminal.wait_for("running")
+        pid = int(re.search(rb"pid (\d+)", terminal.written)[1])
+        terminal.process.kill()
+
+    until_s = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
 def test_without_a_terminal_one_table_is_printed(job) -> None:
     """A pipe gets what the page would show, once, without codes."""
     run, _ = job

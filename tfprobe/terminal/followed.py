@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -10,16 +11,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.events import Resize
-from textual.message import Message
 from textual.widgets import Static
 
 from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
 from tfprobe.terminal import page
+from tfprobe.terminal.live_page import LivePage
 from tfprobe.terminal.report import lay_out
 from tfprobe.views.report import Report
 
@@ -29,7 +30,6 @@ _MARGIN = 2
 _SLOW_S = 2.0
 # Then seconds are read as minutes.
 _MINUTES_S = 180
-INTERRUPTED = 128 + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,9 @@ class Source(Protocol):
         """Return how long to wait before the next look."""
 
 
-class FollowedReport(App[None]):
+class FollowedReport(LivePage):
     """The latest report of a run, until the run has ended or a person has seen enough."""
 
-    ENABLE_COMMAND_PALETTE = False
     CSS = """
     #report { height: auto; }
     #standing { dock: bottom; height: 1; text-style: reverse; }
@@ -75,14 +74,6 @@ class FollowedReport(App[None]):
         Binding("g", "home", "first line", show=False),
         Binding("G", "end", "last line", show=False),
     ]
-
-    class Happened(Message):
-        """Something was done in another thread; `then` goes on with it here."""
-
-        def __init__(self, then: Callable[[], None]) -> None:
-            """Take what is to be done in the page's own thread."""
-            self.then = then
-            super().__init__()
 
     def __init__(self, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Take where reports come from; `clock` counts seconds."""
@@ -121,13 +112,9 @@ class FollowedReport(App[None]):
         """Lay the report out for the new width."""
         self._draw(event.size.width)
 
-    def on_followed_report_happened(self, event: Happened) -> None:
-        """Go on with what was done in the other thread."""
-        event.then()
-
     def action_interrupt(self) -> None:
         """Leave as a program does that is interrupted."""
-        self.exit(return_code=INTERRUPTED)
+        self.end_by(signal.SIGINT)
 
     def action_scroll(self, by: int) -> None:
         """Scroll some lines."""
@@ -184,7 +171,7 @@ class FollowedReport(App[None]):
 
     def _tell(self, then: Callable[[], None]) -> None:
         if not self._leaves.is_set():
-            self.post_message(self.Happened(then))
+            self.do_here(then)
 
     def _fail(self, trouble: Exception) -> None:
         self.trouble = trouble

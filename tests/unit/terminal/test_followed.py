@@ -15,7 +15,8 @@ from textual.widgets import Static
 from tests.support.profiles import profile, timed_work
 from tfprobe.advice.engine import advise
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.terminal.followed import INTERRUPTED, FollowedReport, Shown
+from tfprobe.terminal.followed import FollowedReport, Shown
+from tfprobe.terminal.live_page import INTERRUPTED
 from tfprobe.views.report import gather
 
 PATIENCE_S = 30.0

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from tfprobe.errors import TfprobeError
 from tfprobe.terminal import page as text_page
+from tfprobe.terminal.live_page import LivePage
 from tfprobe.terminal.top import pages
 from tfprobe.terminal.top.asking import AskSteps
 from tfprobe.terminal.top.helping import HelpScreen
@@ -24,9 +21,6 @@ from tfprobe.terminal.top.source import Key, Seen, Source
 from tfprobe.terminal.top.watching import Result, Watching, beside
 from tfprobe.views.fleet import RunRow
 
-# Signals that end a program, and what a shell's status of one that they ended begins from.
-_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-_SIGNALLED = 128
 # On a page this low the list needs all lines.
 _LOW = 16
 # What a person asked for and what came of it stays long enough to be read.
@@ -35,24 +29,15 @@ _SAID_S = 8.0
 _SLOW_LOOK_S = 3.0
 
 
-class TopPage(App[None]):
+class TopPage(LivePage):
     """All runs, kept up to date until `q`."""
 
     TITLE = "tfprobe top"
-    ENABLE_COMMAND_PALETTE = False
     VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]  # noqa: RUF012 - as textual has it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", "to the shell", show=False, priority=True),
     ]
-
-    class Happened(Message):
-        """Something was done beside the page; `then` goes on with it here."""
-
-        def __init__(self, then: Callable[[], None]) -> None:
-            """Take what is to be done in the page's own thread."""
-            self.then = then
-            super().__init__()
 
     def __init__(self, source: Source, *, every_s: float) -> None:
         """Take where looks come from, and how often."""
@@ -68,10 +53,6 @@ class TopPage(App[None]):
 
     def on_mount(self) -> None:
         """Show the overview and begin to look."""
-        loop = asyncio.get_running_loop()
-        for number in _ENDING:
-            # textual leaves the terminal as its page needs it when a signal ends the program.
-            loop.add_signal_handler(number, self.exit, None, _SIGNALLED + number)
         self.push_screen(Overview())
         self._watching.start()
         self.set_interval(_SLOW_LOOK_S, self._tick)
@@ -79,10 +60,6 @@ class TopPage(App[None]):
     def on_unmount(self) -> None:
         """Look no more."""
         self._watching.end()
-
-    def on_top_page_happened(self, event: Happened) -> None:
-        """Go on with what was done beside."""
-        event.then()
 
     def take(self, found: Seen | TfprobeError) -> None:
         """Show a look, or say why there is none."""
@@ -125,7 +102,7 @@ class TopPage(App[None]):
         """Do what takes long in another thread, and go on with the answer in this one."""
 
         def tell(found: Result | TfprobeError) -> None:
-            self.post_message(self.Happened(lambda: then(found)))
+            self.do_here(lambda: then(found))
 
         beside(work, tell, name="tfprobe top reads")
 
@@ -178,7 +155,7 @@ class TopPage(App[None]):
 
     def _tell(self, found: Seen | TfprobeError) -> None:
         """Hand a look over from the thread that looks."""
-        self.post_message(self.Happened(lambda: self.take(found)))
+        self.do_here(lambda: self.take(found))
 
     def _tick(self) -> None:
         """Say that a look takes long; a slow file system must not pass for a quiet job."""

@@ -60,7 +60,7 @@ class ReportScreen(LiveScreen):
         directory, page = self.key.directory, self.page
 
         def watch(done: int, count: int) -> None:
-            page.post_message(page.Happened(lambda: self._reading(done, count)))
+            page.do_here(lambda: self._reading(done, count))
 
         page.do_beside(lambda: page.source.report(directory, width, watch), self._show)
 

@@ -132,7 +132,7 @@ class ProcessScreen(LiveScreen):
         key = Key(run.directory, row.host, row.folder)
 
         def watch(done: int, count: int) -> None:
-            page.post_message(page.Happened(lambda: self._tell_progress(tab, done, count)))
+            page.do_here(lambda: self._tell_progress(tab, done, count))
 
         reads: dict[str, Callable[[], object]] = {
             "ops": lambda: source.ops(key, watch),
