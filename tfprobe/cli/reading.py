@@ -175,10 +175,11 @@ def page_width() -> int:
 
 
 def page_colour() -> bool:
-    """Say whether stdout shows colour: a terminal, and NO_COLOR (no-color.org) is not set."""
-    return (
-        sys.stdout is not None and sys.stdout.isatty() and not environ.inherited().get("NO_COLOR")
-    )
+    """Say whether stdout shows colour: a terminal that can, and no NO_COLOR (no-color.org)."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return False
+    variables = environ.inherited()
+    return not variables.get("NO_COLOR") and variables.get("TERM") != "dumb"
 
 
 def write_file(path: str, text: str) -> None:

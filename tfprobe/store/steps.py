@@ -26,6 +26,10 @@ from tfprobe.store.steps_layout import (
 from tfprobe.store.word_file import WordFile, integers, opened
 from tfprobe.store.work_block import KnownWork, read_work
 
+# Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
+_TIMES = (8, 9, 12, 19, 20)
+_NO_TIME_NS = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class StepsGlance:
@@ -146,6 +150,9 @@ def _header(file: WordFile) -> Header:
     if words[1:7] != expected or not 0 < words[3] <= WORK_CAPACITY:
         hint = "Read it with the version of tfprobe that recorded it."
         raise UnreadableInput(f"{file.path} has another layout: {words[1:7]}.", hint=hint)
+    if not all(0 <= words[at] < _NO_TIME_NS for at in _TIMES):
+        hint = "The file was overwritten."
+        raise UnreadableInput(f"{file.path} has impossible times in its header.", hint=hint)
     state = words[11] if words[11] in (1, 2, 3) else 1
     return Header(
         pid=words[7],

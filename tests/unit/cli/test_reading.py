@@ -14,6 +14,7 @@ import tfprobe
 from tests.support import kineto
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tfprobe.cli import reading
 from tfprobe.cli.main import main
 from tfprobe.errors import NoAnswer, UnreadableInput
 
@@ -189,3 +190,16 @@ def test_open_run_gives_the_same_report(runs, capsys):
     assert recording.report() == json.loads(capsys.readouterr().out)
     assert (recording.processes[0].pid, recording.works[0].count) == (4711, 30)
     assert (len(recording.captures), len(recording.profile().executions)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("term", "no_colour", "is_coloured"),
+    [("xterm", "", True), ("xterm", "1", False), ("dumb", "", False)],
+)
+def test_colour_is_for_terminals_that_have_it(monkeypatch, term, no_colour, is_coloured):
+    """A dumb one, such as the shell of an editor, would show the codes, and lines would break."""
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+
+    assert reading.page_colour() is is_coloured

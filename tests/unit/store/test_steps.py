@@ -159,6 +159,16 @@ def test_what_is_no_steps_file_is_refused(tmp_path, content):
         read_steps(path)
 
 
+@pytest.mark.parametrize("word", [8, 9, 12, 19, 20])
+@pytest.mark.parametrize("value", [-3, 2**63 - 1])
+def test_impossible_times_are_refused(tmp_path, word, value):
+    """Who calculates with them gets numbers that fit no 64 bits."""
+    path = written(tmp_path, steps_bin([], {word: value}))
+
+    with pytest.raises(UnreadableInput, match="impossible times"):
+        read_header(path)
+
+
 def test_a_missing_file_is_refused(tmp_path):
     """A process folder without steps.bin is an error a person can read."""
     with pytest.raises(UnreadableInput, match="cannot be opened"):
