@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -90,7 +90,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     Gives a function that is to be told (done, all) now and then.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not _obeys_codes(sys.stderr):
         yield lambda _done, _all: None
         return
     began = time.monotonic()
@@ -176,10 +176,13 @@ def page_width() -> int:
 
 def page_colour() -> bool:
     """Say whether stdout shows colour: a terminal that can, and no NO_COLOR (no-color.org)."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return False
-    variables = environ.inherited()
-    return not variables.get("NO_COLOR") and variables.get("TERM") != "dumb"
+    return _obeys_codes(sys.stdout) and not environ.inherited().get("NO_COLOR")
+
+
+def _obeys_codes(stream: TextIO | None) -> bool:
+    """Say whether it is a terminal that takes codes; the shell of an editor shows them."""
+    is_terminal = stream is not None and stream.isatty()
+    return is_terminal and environ.inherited().get("TERM") != "dumb"
 
 
 def write_file(path: str, text: str) -> None:

@@ -33,6 +33,12 @@ def _stepless(profile: Profile) -> list[str]:
         if process.port is not None:
             reasons.append(f"What was recorded of {process.host}:{process.port} cannot be read.")
             continue
+        if isinstance(process.hooks, Missing):
+            reasons.append(
+                f"How many steps process {process.pid} on {process.host} made cannot be read: "
+                f"{process.hooks.reason.rstrip('.')}."
+            )
+            continue
         version = process.tensorflow
         what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
         reasons.append(

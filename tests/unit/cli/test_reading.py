@@ -203,3 +203,14 @@ def test_colour_is_for_terminals_that_have_it(monkeypatch, term, no_colour, is_c
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
 
     assert reading.page_colour() is is_coloured
+
+
+def test_a_dumb_terminal_is_told_of_no_progress(monkeypatch, capsys):
+    """What would be taken back when it is over would stay there, with a code behind it."""
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+    with reading.progress("Reading") as watch:
+        watch(1, 2)
+
+    assert capsys.readouterr().err == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.profiles import process, profile, work
+from tfprobe.errors import Missing
 from tfprobe.model.profile import Interpreter, Run
 from tfprobe.views.silence import explain
 
@@ -31,6 +32,13 @@ def test_a_process_without_steps_is_named():
 
     assert "4711" in text
     assert "ran no step" in text
+
+
+def test_what_cannot_be_read_is_not_taken_for_no_steps():
+    """A damaged steps.bin says nothing of what the job did."""
+    (text,) = explain(profile(processes=[process(hooks=Missing("steps.bin is damaged."))]))
+
+    assert ("cannot be read: steps.bin is damaged." in text, "ran no step" in text) == (True, False)
 
 
 def test_a_process_with_steps_needs_no_explanation():
