@@ -256,7 +256,8 @@ def test_a_run_that_has_ended_cannot_be_asked(laboratory: Laboratory, capsys) ->
 
     assert status == 1
     assert "was asked" in (said := capsys.readouterr()).err
-    assert said.err.strip().endswith("had ended before.")
+    assert "had ended before." in said.err
+    assert "tfprobe ls --state running" in said.err
     assert said.out == ""
 
 

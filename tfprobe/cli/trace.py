@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ANSWER_PATIENCE_S = 10.0
 # Steps of large jobs take seconds, and so do evaluations between them.
 CAPTURE_PATIENCE_S = 60.0
+_ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
 
 
 @click.command("trace")
@@ -113,6 +114,7 @@ def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[Pro
 
 
 def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
+    from tfprobe.model.orders import Answer
     from tfprobe.terminal.orders import lay_out, reasons
 
     if as_json:
@@ -120,7 +122,8 @@ def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> N
         return
     if all(isinstance(each.request, Missing) for each in answers):
         raise NoAnswer(
-            f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}."
+            f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}.",
+            hint=_ENDED_HINT if all(each.answer is Answer.ENDED for each in answers) else "",
         )
     reading.show(
         lay_out(

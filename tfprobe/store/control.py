@@ -83,7 +83,7 @@ def request_status(path: Path) -> Request:
             sequence, seen, left, ended = (_word(file.fileno(), word) for word in words)
     except (OSError, struct.error) as exc:
         raise UnreadableInput(f"{path} cannot be read: {exc}.") from exc
-    return Request(sequence, seen, left, ended != 0)
+    return Request(sequence, seen, left, ended == 1)
 
 
 @contextmanager

@@ -37,3 +37,12 @@ def test_only_a_steps_file_is_written_to(tmp_path):
     with pytest.raises(UnreadableInput):
         request_samples(path, samples=1)
     assert path.read_bytes() == b"something else"
+
+
+@pytest.mark.parametrize(("word", "has_ended"), [(0, False), (1, True), (77, False)])
+def test_only_the_agent_says_that_sampling_has_ended(tmp_path, word, has_ended):
+    """It writes a 1 there; anything else is garbage of somebody else's."""
+    path = tmp_path / "steps.bin"
+    path.write_bytes(steps_bin([], {42: word}))
+
+    assert request_status(path).sampling_ended is has_ended
