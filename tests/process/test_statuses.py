@@ -7,11 +7,12 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.process.launching import PATIENCE_S, Launcher, environment
+from tests.process.launching import PATIENCE_S, ROOT, Launcher, environment
 
 WAYS = pytest.mark.parametrize("way", [(), ("--report",)], ids=["become", "report"])
 
@@ -213,3 +214,41 @@ def _read_to_end(screen: io.FileIO) -> bytes:
         # Linux answers EIO once nobody holds the other side of a terminal.
         pass
     return said
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [(["ls"], 1), (["report"], 1), (["metrics", "--once"], 3), (["top", "--once"], 1)],
+)
+def test_a_working_directory_that_is_gone_is_no_bug(
+    tmp_path: Path, command: list[str], status: int
+) -> None:
+    """What is asked of a place that cannot be is answered in a paragraph."""
+    done = _where_nothing_is(tmp_path, *command)
+
+    assert done.returncode == status, done.stderr
+    assert "bug" not in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_job_runs_where_its_directory_is_gone(tmp_path: Path) -> None:
+    """Unrecorded without an absolute -o, and with one recorded; nothing is made elsewhere."""
+    runs = tmp_path / "runs"
+
+    lost = _where_nothing_is(tmp_path, "run", "--", "sh", "-c", "echo ran")
+    kept = _where_nothing_is(tmp_path, "run", "-o", str(runs), "--", "sh", "-c", "echo ran")
+
+    assert (lost.returncode, lost.stdout) == (0, "ran\n")
+    assert "cannot record" in lost.stderr
+    assert (kept.returncode, kept.stdout) == (0, "ran\n")
+    assert len(list(runs.glob("*/run.json"))) == 1
+
+
+def _where_nothing_is(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run tfprobe in a directory that has been removed."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    shell = ["sh", "-c", script, "sh", str(gone), sys.executable, "-m", "tfprobe", *command]
+    env = environment({"PYTHONPATH": str(ROOT)})
+    return subprocess.run(shell, env=env, capture_output=True, text=True, timeout=60, check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, UsageError
+from tfprobe.launch import environ
 
 if TYPE_CHECKING:
     from tfprobe.advice.engine import Advice
@@ -98,7 +98,7 @@ def _thresholds(words: tuple[str, ...]) -> Thresholds:
     from tfprobe.launch import config_file
 
     limits = DEFAULTS
-    path = config_file.find(os.getcwd())
+    path = config_file.find(environ.working_directory())
     if path is not None:
         limits = changed(limits, config_file.read_table(path, "advice"), source=path)
     return changed(limits, parse(words), source="--threshold")

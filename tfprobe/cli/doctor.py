@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import click
 
@@ -27,7 +26,11 @@ def command(output: str | None, deep: bool, as_json: bool, python: tuple[str, ..
     environment = environ.inherited()
     flags = {} if output is None else {"output": output}
     diagnosis = diagnose(
-        python or ("python3",), flags=flags, environment=environment, cwd=os.getcwd(), deep=deep
+        python or ("python3",),
+        flags=flags,
+        environment=environment,
+        cwd=environ.working_directory(),
+        deep=deep,
     )
     click.echo(_document(diagnosis) if as_json else _list(diagnosis))
     return 0 if diagnosis.would_record else 1

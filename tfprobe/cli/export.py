@@ -12,6 +12,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
+from tfprobe.launch import environ
 from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX, TEMPORARY_PREFIX
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _write(path: Path, kind: _Kind, asked: _Asked) -> None:
     if path.exists() and not path.is_file():
         _write_pieces(path, first, pieces)  # a pipe or a device, which must stay what it is
         return
-    path = path.resolve()
+    path = environ.absolute(path).resolve()
     unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
     try:
         _write_pieces(unfinished, first, pieces)

@@ -17,6 +17,7 @@ import tfprobe
 from tfprobe.cli import amounts, reading
 from tfprobe.cli.main import complain
 from tfprobe.errors import UnreadableInput, UsageError
+from tfprobe.launch import environ
 
 if TYPE_CHECKING:
     from tfprobe.live.metrics.exporter import Exporter
@@ -101,7 +102,7 @@ def command(
     from tfprobe.live.metrics.subjects import Limits
 
     chosen = Path(directory) if directory is not None else reading.output_directory(output)
-    place = chosen.absolute()
+    place = environ.absolute(chosen)
     if not place.is_dir():
         raise UnreadableInput(f"{chosen} is no directory.", hint="Name the one given to `run -o`.")
     _check(once=once, target=target, port=port)

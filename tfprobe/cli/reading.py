@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -81,7 +80,7 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
 def output_directory(flag: str | None) -> Path:
     """Return the directory of all runs: the flag, TFPROBE_OUTPUT, tfprobe.toml or the default."""
     flags = {} if flag is None else {"output": flag}
-    return Path(sources.gather(flags, environ.inherited(), os.getcwd()).output)
+    return Path(sources.gather(flags, environ.inherited(), environ.working_directory()).output)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, object], list[str]]:
 def launch(flags: dict[str, object], command: list[str]) -> int:
     """Record the command if that is possible, and run it in any case but a wrong flag."""
     environment = environ.inherited()
-    cwd = _cwd()
+    cwd = environ.working_directory()
     settings.resolve(sources.flag_layer(flags, cwd))
     if flags.get("disable") or sources.is_disabled(environment):
         execute.become(command, environment)
@@ -165,14 +164,6 @@ def _run_unrecorded(
     # Whatever is wrong with us, the job runs; that is why every error ends here.
     complain(f"{problem} The command runs unrecorded.")
     execute.become(command, environment)
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        # Deleted under us. Absolute paths still work, and preparing says so if they do not.
-        return "/nonexistent"
 
 
 def _report(run: prepare.Run) -> None:

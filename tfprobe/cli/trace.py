@@ -11,6 +11,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, TfprobeError, UnreadableInput, UsageError
+from tfprobe.launch import environ
 from tfprobe.store.layout import LATEST
 
 if TYPE_CHECKING:
@@ -93,7 +94,10 @@ def _run_itself(run: str, output: str | None) -> RunFolder | None:
         folder = reading.chosen_run(run, output)
     except TfprobeError:
         return None
-    named = (Path(run).resolve(), (reading.output_directory(output) / run).resolve())
+    named = (
+        environ.absolute(Path(run)).resolve(),
+        (reading.output_directory(output) / run).resolve(),
+    )
     return folder if run == LATEST or folder.root in named else None
 
 

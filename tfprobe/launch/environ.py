@@ -1,11 +1,14 @@
-"""The only reader of our own environment; every other function takes it as an argument."""
+"""Read our own environment and place; every other function takes them as arguments."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 # CPython started in the C locale sets LC_CTYPE for itself (PEP 538). The job must not inherit that.
 _COERCED = "LC_CTYPE"
+# In place of a working directory that was deleted under us: below a file not even root makes one.
+NOWHERE = "/dev/null"
 
 
 def inherited() -> dict[str, str]:
@@ -17,6 +20,19 @@ def inherited() -> dict[str, str]:
     elif given != "":
         environment[_COERCED] = given
     return environment
+
+
+def working_directory() -> str:
+    """Return where we are; NOWHERE if that directory is gone. Absolute paths work all the same."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return NOWHERE
+
+
+def absolute(path: Path) -> Path:
+    """Return where a path leads from here."""
+    return Path(working_directory(), path)
 
 
 def _given_value(name: str) -> str | None:

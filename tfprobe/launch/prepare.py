@@ -14,7 +14,7 @@ from typing import Any
 
 import tfprobe
 from tfprobe.errors import TfprobeError
-from tfprobe.launch import boot, secrets
+from tfprobe.launch import boot, environ, secrets
 from tfprobe.launch.settings import Settings
 from tfprobe.store import proc
 from tfprobe.store.layout import RunFolder
@@ -125,7 +125,7 @@ def _manifest(
         "schema": "tfprobe.run/1",
         "id": run.folder.id,
         "command": secrets.mask_arguments(command),
-        "cwd": os.getcwd(),
+        "cwd": environ.working_directory(),
         "host": os.uname().nodename,
         "user": user(),
         "pid": os.getpid(),

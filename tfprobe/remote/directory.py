@@ -14,7 +14,7 @@ from typing import Any
 
 import tfprobe
 from tfprobe.errors import UsageError
-from tfprobe.launch import prepare, secrets
+from tfprobe.launch import environ, prepare, secrets
 from tfprobe.launch.boot import write_file
 from tfprobe.remote.addresses import Address
 from tfprobe.store import proc
@@ -51,7 +51,7 @@ def draft(output: Path, first: Address) -> Draft:
     now_ns = time.time_ns()
     name = re.sub(r"[^A-Za-z0-9._]+", "-", f"{first.host}-{first.port}").strip("-.")
     run_id = prepare.run_id(name[-_NAME_LENGTH:], now_ns)
-    path = output.absolute() / f"{TEMPORARY_PREFIX}{run_id}"
+    path = environ.absolute(output) / f"{TEMPORARY_PREFIX}{run_id}"
     try:
         os.makedirs(output, mode=0o700, exist_ok=True)
         path.mkdir(0o700)
@@ -104,7 +104,7 @@ def _run(made: Draft, recordings: Sequence[Recording], command: Sequence[str]) -
         "schema": "tfprobe.run/1",
         "id": made.id,
         "command": secrets.mask_arguments(command),
-        "cwd": os.getcwd(),
+        "cwd": environ.working_directory(),
         "host": os.uname().nodename,
         "user": prepare.user(),
         "pid": os.getpid(),
