@@ -29,7 +29,7 @@ test: $(TEST)/.installed ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy
-	$(TEST)/bin/python -m pytest $(wildcard tests/architecture tests/unit tests/agent tests/process)
+	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process)
 
 matrix: $(TEST)/.installed ## record real jobs in every Python and TensorFlow that can be had here
 	$(TEST)/bin/python -m tests.matrix $(CELLS)

@@ -22,7 +22,9 @@ def lay_out(seen: Seen, *, width: int, colour: bool) -> str:
     found = lines(seen, order=order, turned=_folded(seen), wanted="", live_only=False)
     fitted = fit(found, width)
     parts = [_headings(fitted), *(_line(line, fitted) for line in found)]
-    problems = [f"{each.where}: {each.what}" for run in seen.runs for each in run.problems]
+    problems = [
+        f"{run.id}: {each.where}: {each.what}" for run in seen.runs for each in run.problems
+    ]
     told = [page.paragraph(text) for text in problems[:_SHOWN_PROBLEMS]]
     rest = len(problems) - len(told)
     more = [page.paragraph(f"and {rest} more problems; --json has all")] if rest else []
