@@ -42,6 +42,7 @@ class _Originals:
     ftruncate = staticmethod(os.ftruncate)
     fallocate = staticmethod(getattr(os, "posix_fallocate", None))
     pread = staticmethod(os.pread)
+    sleep = staticmethod(time.sleep)
     pwrite = staticmethod(os.pwrite)
     uname = staticmethod(os.uname)
     sysconf = staticmethod(os.sysconf)

@@ -1,6 +1,7 @@
 """The recording of this process: its folder, its steps file, its schedule; made anew in a forked child."""
 
 import os
+import sys
 import threading
 import weakref
 
@@ -37,6 +38,10 @@ OVERFLOW_WORKS = 8
 EXIT_OVERDRAFT = 3
 # How long an exit waits for a traced step of another thread, in seconds; one that waits itself, for a queue, is left.
 EXIT_WAIT_S = 0.2
+# How long an exit waits for a thread that deletes a Session, which takes milliseconds unless the machine is busy.
+DELETION_WAIT_S = 1.0
+DELETION_LOOK_S = 0.005
+SESSION_FILE = os.path.join("python", "client", "session.py")
 # Ways to name a step that one thread remembers; a job that builds new fetches all the time starts over.
 MAX_KEYS = 4096
 
@@ -268,10 +273,36 @@ class Recorder:
             never_raise_sampling(self.journal.remove_windows)()
             tracing.TRACING.lock.release()
         never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
+        never_raise_noting(_await_deletions)()
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
         self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
         self.steps.put(STATE_WORD, FINISHED)
         self.journal.event("exit")
+
+
+def _await_deletions():
+    """Let threads that delete a Session come back to Python, for some time.
+
+    The last one to hold a Session may be a queue thread, which is a daemon: the interpreter kills it as it comes back
+    from C++ that cannot be unwound, and the process aborts. Recording makes threads end later: that must not end there.
+    """
+    until_ns = ORIGINAL.monotonic_ns() + int(DELETION_WAIT_S * 1e9)
+    mine = threading.get_ident()
+    while ORIGINAL.monotonic_ns() < until_ns:
+        frames = sys._current_frames()
+        if not any(_deletes_session(frame) for ident, frame in frames.items() if ident != mine):
+            return
+        del frames  # of the job's, and what they hold
+        ORIGINAL.sleep(DELETION_LOOK_S)
+
+
+def _deletes_session(frame):
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" and code.co_filename.endswith(SESSION_FILE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Current:

@@ -326,6 +326,35 @@ for seconds, patience in ((0.05, 60), (60, 0.2)):
     assert (short, long) == ("False", "True")
 
 
+def test_a_thread_that_deletes_a_session_is_let_end(laboratory: Laboratory) -> None:
+    """The interpreter would kill it in C++, and abort; but no exit waits for ever."""
+    laboratory.arm(trace_level="off")
+
+    short, long = laboratory.finish("""
+import threading, time
+from tfprobe_agent import recorder
+session.run("loss")
+source = '''
+class Session(object):
+    def __del__(self):
+        began.set()
+        time.sleep(seconds)
+        over.append(seconds)
+'''
+exec(compile(source, "tensorflow/python/client/session.py", "exec"))
+over = []
+for seconds, patience in ((0.05, 60), (60, 0.2)):
+    recorder.DELETION_WAIT_S = patience
+    began = threading.Event()
+    threading.Thread(target=lambda: [Session()].clear(), daemon=True).start()
+    began.wait()
+    recorder.at_exit()
+    print(seconds in over)
+""")
+
+    assert (short, long) == ("True", "False")
+
+
 def test_a_thread_made_in_c_is_not_entered_in_the_jobs_list(laboratory: Laboratory) -> None:
     """threading.enumerate() shows the job the threads it had without us."""
     laboratory.arm(trace_level="off")
