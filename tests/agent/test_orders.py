@@ -219,7 +219,6 @@ def test_that_no_sample_can_be_taken_any_more_stands_in_the_file(laboratory: Lab
 def refuse(*_): raise OSError(28, "No space left on device")
 sys.modules["tfprobe_agent.journal"].Journal.write_file = refuse
 session.run("loss")
-print("stepped", flush=True)
 """
         + BY_LINES
     )
