@@ -97,8 +97,19 @@ def test_the_page_follows_the_size_of_the_terminal(job) -> None:
     with PseudoTerminal([*TOP, str(run)], env=ENVIRONMENT, columns=140) as terminal:
         terminal.wait_for("memory")
         terminal.resize(60, 20)
-        terminal.wait_for(lambda lines: "● running" in "".join(lines) and "memory" not in lines[1])
+        # The terminal itself cuts lines on the right and drops them at the top: this is the page's.
+        terminal.wait_for(lambda lines: lines[1].startswith("run ") and "memory" not in lines[1])
         terminal.resize(140, 30)
+        terminal.wait_for("memory")
+
+
+def test_headings_that_a_terminal_has_lost_come_back(job) -> None:
+    """Whatever cut or overwrote them, they are there again at the next look."""
+    run, _ = job
+    with PseudoTerminal([*TOP, str(run)], env=ENVIRONMENT, columns=140) as terminal:
+        seen = terminal.wait_for(lambda lines: "memory" in lines[1])
+        terminal.wait_for(lambda lines: lines[0] != seen[0])
+        terminal.lose()
         terminal.wait_for("memory")
 
 

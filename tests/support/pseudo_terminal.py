@@ -81,6 +81,10 @@ class PseudoTerminal:
             self._screen.resize(lines, columns)
             os.killpg(self.process.pid, signal.SIGWINCH)
 
+    def lose(self) -> None:
+        """Show nothing any more, as after a reset."""
+        self._screen.erase_in_display(2)
+
     def wait_for(self, what: str | Callable[[list[str]], bool]) -> list[str]:
         """Wait until a text, or what a function looks for, is seen; return what is shown."""
         until_s = time.monotonic() + PATIENCE_S

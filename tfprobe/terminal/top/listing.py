@@ -49,11 +49,13 @@ class Headings(Widget):
         self._mark = _DOWN
 
     def show(self, fitted: tuple[Fitted, ...], *, ordered_by: str, largest_first: bool) -> None:
-        """Show these columns, and by which one lines are ordered."""
-        mark = _DOWN if largest_first else _UP
-        if (fitted, ordered_by, mark) == (self._fitted, self._ordered_by, self._mark):
-            return
-        self._fitted, self._ordered_by, self._mark = fitted, ordered_by, mark
+        """Show these columns, and by which one lines are ordered.
+
+        It is drawn at every look, changed or not: a terminal that became smaller and larger again
+        within a moment has cut it, and nothing else would ever draw it again.
+        """
+        self._fitted, self._ordered_by = fitted, ordered_by
+        self._mark = _DOWN if largest_first else _UP
         self.refresh()
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - textual's signature
