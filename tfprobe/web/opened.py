@@ -1,0 +1,93 @@
+"""A run that pages are made of: its profile as it is now, and what has been made of it already."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, cast
+
+from tfprobe.errors import Missing, NoAnswer
+from tfprobe.ingest.following import Following
+from tfprobe.ingest.sampled import captures_of, sampled
+from tfprobe.model.profile import Profile, Work
+from tfprobe.model.sampled import SampledWork
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+from tfprobe.web.question import Question
+
+T = TypeVar("T")
+
+
+class OpenRun:
+    """One run directory. Answers are made one at a time, and kept until the run has something new.
+
+    `profile` is the newest that was read; None before the first `refresh`.
+    """
+
+    def __init__(self, folder: RunFolder, here: Machine) -> None:
+        """Begin with nothing read."""
+        self.folder = folder
+        self.lock = threading.RLock()
+        self._following = Following(folder, here)
+        self._profile: Profile | None = None
+        # Any: each key has its own kind of answer, which the one who asks by it knows.
+        self._made: dict[Hashable, Any] = {}
+
+    def refresh(self, watch: Callable[[int, int], None] | None = None) -> Profile:
+        """Read what is new; return the profile, which is the same object where nothing is.
+
+        Raises UnreadableInput when the run is gone.
+        """
+        with self.lock:
+            profile = self._following.refresh(watch)
+            if profile is not self._profile:
+                self._profile = profile
+                self._made.clear()
+            return profile
+
+    @property
+    def profile(self) -> Profile:
+        """The newest profile that was read."""
+        return self._profile if self._profile is not None else self.refresh()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run was over before it was read last: it changes no more."""
+        return self._following.has_ended
+
+    def made(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned for this key since the run changed last."""
+        with self.lock:
+            if key not in self._made:
+                self._made[key] = make()
+            return cast("T", self._made[key])
+
+    def works(self) -> tuple[Work, ...]:
+        """Return all works, those with most time first."""
+        return tuple(
+            sorted(self.profile.works, key=lambda work: (-work.times.sum_ns, work.process))
+        )
+
+    def work(self, question: Question) -> Work:
+        """Return the work that `work=` names by its place in the profile, else the dearest sampled.
+
+        Raises NoAnswer where there is none.
+        """
+        if not self.profile.works:
+            raise NoAnswer("No step has been recorded.")
+        most = len(self.profile.works) - 1
+        at = question.whole("work", default=-1, least=0, most=most)
+        if at >= 0:
+            return self.profile.works[at]
+        by_time = self.works()
+        return next((each for each in by_time if captures_of(each, self.profile)), by_time[0])
+
+    def sampled(self, work: Work, *, with_shapes: bool = False) -> SampledWork | Missing:
+        """Return the sampled steps of a work with its graphs and code maps."""
+        if not captures_of(work, self.profile):
+            return Missing("no step of this work was sampled")
+        place = self.profile.works.index(work)
+        return self.made(
+            ("sampled", place, with_shapes),
+            lambda: sampled(self.folder, self.profile, work, with_shapes=with_shapes),
+        )

@@ -1,0 +1,82 @@
+// Begin: find out what the address asks for, and show that page in the frame around all pages.
+import { addressOf, here } from "./parts/address.js";
+import { ask, Trouble } from "./parts/data.js";
+import { fill, make } from "./parts/elements.js";
+import { overviewPage } from "./pages/overview.js";
+import { runsPage } from "./pages/runs.js";
+
+// The pages of a run, in the order of its navigation.
+const PAGES = [overviewPage];
+
+const navigation = make("nav", { "aria-label": "Pages of the run" });
+const place = make("main", { id: "page", tabindex: "-1" });
+let shown = { controller: null, handle: null, run: null, page: null };
+
+function pageOf(address) {
+  if (!address.run) return runsPage;
+  return PAGES.find((page) => page.name === address.page) ?? PAGES[0];
+}
+
+async function showHere() {
+  const address = here();
+  const page = pageOf(address);
+  if (shown.page === page && shown.run === address.run && shown.handle?.turn) {
+    shown.handle.turn(address.args);
+    return;
+  }
+  shown.controller?.abort();
+  shown.handle?.leave?.();
+  const controller = new AbortController();
+  shown = { controller, handle: null, run: address.run, page };
+  showNavigation(address, page);
+  document.title = address.run ? `${page.title} · ${address.run} · tfprobe` : "tfprobe";
+  const content = make("div", { class: `page page-${page.name}` });
+  fill(place, make("p", { class: "wait", role: "status" }, "Reading …"));
+  try {
+    const handle = await page.show(content, contextOf(address, controller.signal));
+    if (controller.signal.aborted) return handle?.leave?.();
+    shown.handle = handle ?? null;
+    fill(place, content);
+    handle?.shown?.();
+  } catch (error) {
+    if (!controller.signal.aborted) fill(place, trouble(error));
+    if (!(error instanceof Trouble) && error.name !== "AbortError") throw error;
+  }
+}
+
+/** What a page is given beside its place: see docs/web.md. */
+function contextOf(address, signal) {
+  const prefix = address.run ? `run/${address.run.split("/").map(encodeURIComponent).join("/")}/` : "";
+  return {
+    run: address.run,
+    args: address.args,
+    signal,
+    ask: (name, args = {}) => ask(prefix + name, args, { signal }),
+    link: (page, args = {}) => addressOf(address.run, page, args),
+    go: (args, { page = address.page || "overview", keep = false } = {}) => {
+      const target = addressOf(address.run, page, args);
+      if (keep) history.replaceState(null, "", target);
+      else location.hash = target;
+    },
+  };
+}
+
+function showNavigation(address, page) {
+  const links = address.run ? PAGES : [];
+  fill(
+    navigation,
+    make("a", { href: addressOf("", ""), class: "home", "aria-current": address.run ? null : "page" }, "tfprobe"),
+    links.map((each) =>
+      make("a", { href: addressOf(address.run, each.name), "aria-current": each === page ? "page" : null }, each.title),
+    ),
+  );
+}
+
+function trouble(error) {
+  const sentence = error instanceof Trouble ? error.message : `This page failed: ${error.message}`;
+  return make("p", { class: "trouble", role: "alert" }, sentence);
+}
+
+document.body.append(navigation, place);
+addEventListener("hashchange", showHere);
+showHere();

@@ -1,0 +1,47 @@
+// Write amounts for people: with units, three digits, never "NaN". `null` and `undefined` are "–".
+
+export const NOTHING = "–";
+
+const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+const SIZES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+const COUNTS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+
+/** Three digits of a number that is not in exponent form: 1.23, 12.3, 123, 1,234. */
+export function digits(number) {
+  const size = Math.abs(number);
+  if (size >= 999.5) return Math.round(number).toLocaleString("en");
+  return number.toFixed(size >= 99.95 || size === 0 ? 0 : size >= 9.995 ? 1 : 2);
+}
+
+export function time(ns) {
+  return scaled(ns, TIMES);
+}
+
+export function bytes(count) {
+  return scaled(count, SIZES);
+}
+
+export function large(count, unit = "") {
+  return isNothing(count) ? NOTHING : `${scaled(count, COUNTS)}${unit}`.trim();
+}
+
+/** A count of things, in full. */
+export function count(number) {
+  return isNothing(number) ? NOTHING : Math.round(number).toLocaleString("en");
+}
+
+/** A ratio of 1 as per cent. */
+export function percent(ratio) {
+  if (isNothing(ratio)) return NOTHING;
+  return ratio > 0 && ratio < 0.0005 ? "<0.1 %" : `${(100 * ratio).toFixed(1)} %`;
+}
+
+function scaled(value, units) {
+  if (isNothing(value)) return NOTHING;
+  const [size, unit] = units.find(([least]) => Math.abs(value) >= least * 0.9995) ?? units.at(-1);
+  return `${digits(value / size)} ${unit}`.trim();
+}
+
+function isNothing(value) {
+  return value === null || value === undefined || !Number.isFinite(value);
+}
