@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tfprobe.errors import UsageError
@@ -17,6 +18,11 @@ ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
     "overview": overview.document,
 }
 
+# Those that are made of `OpenRun.early`: they wait for no capture.
+EARLY: frozenset[str] = frozenset()
+# Those that ask two runs. They hold no lock meanwhile: others may ask the same two the other way.
+OF_TWO: frozenset[str] = frozenset()
+
 
 def answer(run: OpenRun, name: str, question: Question) -> Document:
     """Return the document `name` of a run.
@@ -24,8 +30,28 @@ def answer(run: OpenRun, name: str, question: Question) -> Document:
     Raises UsageError for a name or an argument that there is not, NoAnswer where the run holds no
     answer, UnreadableInput where it cannot be read.
     """
+    make = _named(name)
+    with _lock(run, name):
+        return make(run, question)
+
+
+def refresh(run: OpenRun, name: str) -> None:
+    """Read what is new of a run, as far as the document `name` tells of it.
+
+    Raises UsageError for a name that there is not, UnreadableInput when the run is gone.
+    """
+    _named(name)
+    (run.early if name in EARLY else run).refresh()
+
+
+def _named(name: str) -> Callable[[OpenRun, Question], Document]:
     make = ANSWERS.get(name)
     if make is None:
         raise UsageError(f"There is no page of that name; there are {', '.join(ANSWERS)}.")
-    with run.lock:
-        return make(run, question)
+    return make
+
+
+def _lock(run: OpenRun, name: str) -> AbstractContextManager[object]:
+    if name in OF_TWO:
+        return nullcontext()
+    return run.early.lock if name in EARLY else run.lock

@@ -18,17 +18,16 @@ from tfprobe.web.question import Question
 T = TypeVar("T")
 
 
-class OpenRun:
-    """One run directory. Answers are made one at a time, and kept until the run has something new.
+class Reading:
+    """What has been read of one run. Answers are kept until the run has something new.
 
     `profile` is the newest that was read; None before the first `refresh`.
     """
 
-    def __init__(self, folder: RunFolder, here: Machine) -> None:
+    def __init__(self, following: Following) -> None:
         """Begin with nothing read."""
-        self.folder = folder
         self.lock = threading.RLock()
-        self._following = Following(folder, here)
+        self._following = following
         self._profile: Profile | None = None
         # Any: each key has its own kind of answer, which the one who asks by it knows.
         self._made: dict[Hashable, Any] = {}
@@ -79,14 +78,46 @@ class OpenRun:
         at = question.whole("work", default=-1, least=0, most=most)
         if at >= 0:
             return self.profile.works[at]
-        by_time = self.works()
-        return next((each for each in by_time if captures_of(each, self.profile)), by_time[0])
+        return min(self.works(), key=lambda work: not self._is_sampled(work))
+
+    def place(self, work: Work) -> int:
+        """Return the place of one of its works in the profile, by which questions name it."""
+        return next(at for at, each in enumerate(self.profile.works) if each is work)
+
+    def _is_sampled(self, work: Work) -> bool:
+        """Say whether it may be asked what its steps did: captures may not be read yet."""
+        return work.sampled > 0
+
+
+class OpenRun(Reading):
+    """One run directory, with its captures.
+
+    `early` reads all but the captures, which takes milliseconds, behind a lock of its own: what is
+    made of that does not wait for them. Works have the same places in both. `sibling` opens
+    another run of the same directory by its id; it is None where there can be no other.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        here: Machine,
+        *,
+        sibling: Callable[[str], OpenRun] | None = None,
+    ) -> None:
+        """Begin with nothing read."""
+        super().__init__(Following(folder, here))
+        self.folder = folder
+        self.sibling = sibling
+        self.early = Reading(Following(folder, here, with_captures=False))
+
+    def _is_sampled(self, work: Work) -> bool:
+        return bool(captures_of(work, self.profile))
 
     def sampled(self, work: Work, *, with_shapes: bool = False) -> SampledWork | Missing:
         """Return the sampled steps of a work with its graphs and code maps."""
         if not captures_of(work, self.profile):
             return Missing("no step of this work was sampled")
-        place = self.profile.works.index(work)
+        place = self.place(work)
         return self.made(
             ("sampled", place, with_shapes),
             lambda: sampled(self.folder, self.profile, work, with_shapes=with_shapes),

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
 from tfprobe.web import front
-from tfprobe.web.answers import answer
+from tfprobe.web.answers import answer, refresh
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question
 
@@ -25,14 +25,14 @@ def application(directory: Path) -> Starlette:
     def opened_run(name: str) -> OpenRun:
         if name not in opened:
             folder = RunFolder(directory if RunFolder(directory).is_run() else directory / name)
-            opened[name] = OpenRun(folder, this_machine())
+            opened[name] = OpenRun(folder, this_machine(), sibling=opened_run)
         return opened[name]
 
     def of_run(request: Request) -> Response:
         run = opened_run(request.path_params["run"])
-        run.refresh()
-        question = Question(dict(request.query_params))
-        found = answer(run, request.path_params["name"], question)
+        name = request.path_params["name"]
+        refresh(run, name)
+        found = answer(run, name, Question(dict(request.query_params)))
         text = json.dumps(found, allow_nan=False, ensure_ascii=False)
         return Response(text, media_type="application/json")
 

@@ -1,0 +1,75 @@
+"""A run is read as far as a page needs it, and what was made of it is kept while it is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.captures import CPU, Node, run_metadata
+from tests.support.open_runs import ToldRun
+from tests.support.profiles import Step, op, profile, work
+from tests.support.rundir import (
+    BOOT_ID,
+    HOST,
+    WrittenProcess,
+    WrittenWork,
+    regular_steps,
+    write_run,
+)
+from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+from tfprobe.web import answers
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.question import Question
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> OpenRun:
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(10), sampled=[3])],
+        events=[{"kind": "sample", "work": 0, "step": 3, "capture": "3.run_metadata.pb"}],
+        captures={"3.run_metadata.pb": run_metadata({CPU: [Node("a", 10, 20)]})},
+    )
+    return OpenRun(RunFolder(write_run(tmp_path / "r1", [process])), Machine(HOST, BOOT_ID))
+
+
+def test_what_is_made_early_waits_for_no_capture(run):
+    """Step times are there while captures are still read: all but captures is the same."""
+    early, whole = run.early.refresh(), run.refresh()
+
+    assert early.captures == ()
+    assert [each.name for each in early.works] == [each.name for each in whole.works]
+
+
+def test_an_answer_is_made_once(run):
+    """While a run has nothing new, nothing is computed twice."""
+    run.refresh()
+    run.made("key", lambda: "first")
+
+    run.refresh()
+
+    assert run.made("key", lambda: "second") == "first"
+
+
+def test_the_dearest_sampled_work_is_meant_where_none_is_named():
+    """A page shows the work that there is most to say of."""
+    rare, dear = work([1000], index=0, sampled=1), work([9000], index=1)
+    run = ToldRun(profile([Step([op("MatMul", 0, 1)], work=0)], works=[rare, dear]))
+
+    assert run.work(Question()) is rare
+    assert run.early.work(Question()) is rare
+    assert run.work(Question({"work": "1"})) is dear
+
+
+def test_a_run_without_steps_has_no_work():
+    """The page says so instead of showing nothing."""
+    with pytest.raises(NoAnswer, match="No step has been recorded"):
+        ToldRun(profile()).work(Question())
+
+
+def test_a_document_that_there_is_not_is_no_answer(run):
+    """The names that there are stand in the sentence."""
+    with pytest.raises(UsageError, match="overview"):
+        answers.refresh(run, "../../etc/passwd")
