@@ -16,7 +16,7 @@ import click
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
 from tfprobe.store.catalogue import find_run
-from tfprobe.store.layout import LATEST, RunFolder
+from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX, RunFolder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -192,4 +192,32 @@ def write_file(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8", errors="replace")
     except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+        raise UsageError(f"{path or '``'} cannot be written: {exc.strerror or exc}.") from exc
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file that is there as a whole or not at all; one that was there stays until then.
+
+    Raises UsageError when it cannot be written.
+    """
+    try:
+        target = Path(path)
+        if target.exists() and not target.is_file():
+            write_file(path, text)  # a pipe or a device, which must stay what it is
+        else:
+            _replace(environ.absolute(target).resolve(), text)
+    except (OSError, ValueError) as exc:  # ValueError: a path that no file can have
+        raise UsageError(f"{path or '``'} cannot be written: {_reason(exc)}.") from exc
+
+
+def _replace(path: Path, text: str) -> None:
+    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="replace")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.web.opened import OpenRun
 
 # Faster than a person reads is only work for the machine that the job runs on.
 _LEAST_EVERY_S = 0.2
@@ -14,6 +19,7 @@ _LEAST_EVERY_S = 0.2
 @click.command("report")
 @reading.run_argument
 @click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
+@click.option("--html", metavar="FILE", help="Write all pages of `tfprobe ui` to FILE, to send.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option("--follow", is_flag=True, help="Show it again as the job goes on, until it ends.")
 @click.option(
@@ -28,6 +34,7 @@ def command(
     output: str | None,
     as_json: bool,
     markdown: str | None,
+    html: str | None,
     rank: int | None,
     follow: bool,
     every_s: float | None,
@@ -35,26 +42,31 @@ def command(
     """Say what a run did and where its time went.
 
     RUN is a directory, a run id, or `latest`, the default. The status is 1 when nothing was
-    recorded; the report says why.
+    recorded; the report says why. --html writes one file that needs no server and no network.
 
     With --follow a terminal shows the report as it changes; arrows, space, b, g and G scroll. When
     the run has ended, or on q (status 0) or Ctrl-C (status 130), the last one stays. Elsewhere each
     update is a line, and the report comes last. With --json each update is a document on a line.
     """
     if follow:
-        return _follow(run, output, as_json=as_json, markdown=markdown, rank=rank, every_s=every_s)
+        if markdown is not None or html is not None:
+            flag = "--md" if markdown is not None else "--html"
+            hint = "Write it when the run has ended."
+            raise UsageError(f"{flag} and --follow exclude each other.", hint=hint)
+        return _follow(run, output, as_json=as_json, rank=rank, every_s=every_s)
     if every_s is not None:
         raise UsageError("--every says how often --follow looks.", hint="Add --follow.")
     # Imported here: `tfprobe --help` should not wait for numpy.
     from tfprobe.advice import engine
-    from tfprobe.ingest.run import load
     from tfprobe.ingest.sampled import dearest
     from tfprobe.store.liveness import this_machine
     from tfprobe.views.report import document, gather
+    from tfprobe.web.opened import OpenRun
 
     folder = reading.chosen_run(run, output)
+    opened = OpenRun(folder, this_machine(), rank=rank)
     with reading.progress("Reading captures") as watch:
-        profile = load(folder, this_machine(), rank=rank, watch=watch)
+        profile = opened.refresh(watch)
     report = gather(profile)
     advice = engine.advise(profile, dearest(folder, profile))
     if as_json:
@@ -63,7 +75,9 @@ def command(
         from tfprobe.terminal.markdown import lay_out as lay_out_markdown
 
         reading.write_file(markdown, lay_out_markdown(report, advice))
-    if not as_json and markdown is None:
+    if html is not None:
+        _write_pages(html, opened, is_told=not as_json)
+    if not as_json and markdown is None and html is None:
         from tfprobe.terminal.report import lay_out
 
         text = lay_out(report, advice, width=reading.page_width(), colour=reading.page_colour())
@@ -72,19 +86,27 @@ def command(
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
 
 
+def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:
+    from tfprobe.terminal.numbers import size
+    from tfprobe.web.onefile import page
+
+    with reading.progress("Making pages") as watch:
+        text = page(run, watch=watch)
+    reading.write_whole(path, text)
+    if is_told:
+        told = size(len(text.encode()))
+        reading.show(f"{path}\n{told}; open it in a browser, or send it.\n")
+
+
 def _follow(
     run: str,
     output: str | None,
     *,
     as_json: bool,
-    markdown: str | None,
     rank: int | None,
     every_s: float | None,
 ) -> int:
     from tfprobe.cli.follow import follow
 
-    if markdown is not None:
-        hint = "Write it when the run has ended."
-        raise UsageError("--md and --follow exclude each other.", hint=hint)
     folder = reading.chosen_run(run, output)
     return follow(folder, rank=rank, every_s=every_s, as_json=as_json)

@@ -15,6 +15,9 @@ STATIC = Path(__file__).parent / "static"
 LIBRARIES = ("uplot.js", "echarts.js", "d3.js", "d3-flame-graph.js")
 STYLES = ("vendor/uplot.css", "vendor/d3-flame-graph.css")
 _FIRST = "main.js"
+# d3-flame-graph brings its style in an element, which the policy of the pages does not let in;
+# STYLES has the same.
+_ADDS_STYLE = ",document.head.appendChild(U);"
 
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
@@ -37,7 +40,8 @@ def style() -> str:
 def libraries() -> str:
     """Return the libraries as one script, their notices at the head of each."""
     folder = STATIC / "vendor"
-    return "\n;".join((folder / name).read_text(encoding="utf-8") for name in LIBRARIES)
+    texts = ((folder / name).read_text(encoding="utf-8") for name in LIBRARIES)
+    return "\n;".join(text.replace(_ADDS_STYLE, ";") for text in texts)
 
 
 def _add(path: Path, parts: dict[Path, str]) -> None:

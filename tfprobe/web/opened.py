@@ -102,13 +102,14 @@ class OpenRun(Reading):
         folder: RunFolder,
         here: Machine,
         *,
+        rank: int | None = None,
         sibling: Callable[[str], OpenRun] | None = None,
     ) -> None:
-        """Begin with nothing read."""
-        super().__init__(Following(folder, here))
+        """Begin with nothing read; `rank` keeps the processes of one rank."""
+        super().__init__(Following(folder, here, rank=rank))
         self.folder = folder
         self.sibling = sibling
-        self.early = Reading(Following(folder, here, with_captures=False))
+        self.early = Reading(Following(folder, here, rank=rank, with_captures=False))
 
     def _is_sampled(self, work: Work) -> bool:
         return bool(captures_of(work, self.profile))

@@ -1,6 +1,6 @@
 // Begin: find out what the address asks for, and show that page in the frame around all pages.
 import { addressOf, here } from "./parts/address.js";
-import { ask, Trouble } from "./parts/data.js";
+import { ask, isFile, Trouble } from "./parts/data.js";
 import { fill, make } from "./parts/elements.js";
 import { overviewPage } from "./pages/overview.js";
 import { runsPage } from "./pages/runs.js";
@@ -65,7 +65,9 @@ function showNavigation(address, page) {
   const links = address.run ? PAGES : [];
   fill(
     navigation,
-    make("a", { href: addressOf("", ""), class: "home", "aria-current": address.run ? null : "page" }, "tfprobe"),
+    isFile
+      ? make("span", { class: "home" }, "tfprobe")
+      : make("a", { href: addressOf("", ""), class: "home", "aria-current": address.run ? null : "page" }, "tfprobe"),
     links.map((each) =>
       make("a", { href: addressOf(address.run, each.name), "aria-current": each === page ? "page" : null }, each.title),
     ),

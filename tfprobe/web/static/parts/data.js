@@ -9,10 +9,14 @@ export class Trouble extends Error {
 }
 
 const inFile = document.getElementById("recording");
-const documents = inFile ? JSON.parse(inFile.textContent) : null;
+// `answers` has the place in `documents` of each question's answer, `troubles` a sentence for those that have none.
+const recording = inFile ? JSON.parse(inFile.textContent) : null;
 
 /** Whether this page is a file that somebody sent. */
-export const isFile = documents !== null;
+export const isFile = recording !== null;
+
+/** The run that this file holds; "" where a server answers. */
+export const fileRun = recording?.run ?? "";
 
 /** Ask for a document: `ask("run/ID/ops", { work: 3 })`. Throws Trouble. */
 export async function ask(name, args = {}, { signal } = {}) {
@@ -22,10 +26,22 @@ export async function ask(name, args = {}, { signal } = {}) {
   return isFile ? fromFile(key) : fromServer(key, signal);
 }
 
-function fromFile(key) {
-  const found = documents[key];
-  if (found === undefined) throw new Trouble("This file does not hold that; `tfprobe ui` on the run shows it.");
-  return found;
+async function fromFile(key) {
+  if (Object.hasOwn(recording.troubles, key)) throw new Trouble(recording.troubles[key]);
+  if (!Object.hasOwn(recording.answers, key)) throw new Trouble("This file does not hold that; `tfprobe ui` on the run shows it.");
+  const found = recording.documents[recording.answers[key]];
+  // Pages may sort what they get: each gets its own.
+  return typeof found === "string" ? unpacked(found) : JSON.parse(JSON.stringify(found));
+}
+
+/** Big documents are deflated, and stand in the file in base64. */
+async function unpacked(text) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Trouble("This browser is too old to unpack what the file holds; one of 2023 or later can.");
+  }
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
 }
 
 async function fromServer(key, signal) {
