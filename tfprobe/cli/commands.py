@@ -47,6 +47,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("top", "Watch runs: which runs, how fast, and what they wait for."),
     Entry("trace", "Let a running job record its next steps."),
     Entry("transfers", "Show what a step moves: over the bus, between devices and ranks."),
+    Entry("ui", "Show runs in a browser."),
 )
 
 

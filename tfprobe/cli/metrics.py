@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 import tfprobe
 from tfprobe.cli import amounts, reading
 from tfprobe.cli.main import complain
+from tfprobe.cli.stopping import until_stopped
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.launch import environ
 
@@ -113,7 +113,7 @@ def command(
     if port is None and otlp is None:
         port = DEFAULT_PORT
     address = None if port is None else (host, port)
-    with _until_stopped():
+    with until_stopped():
         _answer_on(place, limits, advice, address=address, otlp=otlp, every_s=every_s)
     return 0
 
@@ -233,26 +233,3 @@ def _pusher(url: str, exporter: Exporter) -> Pusher:
             hint="Install them: pip install 'tfprobe[otlp]'",
         ) from exc
     return Pusher(url, exporter, complain)
-
-
-class _Stopped(BaseException):
-    """A signal asks to end. Not an Exception: no code on the way may take it for a failure."""
-
-
-@contextmanager
-def _until_stopped() -> Iterator[None]:
-    """End the block quietly at SIGINT or SIGTERM; a second one ends what is being cleaned up."""
-    before = {each: signal.signal(each, _stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except _Stopped:
-        pass
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-def _stop(_number: int, _frame: object) -> NoReturn:
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_DFL)
-    raise _Stopped

@@ -1,60 +1,132 @@
-"""What is answered under which address."""
+"""What is answered under which address. Who may ask is checked before: see guard."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from tfprobe.store.layout import RunFolder
+from tfprobe.errors import TfprobeError
 from tfprobe.store.liveness import this_machine
 from tfprobe.web import front
-from tfprobe.web.answers import answer, refresh
-from tfprobe.web.opened import OpenRun
+from tfprobe.web.answers import Document
+from tfprobe.web.book import Book
+from tfprobe.web.looks import Looks
+from tfprobe.web.pages import runs
 from tfprobe.web.question import Question
+from tfprobe.web.server.guard import Guard
+from tfprobe.web.server.headers import Headers
+from tfprobe.web.server.hosts import Hosts
+from tfprobe.web.server.keys import Keys
+from tfprobe.web.server.threads import in_thread
+from tfprobe.web.server.told import FAILED, status_of, told
+
+Complain = Callable[[str], None]
+
+_NOTHING_HERE = "There is nothing at this address."
+_JAVASCRIPT = "text/javascript"
 
 
-def application(directory: Path) -> Starlette:
-    """Return the server of all runs below a directory, or of the one run that it is."""
-    opened: dict[str, OpenRun] = {}
+def guarded(directory: Path, *, keys: Keys, hosts: Hosts, complain: Complain) -> ASGIApp:
+    """Return the server of all runs below a directory, or of the one run that it is.
 
-    def opened_run(name: str) -> OpenRun:
-        if name not in opened:
-            folder = RunFolder(directory if RunFolder(directory).is_run() else directory / name)
-            opened[name] = OpenRun(folder, this_machine(), sibling=opened_run)
-        return opened[name]
+    `complain` is told of failures of ours.
+    """
+    return Headers(Guard(_Pages(directory, complain).app(), keys=keys, hosts=hosts))
 
-    def of_run(request: Request) -> Response:
-        run = opened_run(request.path_params["run"])
-        name = request.path_params["name"]
-        refresh(run, name)
-        found = answer(run, name, Question(dict(request.query_params)))
-        text = json.dumps(found, allow_nan=False, ensure_ascii=False)
-        return Response(text, media_type="application/json")
 
-    def runs(_: Request) -> Response:
-        alone = RunFolder(directory)
-        folders = [alone] if alone.is_run() else [RunFolder(each) for each in directory.iterdir()]
-        found = [{"id": each.id} for each in folders if each.is_run()]
-        return Response(json.dumps({"runs": found}), media_type="application/json")
+def application(directory: Path, complain: Complain = lambda _: None) -> ASGIApp:
+    """Return the same for whoever asks: for tests of the pages alone."""
+    return Headers(_Pages(directory, complain).app())
 
-    def page(_: Request) -> Response:
+
+class _Pages:
+    """Answers requests that the guard let through."""
+
+    def __init__(self, directory: Path, complain: Complain) -> None:
+        here = this_machine()
+        self._book = Book(directory, here)
+        self._looks = Looks(directory, here)
+        self._complain = complain
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/", self._index),
+                Route("/libraries.js", self._libraries),
+                Route("/page.css", self._style),
+                Route("/page.js", self._script),
+                Route("/api/runs", self._runs),
+                Route("/api/run/{run}/{name}", self._of_run),
+            ],
+            exception_handlers={
+                TfprobeError: self._no_answer,
+                HTTPException: self._not_found,
+                Exception: self._failed,
+            },
+        )
+
+    async def _index(self, request: Request) -> Response:
         text = (front.STATIC / "index.html").read_text(encoding="utf-8")
-        return Response(text, media_type="text/html")
+        return _kept(request, text, "text/html")
 
-    return Starlette(
-        routes=[
-            Route("/", page),
-            Route("/page.js", lambda _: Response(front.script(), media_type="text/javascript")),
-            Route("/page.css", lambda _: Response(front.style(), media_type="text/css")),
-            Route(
-                "/libraries.js", lambda _: Response(front.libraries(), media_type="text/javascript")
-            ),
-            Route("/api/runs", runs),
-            Route("/api/run/{run}/{name}", of_run),
-        ]
-    )
+    async def _libraries(self, request: Request) -> Response:
+        return _kept(request, front.libraries(), _JAVASCRIPT)
+
+    async def _style(self, request: Request) -> Response:
+        return _kept(request, front.style(), "text/css")
+
+    async def _script(self, request: Request) -> Response:
+        return _kept(request, front.script(), _JAVASCRIPT)
+
+    async def _runs(self, _: Request) -> Response:
+        return await _document(lambda: runs.document(self._looks.look()))
+
+    async def _of_run(self, request: Request) -> Response:
+        run, name = request.path_params["run"], request.path_params["name"]
+        question = Question(dict(request.query_params))
+        return await _document(lambda: self._book.answer(run, name, question))
+
+    async def _no_answer(self, request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, TfprobeError)
+        return told(status_of(problem), str(problem), path=request.url.path)
+
+    async def _not_found(self, request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        sentence = _NOTHING_HERE if problem.status_code == 404 else f"{problem.detail}."
+        headers = problem.headers
+        return told(problem.status_code, sentence, path=request.url.path, headers=headers)
+
+    async def _failed(self, request: Request, problem: Exception) -> Response:
+        trace = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__))
+        self._complain(f"An answer failed, which is a bug of tfprobe: {request.url.path}\n{trace}")
+        return told(500, FAILED, path=request.url.path)
+
+
+async def _document(make: Callable[[], Document]) -> Response:
+    """Make a document, and its text, in a thread."""
+
+    def content() -> bytes:
+        text = json.dumps(make(), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        # Half a character, as names of files may have, is none in UTF-8.
+        return text.encode("utf-8", "replace")
+
+    return Response(await in_thread(content), media_type="application/json")
+
+
+def _kept(request: Request, text: str, media_type: str) -> Response:
+    """Return a part of the front end, or that the browser's own copy of it is still right."""
+    content = text.encode()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(content, headers={"ETag": tag}, media_type=media_type)

@@ -2,6 +2,7 @@
 import { addressOf, here } from "./parts/address.js";
 import { ask, isFile, Trouble } from "./parts/data.js";
 import { fill, make } from "./parts/elements.js";
+import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 import { overviewPage } from "./pages/overview.js";
 import { runsPage } from "./pages/runs.js";
 
@@ -39,9 +40,15 @@ async function showHere() {
     fill(place, content);
     handle?.shown?.();
   } catch (error) {
-    if (!controller.signal.aborted) fill(place, trouble(error));
+    if (!controller.signal.aborted) fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
     if (!(error instanceof Trouble) && error.name !== "AbortError") throw error;
   }
+}
+
+function showAnew() {
+  shown.handle?.leave?.();
+  shown = { controller: shown.controller, handle: null, run: null, page: null };
+  showHere();
 }
 
 /** What a page is given beside its place: see docs/web.md. */
@@ -81,4 +88,4 @@ function trouble(error) {
 
 document.body.append(navigation, place);
 addEventListener("hashchange", showHere);
-showHere();
+beginSession().then(showHere, (error) => fill(place, isUnknown(error) ? tokenForm(error.message, showHere) : trouble(error)));

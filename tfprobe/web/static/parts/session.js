@@ -1,0 +1,56 @@
+// Be known to the server: a token is exchanged for a cookie, which no script can read.
+import { Trouble } from "./data.js";
+import { make } from "./elements.js";
+
+const TOKEN = /^#token=(.+)$/;
+const NOT_KNOWN = 401;
+
+/** Exchange the token that the address holds, if it does, and take it out of the address. */
+export async function beginSession() {
+  const token = TOKEN.exec(location.hash)?.[1];
+  if (token === undefined) return;
+  // At once: what stays there stays in the browser's history, too.
+  history.replaceState(null, "", "#/");
+  await exchangeToken(token);
+}
+
+/** Whether an error is that the server does not know who asks. */
+export function isUnknown(error) {
+  return error instanceof Trouble && error.status === NOT_KNOWN;
+}
+
+/** A form that asks for the token, and calls `known` when it was the right one. */
+export function tokenForm(sentence, known) {
+  const field = make("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
+  const told = make("p", { role: "alert", class: "trouble" }, sentence);
+  async function send(event) {
+    event.preventDefault();
+    try {
+      await exchangeToken(field.value.trim().replace(/^.*#token=/, ""));
+      known();
+    } catch (error) {
+      told.textContent = error.message;
+    }
+  }
+  return make(
+    "form",
+    { class: "session", onsubmit: send },
+    make("h1", {}, "Who are you?"),
+    told,
+    make("label", { for: "token" }, "Token, or the address that holds it"),
+    field,
+    make("button", { type: "submit" }, "Open"),
+  );
+}
+
+async function exchangeToken(token) {
+  let response;
+  try {
+    response = await fetch("/api/session", { method: "POST", cache: "no-store", body: JSON.stringify({ token }) });
+  } catch {
+    throw new Trouble("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
+  }
+  if (response.ok) return;
+  const found = await response.json().catch(() => null);
+  throw new Trouble(found?.error ?? `The server answered ${response.status}.`, response.status);
+}
