@@ -30,7 +30,7 @@ def answer(run: OpenRun, name: str, question: Question) -> Document:
     Raises UsageError for a name or an argument that there is not, NoAnswer where the run holds no
     answer, UnreadableInput where it cannot be read.
     """
-    make = _named(name)
+    make = check(name)
     with _lock(run, name):
         return make(run, question)
 
@@ -40,11 +40,15 @@ def refresh(run: OpenRun, name: str) -> None:
 
     Raises UsageError for a name that there is not, UnreadableInput when the run is gone.
     """
-    _named(name)
+    check(name)
     (run.early if name in EARLY else run).refresh()
 
 
-def _named(name: str) -> Callable[[OpenRun, Question], Document]:
+def check(name: str) -> Callable[[OpenRun, Question], Document]:
+    """Return what makes the document `name`.
+
+    Raises UsageError for a name that there is not.
+    """
     make = ANSWERS.get(name)
     if make is None:
         raise UsageError(f"There is no page of that name; there are {', '.join(ANSWERS)}.")

@@ -1,4 +1,4 @@
-"""The runs of a directory that are open: a few at a time, and each read again only where it grew."""
+"""The runs of a directory that are open: a few at a time, each read again only where it grew."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.store.rereading import SETTLED_S
-from tfprobe.web import confinement
-from tfprobe.web.answers import Document, answer
-from tfprobe.web.opened import OpenRun
+from tfprobe.web import answers, confinement
+from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.question import Question
 
 # Who compares two runs has two open, and goes back to a third.
@@ -25,14 +24,30 @@ FRESH_S = 1.0
 
 
 @dataclass(slots=True)
+class _Part:
+    """What is known of one reading of a run: when it was read, and when it was seen to be over."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    read_at_s: float | None = None
+    ended_at_s: float | None = None
+
+    def may_grow(self, now_s: float) -> bool:
+        """Say whether a further look may find more."""
+        if self.read_at_s is None:
+            return True
+        if self.ended_at_s is not None and self.read_at_s >= self.ended_at_s + SETTLED_S:
+            return False
+        return now_s >= self.read_at_s + FRESH_S
+
+
+@dataclass(slots=True)
 class _Entry:
     """A run that is open. `identity` tells it from another that takes its name later."""
 
     run: OpenRun
     identity: tuple[int, int]
-    reading: threading.Lock = field(default_factory=threading.Lock)
-    read_at_s: float | None = None
-    ended_at_s: float | None = None
+    early: _Part = field(default_factory=_Part)
+    whole: _Part = field(default_factory=_Part)
 
 
 class Book:
@@ -47,7 +62,7 @@ class Book:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the directory of runs, or the run that it is. `clock` counts seconds."""
-        self.directory = directory
+        self._directory = directory
         self._here = here
         self._most = most
         self._clock = clock
@@ -55,26 +70,26 @@ class Book:
         # The one asked for longest ago is first.
         self._open: dict[str, _Entry] = {}
 
-    def answer(self, name: str, page: str, question: Question) -> Document:
+    def answer(self, name: str, page: str, question: Question) -> answers.Document:
         """Return a document of a run as it is now.
 
-        Raises what `answer` raises, and NoAnswer for a run that there is not.
+        Raises what `answers.answer` raises, and NoAnswer for a run that there is not.
         """
-        return answer(self.opened(name), page, question)
+        entry = self._entry(name)
+        if page in answers.EARLY:
+            self._read(name, entry, entry.run.early, entry.early)
+        else:
+            answers.check(page)
+            self._read(name, entry, entry.run, entry.whole)
+        return answers.answer(entry.run, page, question)
 
     def opened(self, name: str) -> OpenRun:
         """Return a run, read as far as it is written.
 
         Raises NoAnswer where there is none of this name, UnreadableInput where it cannot be read.
         """
-        folder = self.folder(name)
-        entry = self._entry(name, folder)
-        with entry.reading:
-            try:
-                self._read(entry)
-            except UnreadableInput:
-                self._forget(name, entry)
-                raise
+        entry = self._entry(name)
+        self._read(name, entry, entry.run, entry.whole)
         return entry.run
 
     def folder(self, name: str) -> RunFolder:
@@ -82,44 +97,42 @@ class Book:
 
         Raises NoAnswer where the directory lists no run of this name.
         """
-        folder = confinement.run_named(name, self.directory)
+        folder = confinement.run_named(name, self._directory)
         if folder is None:
-            raise NoAnswer("There is no run of that name; it may have been removed.")
+            raise NoAnswer("There is no run of that name here; it may have been removed.")
         return folder
 
-    def _entry(self, name: str, folder: RunFolder) -> _Entry:
+    def _entry(self, name: str) -> _Entry:
+        folder = self.folder(name)
         identity = _identity(folder.root)
         with self._choosing:
             entry = self._open.pop(name, None)
             if entry is None or entry.identity != identity:
-                entry = _Entry(OpenRun(folder, self._here), identity)
+                entry = _Entry(OpenRun(folder, self._here, sibling=self.opened), identity)
             self._open[name] = entry
             while len(self._open) > self._most:
                 del self._open[next(iter(self._open))]
         return entry
 
-    def _read(self, entry: _Entry) -> None:
-        now_s = self._clock()
-        if entry.read_at_s is not None and not _may_be_new(entry, now_s):
-            return
-        confinement.check(entry.run.folder, self.directory)
-        entry.run.refresh()
-        entry.read_at_s = now_s
-        if entry.run.has_ended:
-            entry.ended_at_s = now_s if entry.ended_at_s is None else entry.ended_at_s
+    def _read(self, name: str, entry: _Entry, reading: Reading, part: _Part) -> None:
+        with part.lock:
+            now_s = self._clock()
+            if not part.may_grow(now_s):
+                return
+            try:
+                confinement.check(entry.run.folder, self._directory)
+                reading.refresh()
+            except UnreadableInput:
+                self._forget(name, entry)
+                raise
+            part.read_at_s = now_s
+            if reading.has_ended and part.ended_at_s is None:
+                part.ended_at_s = now_s
 
     def _forget(self, name: str, entry: _Entry) -> None:
         with self._choosing:
             if self._open.get(name) is entry:
                 del self._open[name]
-
-
-def _may_be_new(entry: _Entry, now_s: float) -> bool:
-    """Say whether a run that was read may hold more by now."""
-    assert entry.read_at_s is not None
-    if entry.ended_at_s is not None and entry.read_at_s >= entry.ended_at_s + SETTLED_S:
-        return False
-    return now_s >= entry.read_at_s + FRESH_S
 
 
 def _identity(root: Path) -> tuple[int, int]:

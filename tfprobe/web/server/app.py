@@ -53,9 +53,9 @@ class _Pages:
     """Answers requests that the guard let through."""
 
     def __init__(self, directory: Path, complain: Complain) -> None:
-        here = this_machine()
-        self._book = Book(directory, here)
-        self._looks = Looks(directory, here)
+        here, place = this_machine(), directory.resolve()
+        self._book = Book(place, here)
+        self._looks = Looks(place, here)
         self._complain = complain
 
     def app(self) -> Starlette:

@@ -62,7 +62,8 @@ class Guard:
             return None
         if not _is_of_our_page(Headers(scope=scope), hosts[0], reads=reads):
             return told(403, FOREIGN, path=path)
-        if is_api(path) and path != SESSION and not self._is_known(scope, hosts[0]):
+        exchanges = (scope["method"], path) == ("POST", SESSION)
+        if is_api(path) and not exchanges and not self._is_known(scope, hosts[0]):
             return told(401, NO_TOKEN, path=path)
         return None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_WIDE = ("0.0.0.0", "::")  # noqa: S104 - to know them
+_WIDE = ("0.0.0.0", "::")
 _HTTP_PORT = 80
 
 
