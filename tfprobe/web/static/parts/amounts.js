@@ -36,6 +36,19 @@ export function percent(ratio) {
   return ratio > 0 && ratio < 0.0005 ? "<0.1 %" : `${(100 * ratio).toFixed(1)} %`;
 }
 
+const WRITERS = { time, bytes, large, count, ratio: percent, clock };
+
+/** Write a value of a kind: "time" (ns), "bytes", "count", "large", "ratio" (of 1), "clock" (unix ns); others as text. */
+export function written(value, kind) {
+  if (value === null || value === undefined) return NOTHING;
+  return WRITERS[kind] ? WRITERS[kind](value) : String(value);
+}
+
+/** A moment (unix ns) as people here write it. */
+export function clock(unix_ns) {
+  return isNothing(unix_ns) ? NOTHING : new Date(unix_ns / 1e6).toLocaleString();
+}
+
 function scaled(value, units) {
   if (isNothing(value)) return NOTHING;
   const [size, unit] = units.find(([least]) => Math.abs(value) >= least * 0.9995) ?? units.at(-1);

@@ -1,0 +1,122 @@
+// The colours of base.css as values, for canvases, and the choice between light and dark.
+
+const SERIES = 10;
+const HEATS = 5;
+const THEME_KEY = "tfprobe.theme";
+
+const colourPlace = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const colourProbe = document.createElement("i");
+const colourAsked = new Map();
+const colourWatchers = new Set();
+
+/**
+ * The value of a colour of base.css: `colour("accent")`, `colour("part-idle")` is "rgb(…)".
+ * With `strength` it is mixed into that of cards, pale enough to be written on: `colour("on", 0.4)`.
+ */
+export function colour(name, strength = 1) {
+  const key = `${name} ${strength}`;
+  if (!colourAsked.has(key)) colourAsked.set(key, colourNow(name, strength));
+  return colourAsked.get(key);
+}
+
+/** The same, but letting through what is below: for areas. */
+export function veil(name, strength) {
+  return colour(name).replace("rgb(", "rgba(").replace(")", `, ${strength})`);
+}
+
+/** The name of the colour of a part of a step's cycle, as documents name it ("input_wait", "on"). */
+export function partColour(part) {
+  return ["before", "on", "after", "other"].includes(part) ? part : `part-${part}`;
+}
+
+/** The name of the n-th colour of things that have none of their own. */
+export function seriesColour(number) {
+  return `series-${(number % SERIES) + 1}`;
+}
+
+/** The same colour for the same name, wherever it is shown: for types of ops, scopes. */
+export function nameColour(name) {
+  let hash = 0;
+  for (const character of String(name).slice(0, 200)) hash = (hash * 31 + character.codePointAt(0)) >>> 0;
+  return seriesColour(hash);
+}
+
+/** The values of the colours from little to much, for scales. */
+export function heatColours() {
+  return Array.from({ length: HEATS }, (_, at) => colour(`heat-${at}`));
+}
+
+/** The value of a colour between little (0) and much (1). */
+export function heat(ratio) {
+  const scaled = Math.min(Math.max(ratio, 0), 1) * (HEATS - 1);
+  const low = Math.min(Math.floor(scaled), HEATS - 2);
+  return colourBetween(colour(`heat-${low}`), colour(`heat-${low + 1}`), scaled - low);
+}
+
+/** Call this when light becomes dark or the other way round; returns how to stop that. */
+export function onColours(watcher) {
+  colourWatchers.add(watcher);
+  return () => colourWatchers.delete(watcher);
+}
+
+/** "light", "dark", or "" for what the system says. */
+export function chosenTheme() {
+  return document.documentElement.dataset.theme ?? "";
+}
+
+/** Choose "light", "dark" or "", and keep it where the browser lets us. */
+export function chooseTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  try {
+    if (theme) localStorage.setItem(THEME_KEY, theme);
+    else localStorage.removeItem(THEME_KEY);
+  } catch {
+    // A file may not keep anything, and a browser may forbid it: then the choice lasts as long as the page.
+  }
+  coloursChanged();
+}
+
+/** Take the theme that was chosen last. */
+export function recallTheme() {
+  try {
+    const kept = localStorage.getItem(THEME_KEY);
+    if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+  } catch {
+    // As above.
+  }
+}
+
+/** Whether what is shown now is dark. */
+export function isDark() {
+  return chosenTheme() ? chosenTheme() === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Whether the person wants no motion. */
+export function isStill() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+function coloursChanged() {
+  colourAsked.clear();
+  for (const watcher of [...colourWatchers]) watcher();
+}
+
+function colourNow(name, strength) {
+  if (!colourProbe.isConnected) document.documentElement.append(colourProbe);
+  colourProbe.hidden = true;
+  colourProbe.style.color =
+    strength === 1 ? `var(--${name})` : `color-mix(in srgb, var(--${name}) ${100 * strength}%, var(--card))`;
+  // Drawn and read back, because libraries know fewer ways to write a colour than the browser.
+  colourPlace.fillStyle = getComputedStyle(colourProbe).color;
+  colourPlace.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = colourPlace.getImageData(0, 0, 1, 1).data;
+  return `rgb(${red}, ${green}, ${blue})`;
+}
+
+function colourBetween(one, other, ratio) {
+  const [from, to] = [one, other].map((text) => text.match(/\d+/g).map(Number));
+  return `rgb(${from.map((each, at) => Math.round(each + (to[at] - each) * ratio)).join(", ")})`;
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", coloursChanged);
