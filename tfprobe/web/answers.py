@@ -8,18 +8,19 @@ from typing import Any
 
 from tfprobe.errors import UsageError
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages import overview
+from tfprobe.web.pages import header, overview
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: JSON values, as each page's module describes them
 
 # The name of a page's document -> what makes it, sorted by name.
 ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
+    "header": header.document,
     "overview": overview.document,
 }
 
 # Those that are made of `OpenRun.early`: they wait for no capture.
-EARLY: frozenset[str] = frozenset()
+EARLY: frozenset[str] = frozenset({"header"})
 # Those that ask two runs. They hold no lock meanwhile: others may ask the same two the other way.
 OF_TWO: frozenset[str] = frozenset()
 

@@ -2,6 +2,7 @@
 import { addressOf, here } from "./parts/address.js";
 import { ask, isFile, Trouble } from "./parts/data.js";
 import { fill, make } from "./parts/elements.js";
+import { frameOf } from "./parts/frame.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 import { overviewPage } from "./pages/overview.js";
 import { runsPage } from "./pages/runs.js";
@@ -9,7 +10,7 @@ import { runsPage } from "./pages/runs.js";
 // The pages of a run, in the order of its navigation.
 const PAGES = [overviewPage];
 
-const navigation = make("nav", { "aria-label": "Pages of the run" });
+const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });
 let shown = { controller: null, handle: null, run: null, page: null };
 
@@ -22,14 +23,16 @@ async function showHere() {
   const address = here();
   const page = pageOf(address);
   if (shown.page === page && shown.run === address.run && shown.handle?.turn) {
+    frame.turn(address, page);
     shown.handle.turn(address.args);
     return;
   }
   shown.controller?.abort();
   shown.handle?.leave?.();
   const controller = new AbortController();
+  if (address.run && address.run !== shown.run) describeRun(address);
   shown = { controller, handle: null, run: address.run, page };
-  showNavigation(address, page);
+  frame.turn(address, page);
   document.title = address.run ? `${page.title} · ${address.run} · tfprobe` : "tfprobe";
   const content = make("div", { class: `page page-${page.name}` });
   fill(place, make("p", { class: "wait", role: "status" }, "Reading …"));
@@ -68,17 +71,12 @@ function contextOf(address, signal) {
   };
 }
 
-function showNavigation(address, page) {
-  const links = address.run ? PAGES : [];
-  fill(
-    navigation,
-    isFile
-      ? make("span", { class: "home" }, "tfprobe")
-      : make("a", { href: addressOf("", ""), class: "home", "aria-current": address.run ? null : "page" }, "tfprobe"),
-    links.map((each) =>
-      make("a", { href: addressOf(address.run, each.name), "aria-current": each === page ? "page" : null }, each.title),
-    ),
-  );
+/** Tell in the frame what run this is; the page is not to wait for that. */
+async function describeRun(address) {
+  const context = contextOf(address);
+  const unknown = { id: address.run, command: null, state: "unknown", started: null };
+  const header = await context.ask("header").catch(() => unknown);
+  if (shown.run === address.run) frame.describe(header);
 }
 
 function trouble(error) {
@@ -86,6 +84,6 @@ function trouble(error) {
   return make("p", { class: "trouble", role: "alert" }, sentence);
 }
 
-document.body.append(navigation, place);
+frame.put(place);
 addEventListener("hashchange", showHere);
 beginSession().then(showHere, (error) => fill(place, isUnknown(error) ? tokenForm(error.message, showHere) : trouble(error)));

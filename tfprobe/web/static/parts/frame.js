@@ -1,0 +1,140 @@
+// The frame around all pages: the way past it, the run's header, the navigation, and the keys.
+import { addressOf } from "./address.js";
+import { chooseTheme, isDark, onColours, recallTheme } from "./colours.js";
+import { badge } from "./controls.js";
+import { isFile } from "./data.js";
+import { draw, fill, make } from "./elements.js";
+
+/**
+ * Make the frame for these pages. `put(main)` builds it into the document around a place,
+ * `turn(address, page)` says where we are, `describe(header)` what run this is (the document "header").
+ * `acts` is the place for buttons about the whole run, at the right of the head.
+ */
+export function frameOf(pages) {
+  recallTheme();
+  const acts = make("div", { class: "acts" });
+  const ofRun = make("div", { class: "of-run" });
+  const list = make("nav", { class: "pages", "aria-label": "Pages of the run" });
+  // A file holds one run: there is no list to go to.
+  const home = make(isFile ? "span" : "a", { href: isFile ? null : addressOf("", ""), class: "home" }, frameMark(), "tfprobe");
+  const keys = keysDialog();
+  const head = make("header", { class: "head" }, home, ofRun, make("div", { class: "acts" }, acts, themeButton(), keysButton(keys)));
+  let now = { address: { run: "" }, page: null };
+
+  function put(main) {
+    const skip = make("a", { class: "skip", href: "#", onclick: (event) => passTo(event, main) }, "To the page");
+    document.body.append(skip, head, list, main, keys);
+    addEventListener("keydown", (event) => pressedKey(event, pages, now, keys));
+  }
+
+  function turn(address, page) {
+    now = { address, page };
+    if (address.run || isFile) home.removeAttribute("aria-current");
+    else home.setAttribute("aria-current", "page");
+    const links = address.run ? pages.map((each) => make("li", {}, pageLink(address, each, page))) : [];
+    fill(list, links.length ? make("ul", {}, links) : null);
+    if (!address.run) fill(ofRun);
+  }
+
+  function describe(header) {
+    const command = header.command ?? header.id;
+    fill(
+      ofRun,
+      badge(header.state),
+      make("bdi", { class: "command", title: command }, command),
+      header.started ? make("span", { class: "since" }, new Date(header.started).toLocaleString()) : null,
+    );
+  }
+
+  return { put, turn, describe, acts };
+}
+
+function pageLink(address, each, page) {
+  // A work that was chosen stays chosen from page to page.
+  const kept = address.args?.work ? { work: address.args.work } : {};
+  return make("a", { href: addressOf(address.run, each.name, kept), "aria-current": each === page ? "page" : null }, each.title);
+}
+
+function passTo(event, main) {
+  event.preventDefault();
+  main.focus();
+}
+
+function themeButton() {
+  const button = make("button", { type: "button", class: "icon", onclick: () => chooseTheme(isDark() ? "light" : "dark") });
+  const told = () => {
+    const other = isDark() ? "light" : "dark";
+    button.setAttribute("aria-label", `Show in ${other} colours`);
+    button.title = `Show in ${other} colours`;
+    button.textContent = isDark() ? "☀" : "☾";
+  };
+  told();
+  onColours(told);
+  return button;
+}
+
+function keysButton(keys) {
+  return make("button", { type: "button", class: "icon", title: "Keys (?)", "aria-label": "Show the keys", onclick: () => keys.showModal() }, "?");
+}
+
+function keysDialog() {
+  const known = [
+    ["[", "the page before"],
+    ["]", "the next page"],
+    ["g", "then the first letter of a page: that page"],
+    ["/", "search in the table or chart"],
+    ["?", "this list"],
+    ["Esc", "close, or back to the whole"],
+  ];
+  const title = make("h2", { id: "keys-title" }, "Keys");
+  const dialog = make(
+    "dialog",
+    { class: "keys", "aria-labelledby": "keys-title" },
+    title,
+    make("dl", {}, known.map(([key, does]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, does)])),
+    make("p", { class: "soft" }, "In charts and flame graphs: arrows walk, Enter opens, + and − zoom, 0 shows all. Headings of tables are buttons that sort."),
+    make("form", { method: "dialog" }, make("button", {}, "Close")),
+  );
+  return dialog;
+}
+
+let frameGoes = 0;
+
+function pressedKey(event, pages, { address, page }, keys) {
+  const inField = event.target.closest?.("input, select, textarea, dialog, [contenteditable]");
+  if (inField || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const isGoing = event.timeStamp - frameGoes < 1500;
+  frameGoes = 0;
+  const at = pages.indexOf(page);
+  if (event.key === "?") keys.showModal();
+  else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
+  else if (!address.run) return;
+  else if (isGoing) goTo(pages, address, page, event.key);
+  else if (event.key === "g") frameGoes = event.timeStamp;
+  else if (event.key === "]") frameWalk(address, pages[(at + 1) % pages.length]);
+  else if (event.key === "[") frameWalk(address, pages[(at - 1 + pages.length) % pages.length]);
+  else return;
+  event.preventDefault();
+}
+
+/** Go to the next page whose title begins with a letter: the same keys again find the one after. */
+function goTo(pages, address, page, letter) {
+  const turned = [...pages.slice(pages.indexOf(page) + 1), ...pages];
+  const found = turned.find((each) => each.title.toLowerCase().startsWith(letter.toLowerCase()));
+  if (found) frameWalk(address, found);
+}
+
+function frameWalk(address, page) {
+  location.hash = addressOf(address.run, page.name, address.args.work ? { work: address.args.work } : {});
+}
+
+function frameMark() {
+  return draw(
+    "svg",
+    { viewBox: "0 0 20 20", "aria-hidden": "true" },
+    draw("rect", { x: 1, y: 12, width: 18, height: 6, rx: 1.5, fill: "var(--on)" }),
+    draw("rect", { x: 1, y: 7, width: 11, height: 4, rx: 1.5, fill: "var(--before)" }),
+    draw("rect", { x: 13, y: 7, width: 6, height: 4, rx: 1.5, fill: "var(--after)" }),
+    draw("rect", { x: 4, y: 2, width: 6, height: 4, rx: 1.5, fill: "var(--part-collectives)" }),
+  );
+}
