@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Process, Profile, Work
+from tfprobe.views.lanes import Lanes
 
 Int64s = npt.NDArray[np.int64]
 
@@ -107,15 +108,15 @@ class _Timeline:
         order = np.lexsort(
             (-rows.duration_ns, rows.start_ns, rows.lane, rows.device, process)
         ).tolist()
-        device, lane, pid, lanes = (-1, -1), -1, 0, _Lanes(0)
+        device, lane, pid, lanes = (-1, -1), -1, 0, Lanes(0)
         for at in order:
             if (int(process[at]), int(rows.device[at])) != device:
                 device, lane = (int(process[at]), int(rows.device[at])), -1
-                pid, lanes = self._next_pid(), _Lanes(0)
+                pid, lanes = self._next_pid(), Lanes(0)
                 name = f"{_name(self._profile.processes[device[0]])}: {rows.strings[device[1]]}"
                 yield from _process(pid, name)
             if int(rows.lane[at]) != lane:
-                lane, lanes = int(rows.lane[at]), _Lanes(lanes.last)
+                lane, lanes = int(rows.lane[at]), Lanes(lanes.last)
             start_ns = int(rows.start_ns[at])
             number, is_new = lanes.place(start_ns, start_ns + int(rows.duration_ns[at]))
             if is_new:
@@ -191,30 +192,6 @@ class _Timeline:
 
     def _us(self, unix_ns: int) -> str:
         return _us(unix_ns - self.start_ns)
-
-
-class _Lanes:
-    """The lanes of one thread or stream: boxes of one are beside each other or nested."""
-
-    def __init__(self, last: int) -> None:
-        """Start after lane `last` of the device."""
-        self._first = last + 1
-        self._open_ends_ns: list[list[int]] = []
-
-    @property
-    def last(self) -> int:
-        return self._first + len(self._open_ends_ns) - 1
-
-    def place(self, start_ns: int, end_ns: int) -> tuple[int, bool]:
-        """Return the lane of a box and whether it is new; boxes come by their start."""
-        for at, ends_ns in enumerate(self._open_ends_ns):
-            while ends_ns and ends_ns[-1] <= start_ns:
-                ends_ns.pop()
-            if not ends_ns or end_ns <= ends_ns[-1]:
-                ends_ns.append(end_ns)
-                return self._first + at, False
-        self._open_ends_ns.append([end_ns])
-        return self.last, True
 
 
 def _by_op(rows: Executions, chosen: npt.NDArray[np.intp]) -> dict[tuple[int, int], Int64s]:

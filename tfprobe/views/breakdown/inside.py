@@ -13,7 +13,7 @@ from tfprobe.model.activities import Activity
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture
 from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Int64s
+from tfprobe.model.tables import Flags, Int64s
 from tfprobe.views.breakdown.kinds import Names, is_part, parts_of
 from tfprobe.views.breakdown.parts import (
     ON_DEVICE,
@@ -61,9 +61,47 @@ def divide(
     A step lasts until the last kernel it launched has ended, which may be after it returned:
     `late_ns` later. Several devices are averaged. `traced` are functions traced in its process.
     """
+    found = moments(capture, rows, spans, traced, known, is_fed=is_fed)
+    devices = found.by_device
+    total: dict[Part, int] = {
+        which: sum(sets[which].length_ns for sets in devices.values() if which in sets)
+        for which in Part
+        if which is not Part.IDLE
+    }
+    mean = {which: ns // len(devices) for which, ns in total.items()}
+    idle = next(iter(devices.values())).get(Part.IDLE, NONE)
+    return _inside(capture, found.window, mean, idle, found.first_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When each part was the one that a moment of a step is charged to, by device, in unix ns.
+
+    Without an accelerator there is one device, "". The sets of a device are disjoint and fill the
+    `window`. `first_ns` is when the first op or driver call began. What recording added to a step
+    stands where it was: as feed, fetch or idle time.
+    """
+
+    window: tuple[int, int]
+    first_ns: int
+    by_device: Mapping[str, Mapping[Part, Intervals]]
+
+
+def moments(
+    capture: Capture,
+    rows: Executions,
+    spans: Spans,
+    traced: Sequence[Activity],
+    known: Names,
+    *,
+    is_fed: bool,
+) -> Moments:
+    """Return when a step did what; arguments are those of `divide`."""
     rows = rows.only(~rows.background)
     spans = spans.only(~spans.background)
-    start_ns, end_ns = _placed(rows, capture)
+    shift = shift_ns(capture, rows)
+    start_ns = rows.start_ns + shift
+    end_ns = start_ns + rows.duration_ns
     window = _window(capture, rows, end_ns)
     step = one(*window)
     part = parts_of(rows, known)
@@ -80,19 +118,16 @@ def divide(
         _add(sets, {Part.FEED: one(window[0], busy[0])})
     devices = _devices(rows)
     if not devices:
-        found, idle = _sweep(step, sets, WITHOUT_ACCELERATOR)
-        return _inside(capture, window, found, idle, busy[0])
-    each = []
-    for device in devices:
+        return Moments(window, busy[0], {"": _sweep(step, sets, WITHOUT_ACCELERATOR)})
+    found = {}
+    for name, device in devices.items():
         own = {
             which: _clipped(step, union(start_ns[chosen], end_ns[chosen]))
             for which in ON_DEVICE
             if (chosen := is_part(part, which) & device & (rows.place != Place.HOST)).any()
         }
-        each.append(_sweep(step, {**sets, **own}, WITH_ACCELERATOR))
-    total = {which: sum(found.get(which, 0) for found, _ in each) for which in WITH_ACCELERATOR}
-    mean = {which: ns // len(each) for which, ns in total.items()}
-    return _inside(capture, window, mean, each[0][1], busy[0])
+        found[name] = _sweep(step, {**sets, **own}, WITH_ACCELERATOR)
+    return Moments(window, busy[0], found)
 
 
 def _inside(
@@ -144,21 +179,21 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
 
 def _sweep(
     step: Intervals, sets: Mapping[Part, Intervals], order: Sequence[Part]
-) -> tuple[dict[Part, int], Intervals]:
-    """Return how long each part was the first active one, and when none was."""
+) -> dict[Part, Intervals]:
+    """Return when each part was the first active one, and as IDLE when none was."""
     free, found = step, {}
     for part in order:
         if part in sets:
-            rest = difference(free, sets[part])
-            found[part] = free.length_ns - rest.length_ns
-            free = rest
-    return found, free
+            found[part] = intersection(free, sets[part])
+            free = difference(free, sets[part])
+    found[Part.IDLE] = free
+    return found
 
 
-def _placed(rows: Executions, capture: Capture) -> tuple[Int64s, Int64s]:
-    """Return starts and ends; rows that lie mostly outside the step came by another clock.
+def shift_ns(capture: Capture, rows: Executions) -> int:
+    """Return by how much the rows of a step are to be moved for its clock, mostly 0.
 
-    Those are moved so that the first starts with the step.
+    Those that lie mostly outside the step came by another clock: the first starts with the step.
     """
     start_ns, end_ns = rows.start_ns, rows.start_ns + rows.duration_ns
     on_host = rows.place == Place.HOST
@@ -166,9 +201,8 @@ def _placed(rows: Executions, capture: Capture) -> tuple[Int64s, Int64s]:
     low, high = capture.start_ns, capture.start_ns + capture.duration_ns
     inside_ns = np.clip(end_ns, low, high) - np.clip(start_ns, low, high)
     if len(rows) and inside_ns[seen].sum() < 0.5 * rows.duration_ns[seen].sum():
-        shift_ns = capture.start_ns - int(start_ns.min())
-        return start_ns + shift_ns, end_ns + shift_ns
-    return start_ns, end_ns
+        return capture.start_ns - int(start_ns.min())
+    return 0
 
 
 def _window(capture: Capture, rows: Executions, end_ns: Int64s) -> tuple[int, int]:
@@ -219,14 +253,14 @@ def _extent(step: Intervals, start_ns: Int64s, end_ns: Int64s, spans: Spans) -> 
     return max(int(starts[seen].min()), low), min(int(ends[seen].max()), high)
 
 
-def _devices(rows: Executions) -> list[np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+def _devices(rows: Executions) -> dict[str, Flags]:
     """Return for each accelerator which rows are its own."""
     on_device = np.unique(rows.device[rows.place != Place.HOST]).tolist()
     keys = {at: _device_key(rows.strings[at]) for at in on_device}
-    return [
-        np.isin(rows.device, [at for at, each in keys.items() if each == key])
+    return {
+        key: np.isin(rows.device, [at for at, each in keys.items() if each == key])
         for key in sorted(set(keys.values()))
-    ]
+    }
 
 
 def _device_key(device: str) -> str:

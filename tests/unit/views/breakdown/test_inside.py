@@ -12,6 +12,8 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.executions import Place
+from tfprobe.views.breakdown.inside import Moments, moments
+from tfprobe.views.breakdown.kinds import names
 from tfprobe.views.breakdown.parts import Part
 from tfprobe.views.breakdown.whole import Breakdown, divide, of_steps
 
@@ -248,3 +250,34 @@ def test_parts_sum_to_the_step_exactly():
 def test_without_a_sample_there_is_a_reason():
     """A run without captures has no breakdown, and says so."""
     assert divide(profile()) == Missing("no step was sampled")
+
+
+def test_moments_of_each_device_fill_the_step():
+    """Without gaps and without overlap, each on its own device."""
+    other = "/device:GPU:1"
+    found = _moments(
+        op("MatMul", 5, 10), kernel("MatMul", 10, 30), kernel("MatMul", 20, 30, device=other)
+    )
+
+    lengths = {
+        device: {
+            part: moments.length_ns // 1000 for part, moments in sets.items() if moments[0].size
+        }
+        for device, sets in found.by_device.items()
+    }
+    assert found.window == (UNIX_NS, UNIX_NS + 100_000)
+    assert lengths == {
+        "gpu:0": {
+            Part.DEVICE_COMPUTE_OTHER: 30, Part.KERNEL_LAUNCH: 5, Part.IDLE: 15, Part.FETCH: 50
+        },
+        "gpu:1": {
+            Part.DEVICE_COMPUTE_OTHER: 30, Part.KERNEL_LAUNCH: 10, Part.IDLE: 10, Part.FETCH: 50
+        },
+    }  # fmt: skip
+
+
+def _moments(*rows) -> Moments:
+    found = profile([Step(rows)])
+    known = names(found.executions.strings)
+    (capture,) = found.captures
+    return moments(capture, found.executions, found.spans, (), known, is_fed=False)

@@ -1,0 +1,80 @@
+"""Put the intervals of one thread or stream beside each other, so that none covers another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfprobe.model.tables import Flags, Int64s
+
+
+class Lanes:
+    """The lanes of one thread or stream: boxes of one are beside each other or nested."""
+
+    def __init__(self, last: int) -> None:
+        """Start after lane `last` of the device."""
+        self._first = last + 1
+        self._open_ends_ns: list[list[int]] = []
+
+    @property
+    def last(self) -> int:
+        return self._first + len(self._open_ends_ns) - 1
+
+    def place(self, start_ns: int, end_ns: int) -> tuple[int, bool]:
+        """Return the lane of a box and whether it is new; boxes come by their start."""
+        for at, ends_ns in enumerate(self._open_ends_ns):
+            while ends_ns and ends_ns[-1] <= start_ns:
+                ends_ns.pop()
+            if not ends_ns or end_ns <= ends_ns[-1]:
+                ends_ns.append(end_ns)
+                return self._first + at, False
+        self._open_ends_ns.append([end_ns])
+        return self.last, True
+
+
+def rows(start_ns: Int64s, end_ns: Int64s, *, most: int) -> Int64s:
+    """Return the row of each interval from 0 on, `most` where that many rows do not hold it.
+
+    Intervals come by their start, the longer of two that start as one first. One that lies inside
+    another has a row below it, and no two of one row have a moment in common.
+    """
+    lasts = end_ns > start_ns
+    ends_ns = np.sort(end_ns[lasts])
+    # What began before and has not ended is around, if all are nested.
+    began: Int64s = np.cumsum(lasts) - lasts
+    ended = np.searchsorted(ends_ns, start_ns, side="right")
+    found: Int64s = np.minimum(began - ended, most)
+    meets = _meeting(found, start_ns, end_ns, most)
+    if meets.any():
+        # Only those that hang together with such a pair are placed one by one, which takes long.
+        group = np.cumsum(np.append(True, start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]))
+        chosen = np.isin(group, np.unique(group[meets]))
+        found[chosen] = _first_free(start_ns[chosen], end_ns[chosen], most)
+    return found
+
+
+def _meeting(row: Int64s, start_ns: Int64s, end_ns: Int64s, most: int) -> Flags:
+    """Say which intervals have moments in common with the one before them in their row."""
+    order = np.argsort(row, kind="stable")
+    row, start_ns, end_ns = row[order], start_ns[order], end_ns[order]
+    meets = (row[1:] == row[:-1]) & (start_ns[1:] < end_ns[:-1]) & (row[1:] < most)
+    found = np.zeros(len(row), dtype=np.bool_)
+    found[order[1:]] = meets
+    return found
+
+
+def _first_free(start_ns: Int64s, end_ns: Int64s, most: int) -> list[int]:
+    """Return the first row that is free for each, below all that it lies inside of."""
+    free_from_ns: list[int] = []
+    found = []
+    for start, end in zip(start_ns.tolist(), end_ns.tolist(), strict=True):
+        row = -1
+        for at, until in enumerate(free_from_ns):
+            if until > start:
+                row = -1 if until >= end else row
+            elif row < 0:
+                row = at
+        row = row if row >= 0 else len(free_from_ns)
+        if row < most:
+            free_from_ns[row : row + 1] = [end]
+        found.append(min(row, most))
+    return found
