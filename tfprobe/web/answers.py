@@ -8,7 +8,7 @@ from typing import Any
 
 from tfprobe.errors import UsageError
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages import header, overview
+from tfprobe.web.pages import header, overview, timeline, timeline_search, timeline_slice
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: JSON values, as each page's module describes them
@@ -17,6 +17,9 @@ Document = dict[str, Any]  # Any: JSON values, as each page's module describes t
 ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
     "header": header.document,
     "overview": overview.document,
+    "timeline": timeline.document,
+    "timeline-search": timeline_search.document,
+    "timeline-slice": timeline_slice.document,
 }
 
 # Those that are made of `OpenRun.early`: they wait for no capture.

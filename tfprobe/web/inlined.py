@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tfprobe.web.answers import ANSWERS
 from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages import timeline
 
 Arguments: TypeAlias = Mapping[str, str | int]
 
@@ -15,7 +16,10 @@ Arguments: TypeAlias = Mapping[str, str | int]
 FIRST = ("overview", "findings", "steps", "ops", "scopes", "code")
 
 # What a page is asked for beside its first look, the most important first, sorted by page.
-FURTHER: Mapping[str, Callable[[OpenRun], Iterable[Arguments]]] = {}
+FURTHER: Mapping[str, Callable[[OpenRun], Iterable[Arguments]]] = {
+    "timeline": timeline.further,
+    "timeline-slice": timeline.further_slices,
+}
 
 
 def questions(run: OpenRun) -> Iterator[tuple[str, Arguments]]:
