@@ -9,7 +9,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import Profile
 from tfprobe.views.memory.growth import Verdict
-from tfprobe.views.memory.host import HostMemory, host_memory
+from tfprobe.views.memory.host import memory_of
 
 
 def machine(profile: Profile, process: int) -> Machine | Missing:
@@ -19,7 +19,8 @@ def machine(profile: Profile, process: int) -> Machine | Missing:
     )
     if len(pulses) < 2:
         return Missing("there is no second look at what the process used of its machine")
-    memory = _memory(profile, process)
+    told = memory_of(profile.processes[process], pulses)
+    memory = told or Missing("/proc did not tell how much memory the process had")
     growth = memory if isinstance(memory, Missing) else memory.growth
     known = not isinstance(growth, Missing)
     return Machine(
@@ -33,14 +34,6 @@ def machine(profile: Profile, process: int) -> Machine | Missing:
         watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
         steps=pulses[-1].steps,
     )
-
-
-def _memory(profile: Profile, process: int) -> HostMemory | Missing:
-    found = host_memory(profile)
-    if isinstance(found, Missing):
-        return found
-    mine = (each for each in found if each.process.index == process)
-    return next(mine, Missing("/proc did not tell how much memory the process had"))
 
 
 def _cpus(pulse: Pulse) -> float | Missing:

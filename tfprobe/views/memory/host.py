@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import Process, Profile
 from tfprobe.model.tables import Int64s
 from tfprobe.views.memory.growth import Growth, growth
@@ -42,19 +44,22 @@ class HostMemory:
 
 def host_memory(profile: Profile) -> tuple[HostMemory, ...] | Missing:
     """Return the memory of each process of which there are measurements."""
-    found = tuple(each for process in profile.processes for each in _of_process(profile, process))
-    return found or NO_PULSES
+    pulses: dict[int | None, list[Pulse]] = {}
+    for pulse in profile.pulses:
+        pulses.setdefault(pulse.process, []).append(pulse)
+    every = (memory_of(each, pulses.get(each.index, ())) for each in profile.processes)
+    return tuple(each for each in every if each is not None) or NO_PULSES
 
 
-def _of_process(profile: Profile, process: Process) -> tuple[HostMemory, ...]:
-    pulses = [each for each in profile.pulses if each.process == process.index]
+def memory_of(process: Process, pulses: Sequence[Pulse]) -> HostMemory | None:
+    """Return the memory of one process by its pulses, None where they tell nothing of it."""
     told = [
         (each.at_ns, each.steps, each.resident_bytes)
         for each in sorted(pulses, key=lambda pulse: pulse.at_ns)
         if not isinstance(each.resident_bytes, Missing)
     ]
     if not told:
-        return ()
+        return None
     at_ns, steps, resident_bytes = np.array(told, dtype=np.int64).T
     peaks = [each.peak_resident_bytes for each in pulses]
     known = [each for each in peaks if not isinstance(each, Missing)]
@@ -65,7 +70,7 @@ def _of_process(profile: Profile, process: Process) -> tuple[HostMemory, ...]:
         if not isinstance(limit, Missing) and limit > 0
     ]
     none = Missing("neither the cgroup nor the machine told how much memory there is")
-    found = HostMemory(
+    return HostMemory(
         process=process,
         at_ns=at_ns,
         steps=steps,
@@ -74,4 +79,3 @@ def _of_process(profile: Profile, process: Process) -> tuple[HostMemory, ...]:
         limit_bytes=min(limits) if limits else none,
         growth=growth(steps, resident_bytes),
     )
-    return (found,)
