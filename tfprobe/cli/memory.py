@@ -8,7 +8,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.views.origins import BYS, By
+from tfprobe.views.memory.peak import HELD_BYS, HeldBy
 
 
 @click.command("memory")
@@ -17,13 +17,13 @@ from tfprobe.views.origins import BYS, By
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option(
     "--by",
-    type=click.Choice(BYS),
+    type=click.Choice(HELD_BYS),
     default="op",
     show_default=True,
     help="What pieces are counted for.",
 )
 def command(
-    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: By
+    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: HeldBy
 ) -> int:
     """Show what holds memory: of each allocator at its peak, and of the host over time.
 

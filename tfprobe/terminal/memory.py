@@ -13,10 +13,10 @@ from tfprobe.terminal.page import Column
 from tfprobe.terminal.sparkline import sparkline
 from tfprobe.views.memory.growth import Growth, Verdict
 from tfprobe.views.memory.host import HostMemory
-from tfprobe.views.memory.peak import Holder
+from tfprobe.views.memory.peak import HeldBy, Holder
 from tfprobe.views.memory.roles import Role
 from tfprobe.views.memory.whole import Lasting, Memory
-from tfprobe.views.origins import By, shown
+from tfprobe.views.origins import shown
 
 # Of more rows a reader looks at none; --json has all of them.
 MOST_ROWS = 10
@@ -48,7 +48,7 @@ def lay_out(
     allocators: tuple[Memory, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
-    by: By,
+    by: HeldBy,
     *,
     width: int,
     colour: bool,
@@ -63,7 +63,7 @@ def _parts(
     allocators: tuple[Memory, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
-    by: By,
+    by: HeldBy,
     width: int,
 ) -> Iterator[RenderableType]:
     yield page.heading("What holds memory")
@@ -94,7 +94,7 @@ def _variables(found: Lasting | Missing) -> str:
     return f"{told} and {numbers.size(state)} of optimizer state" if state else told
 
 
-def _allocator(found: Memory, by: By, width: int, *, several: bool) -> Iterator[RenderableType]:
+def _allocator(found: Memory, by: HeldBy, width: int, *, several: bool) -> Iterator[RenderableType]:
     where = f"{found.device or 'unknown device'}, {found.allocator or 'unknown allocator'}"
     process = f"process {found.process}, " if several else ""
     estimate = " (an estimate)" if found.is_estimate else ""
@@ -150,7 +150,7 @@ def _roles(found: Memory) -> str:
     return ", ".join(parts)
 
 
-def _holder(found: Holder, total: int, by: By) -> Sequence[str]:
+def _holder(found: Holder, total: int, by: HeldBy) -> Sequence[str]:
     return (
         shown(found.label, by),
         ROLES[found.role],

@@ -35,7 +35,7 @@ class Origin:
         return NO_LINE if self.frame is None else f"{self.frame.file}:{self.frame.line}"
 
 
-def shown(label: str, by: By) -> str:
+def shown(label: str, by: str) -> str:
     """Return a label as a table has room for it: a line of code without the folders of its file."""
     return label.rpartition("/")[2] if by == "line" else label
 

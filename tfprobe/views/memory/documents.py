@@ -62,7 +62,7 @@ def _allocator(found: Memory) -> dict[str, Any]:
         "lifetime_peak_bytes": _known(found.lifetime_peak_bytes),
         "capacity_bytes": _known(found.capacity_bytes),
         "fragmentation_ratio": _known(found.fragmentation_ratio),
-        "growth": _growth(found.growth),
+        "growth": growth_document(found.growth),
     }
 
 
@@ -87,7 +87,7 @@ def _host(found: HostMemory) -> dict[str, Any]:
         "peak_bytes": found.peak_bytes,
         "limit_bytes": _known(found.limit_bytes),
         "used_ratio": _known(found.used_ratio),
-        "growth": _growth(found.growth),
+        "growth": growth_document(found.growth),
         "timeline": {
             "after_us": [(at - first_ns) / NS_PER_US for at in found.at_ns.tolist()],
             "steps": found.steps.tolist(),
@@ -96,7 +96,8 @@ def _host(found: HostMemory) -> dict[str, Any]:
     }
 
 
-def _growth(found: Growth | Missing) -> dict[str, Any]:
+def growth_document(found: Growth | Missing) -> dict[str, Any]:
+    """Return how a size grows with steps, or why that is not known."""
     if isinstance(found, Missing):
         return {"verdict": None, "missing": found.reason}
     return {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -13,9 +14,18 @@ from tfprobe.model.profile import Capture
 from tfprobe.model.tables import Int64s
 from tfprobe.views.memory.levels import Pieces
 from tfprobe.views.memory.roles import Role, role_of
-from tfprobe.views.origins import By, Origins
+from tfprobe.views.origins import BYS, By, Origins
 
 NO_OP = "(no op told)"
+NO_TYPE = "(no type told)"
+NO_SHAPE = "(no shape told)"
+NO_SCOPE = "(no scope)"
+# How many of the pieces that were held at a peak are kept one by one.
+MOST_PIECES = 100
+
+# What pieces may be counted for: where their op comes from, and what they are.
+HeldBy = By | Literal["scope", "type", "shape", "role"]
+HELD_BYS: tuple[HeldBy, ...] = (*BYS, "scope", "type", "shape", "role")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What held memory at a peak: an op, layer or line, in one role, with all of its pieces.
+    """What held memory at a peak: an op, layer, line ..., in one role, with all of its pieces.
 
     `op_type` and `shape` are those of its largest piece, "" unknown.
     """
@@ -55,23 +65,32 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The fullest moment of an allocator in any sampled step, `after_ns` the step began."""
+    """The fullest moment of an allocator in any sampled step, `after_ns` the step began.
+
+    `largest` are the largest pieces held then, at most MOST_PIECES.
+    """
 
     capture: Capture
     after_ns: int
     bytes: int
     holders: tuple[Holder, ...]
     by_role: tuple[tuple[Role, int], ...]
+    largest: tuple[Piece, ...]
 
 
 def peak(
-    capture: Capture, at_ns: int, size_bytes: int, live: Iterable[Piece], origins: Origins, by: By
+    capture: Capture,
+    at_ns: int,
+    size_bytes: int,
+    live: Sequence[Piece],
+    origins: Origins,
+    by: HeldBy,
 ) -> Peak:
     """Return a peak of so many bytes with its holders, the largest first."""
     held: dict[tuple[str, Role], list[Piece]] = {}
     roles: dict[Role, int] = {}
     for piece in live:
-        label = origins.of(piece.op).label(by) if piece.op else piece.label
+        label = _label(piece, origins, by)
         held.setdefault((label, piece.role), []).append(piece)
         roles[piece.role] = roles.get(piece.role, 0) + piece.bytes
     holders = [_holder(label, role, every) for (label, role), every in held.items()]
@@ -81,7 +100,22 @@ def peak(
         bytes=size_bytes,
         holders=tuple(sorted(holders, key=lambda each: (-each.bytes, each.label))),
         by_role=tuple(sorted(roles.items(), key=lambda each: -each[1])),
+        largest=tuple(sorted(live, key=lambda each: (-each.bytes, each.op))[:MOST_PIECES]),
     )
+
+
+def _label(piece: Piece, origins: Origins, by: HeldBy) -> str:
+    if by == "role":
+        return piece.role.value
+    if not piece.op:
+        return piece.label
+    if by == "shape":
+        return piece.shape or NO_SHAPE
+    if by == "type":
+        return piece.op_type or NO_TYPE
+    if by == "scope":
+        return origins.of(piece.op).op.rpartition("/")[0] or NO_SCOPE
+    return origins.of(piece.op).label(by)
 
 
 def _holder(label: str, role: Role, every: Sequence[Piece]) -> Holder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from tfprobe.model.graph import Node, Shape
@@ -26,6 +27,16 @@ class Role(Enum):
     TEMPORARY = "temporary"
     # It was there before the step began and nobody says what it is.
     HELD_BEFORE = "held_before"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a graph, by the node that tells of it; `bytes` is 0 where its type is open."""
+
+    name: str
+    role: Role
+    parameters: int
+    bytes: int
 
 
 _VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "Assign", "AssignVariableOp"})
@@ -73,6 +84,22 @@ def role_of(op: str, op_type: str) -> Role:
     return Role.UPDATE if _SCOPE.search(op) else Role.ACTIVATIONS
 
 
+def variables(nodes: Iterable[Node]) -> tuple[Variable, ...]:
+    """Return the variables of a graph whose shapes are known, the largest first."""
+    every = list(nodes)
+    found = [
+        Variable(
+            name=node.name,
+            role=Role.OPTIMIZER_STATE if _is_optimizers(node.name) else Role.PARAMETERS,
+            parameters=count,
+            bytes=count * (dtype_bytes(node, 0) or 0),
+        )
+        for node, count in zip(every, parameters(every), strict=True)
+        if count
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.bytes, each.name)))
+
+
 def lasting_bytes(
     nodes: Iterable[Node], shapes: Mapping[tuple[str, int], Shape]
 ) -> dict[Role, int]:
@@ -84,10 +111,9 @@ def lasting_bytes(
     held = {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
     by_name = {node.name: node for node in every}
     has_slots = False
-    for node, count in zip(every, parameters(every), strict=True):
-        role = Role.OPTIMIZER_STATE if _is_optimizers(node.name) else Role.PARAMETERS
-        has_slots |= bool(count) and role is Role.OPTIMIZER_STATE
-        held[role] += count * (dtype_bytes(node, 0) or 0)
+    for each in variables(every):
+        has_slots |= each.role is Role.OPTIMIZER_STATE
+        held[each.role] += each.bytes
     if has_slots:
         return held
     for node in every:

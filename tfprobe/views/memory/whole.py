@@ -15,13 +15,15 @@ from tfprobe.model.tables import Int64s
 from tfprobe.views.memory.growth import Growth, growth
 from tfprobe.views.memory.levels import UNTOLD, Level, level, pieces
 from tfprobe.views.memory.lifetimes import lifetimes
-from tfprobe.views.memory.peak import Peak, Piece, peak, recorded_pieces
+from tfprobe.views.memory.peak import HeldBy, Peak, Piece, peak, recorded_pieces
 from tfprobe.views.memory.roles import Role, lasting_bytes
-from tfprobe.views.origins import By, Origins
+from tfprobe.views.origins import Origins
 from tfprobe.views.sizes import shape_text
 
-# A curve on a screen has no more columns than this.
-_MOMENTS = 120
+# A curve on a terminal has no more columns than this.
+MOMENTS = 120
+# Steps of which the levels are kept one by one.
+_MOST_STEPS = 1000
 ESTIMATE = "outputs of ops"
 
 
@@ -34,12 +36,22 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class StepLevel:
+    """The least and the most that was held in a sampled step."""
+
+    step: int
+    low_bytes: int
+    top_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """One allocator of a device of one process over its sampled steps.
 
     With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
     it, of one step. `unknown_ratio` is then the part of executions with outputs of unknown size.
     Without `is_absolute` amounts are above what was held before each step, which nobody told.
+    `by_step` are the levels of the latest sampled steps, in their order.
     """
 
     process: int
@@ -55,6 +67,7 @@ class Memory:
     capacity_bytes: int | Missing
     fragmentation_ratio: float | Missing
     growth: Growth | Missing
+    by_step: tuple[StepLevel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +79,25 @@ class Lasting:
 
 
 def memories(
-    profile: Profile, sampled: Sequence[SampledWork], origins: Origins, by: By = "op"
+    profile: Profile,
+    sampled: Sequence[SampledWork],
+    origins: Origins,
+    by: HeldBy = "op",
+    *,
+    moments: int = MOMENTS,
 ) -> tuple[Memory, ...] | Missing:
     """Return the allocators of the sampled steps, or an estimate where none was recorded.
 
-    `profile` holds the captures of `sampled`, each of which is the work in one process.
+    `profile` holds the captures of `sampled`, each of which is the work in one process. Curves have
+    at most so many `moments`.
     """
     if not profile.captures:
         return Missing("no step was sampled")
-    found = list(_recorded(profile, _variables(sampled), origins, by))
+    found = list(_recorded(profile, _variables(sampled), origins, by, moments))
     told = {each.process for each in found}
     for work in sampled:
         if work.work.process not in told:
-            found += _estimated(work, origins, by)
+            found += _estimated(work, origins, by, moments)
     if not found:
         return Missing(
             "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
@@ -103,7 +122,7 @@ def _variables(sampled: Sequence[SampledWork]) -> dict[Role, int]:
 
 
 def _recorded(
-    profile: Profile, variables: dict[Role, int], origins: Origins, by: By
+    profile: Profile, variables: dict[Role, int], origins: Origins, by: HeldBy, moments: int
 ) -> Iterator[Memory]:
     rows = profile.allocations
     if not len(rows):
@@ -114,7 +133,7 @@ def _recorded(
     for number, process in enumerate(groups[0].tolist()):
         mine = rows.only(group.reshape(-1) == number)
         if (mine.bytes > 0).any() or (mine.in_use_bytes > 0).any():
-            yield _allocator(profile, mine, process, variables, origins, by)
+            yield _allocator(profile, mine, process, variables, origins, by, moments)
 
 
 def _allocator(
@@ -123,7 +142,8 @@ def _allocator(
     process: int,
     variables: dict[Role, int],
     origins: Origins,
-    by: By,
+    by: HeldBy,
+    moments: int,
 ) -> Memory:
     levels = {number: level(mine) for number, mine in rows.by_capture()}
     number = max(levels, key=lambda each: int(levels[each].held_bytes.max()))
@@ -144,7 +164,7 @@ def _allocator(
         is_absolute=fullest.is_absolute,
         unknown_ratio=0.0,
         peak=peak(capture, at_ns, fullest.top_bytes, live, origins, by),
-        curve=_curve(fullest, capture.start_ns),
+        curve=_curve(fullest, capture.start_ns, moments),
         lifetime_peak_bytes=_told(rows.peak_bytes, "this allocator does not tell its peak"),
         capacity_bytes=_told(
             np.where(rows.free_bytes == UNTOLD, UNTOLD, rows.free_bytes + rows.in_use_bytes),
@@ -152,6 +172,7 @@ def _allocator(
         ),
         fragmentation_ratio=_fragmentation(mine, fullest.peak),
         growth=_growth(profile, levels),
+        by_step=_by_step(profile, levels),
     )
 
 
@@ -197,15 +218,23 @@ def _growth(profile: Profile, levels: dict[int, Level]) -> Growth | Missing:
     return growth(steps[order], lows[order])
 
 
-def _curve(found: Level, start_ns: int) -> Curve:
-    parts = np.array_split(np.arange(len(found.at_ns)), min(len(found.at_ns), _MOMENTS))
+def _by_step(profile: Profile, levels: dict[int, Level]) -> tuple[StepLevel, ...]:
+    every = [
+        StepLevel(profile.captures[number].step, int(each.held_bytes.min()), each.top_bytes)
+        for number, each in levels.items()
+    ]
+    return tuple(sorted(every, key=lambda each: each.step)[-_MOST_STEPS:])
+
+
+def _curve(found: Level, start_ns: int, moments: int) -> Curve:
+    parts = np.array_split(np.arange(len(found.at_ns)), min(len(found.at_ns), moments))
     return Curve(
         after_ns=np.array([found.at_ns[part[0]] for part in parts], dtype=np.int64) - start_ns,
         held_bytes=np.array([found.held_bytes[part].max() for part in parts], dtype=np.int64),
     )
 
 
-def _estimated(work: SampledWork, origins: Origins, by: By) -> Iterator[Memory]:
+def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) -> Iterator[Memory]:
     """Give the estimate of the last sampled step of a process, if any is possible."""
     capture = work.captures[-1]
     found = lifetimes(work, capture.index)
@@ -233,9 +262,10 @@ def _estimated(work: SampledWork, origins: Origins, by: By) -> Iterator[Memory]:
         is_absolute=False,
         unknown_ratio=found.unknown_ratio,
         peak=peak(capture, at_ns, held.top_bytes, live, origins, by),
-        curve=_curve(held, capture.start_ns),
+        curve=_curve(held, capture.start_ns, moments),
         lifetime_peak_bytes=untold,
         capacity_bytes=untold,
         fragmentation_ratio=untold,
         growth=untold,
+        by_step=(),
     )

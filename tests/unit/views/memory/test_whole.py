@@ -20,9 +20,17 @@ from tfprobe.model.sampled import SampledWork
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, TableBuilder
 from tfprobe.views.memory.growth import Growth, Verdict
-from tfprobe.views.memory.roles import Role
-from tfprobe.views.memory.whole import ESTIMATE, Lasting, Memory, lasting, memories
-from tfprobe.views.origins import By, Origins
+from tfprobe.views.memory.peak import HeldBy
+from tfprobe.views.memory.roles import Role, Variable, variables
+from tfprobe.views.memory.whole import (
+    ESTIMATE,
+    Lasting,
+    Memory,
+    StepLevel,
+    lasting,
+    memories,
+)
+from tfprobe.views.origins import Origins
 
 KIB = 1024
 GPU, BFC = "/device:GPU:0", "GPU_0_bfc"
@@ -71,7 +79,7 @@ def sampled(made: Profile, nodes: Sequence[Node]) -> SampledWork:
     )
 
 
-def only(made: Profile, nodes: Sequence[Node] = (), by: By = "op") -> Memory:
+def only(made: Profile, nodes: Sequence[Node] = (), by: HeldBy = "op") -> Memory:
     works = [sampled(made, nodes)] if nodes else []
     found = memories(made, works, Origins(works), by)
     assert not isinstance(found, Missing), found
@@ -245,3 +253,67 @@ def test_what_variables_hold_is_told_by_itself() -> None:
 
     assert lasting([sampled(made, nodes)]) == Lasting(40, 0)
     assert isinstance(lasting([sampled(made, [Node("w", "MatMul")])]), Missing)
+
+
+@pytest.mark.parametrize(
+    ("by", "labels"),
+    [
+        ("scope", ["(held before the step)", "dense"]),
+        ("type", ["(held before the step)", "MatMul", "Relu"]),
+        ("shape", ["(held before the step)", "float32[2,2]"]),
+        ("role", ["held_before", "activations"]),
+    ],
+)
+def test_holders_may_be_what_pieces_are(by: HeldBy, labels: list[str]) -> None:
+    """Pieces of one shape may have come from many ops."""
+    memory = only(recorded(STEP), by=by)
+
+    assert [each.label for each in memory.peak.holders] == labels
+    assert sum(each.bytes for each in memory.peak.holders) == memory.peak.bytes
+
+
+def test_the_largest_pieces_of_a_peak_are_kept_one_by_one() -> None:
+    """Of one op's pieces one may be the one that counts."""
+    largest = only(recorded(STEP), by="role").peak.largest
+
+    assert [(each.op, each.bytes // KIB) for each in largest] == [
+        ("", 200),
+        ("dense/MatMul", 100),
+        ("dense/Relu", 60),
+    ]
+
+
+def test_each_step_has_the_least_and_the_most_that_was_held() -> None:
+    """In the order of the steps, so that growth is seen."""
+    memory = only(recorded(STEP, ((1, 50, 1, "a", 700),)))
+
+    assert memory.by_step == (StepLevel(0, 300 * KIB, 360 * KIB), StepLevel(1, 700, 700))
+
+
+def test_a_curve_has_as_many_moments_as_are_wanted() -> None:
+    """A screen has more room than a terminal; the peak is in both."""
+    events = [(at, 10, at + 1, "a", 10 * at) for at in range(500)]
+    made = recorded(events)
+
+    few, many = memories(made, [], Origins(())), memories(made, [], Origins(()), moments=2000)
+
+    assert not isinstance(few, Missing)
+    assert not isinstance(many, Missing)
+    assert [len(each[0].curve.held_bytes) for each in (few, many)] == [120, 500]
+    assert few[0].curve.held_bytes.max() == many[0].curve.held_bytes.max() == 4990
+
+
+def test_variables_are_told_one_by_one() -> None:
+    """The largest first, each with what it is for."""
+    nodes = [
+        Node("w", "VariableV2", shape=(10,), dtypes=("DT_FLOAT",)),
+        Node("big", "VariableV2", shape=(10, 10), dtypes=("DT_HALF",)),
+        Node("w/Adam_1", "VariableV2", shape=(10,), dtypes=("DT_FLOAT",)),
+        Node("open", "VariableV2", shape=(-1,), dtypes=("DT_FLOAT",)),
+    ]
+
+    assert variables(nodes) == (
+        Variable("big", Role.PARAMETERS, 100, 200),
+        Variable("w", Role.PARAMETERS, 10, 40),
+        Variable("w/Adam_1", Role.OPTIMIZER_STATE, 10, 40),
+    )
