@@ -47,6 +47,7 @@ class StageUse:
 
     `active_ns` is how long it was at work itself, waited for or not; `functions` how often its
     function was called, `function_ns` what that took; `ops` are those in it that took longest.
+    `served` calls found what they took in its buffer.
     """
 
     stage: Stage
@@ -55,6 +56,7 @@ class StageUse:
     functions: int
     function_ns: int
     ops: tuple[FunctionOp, ...]
+    served: int
 
     @property
     def runs_python(self) -> bool:
@@ -226,6 +228,7 @@ def _use(
         functions=int(np.count_nonzero(mine)),
         function_ns=int(found.functions.duration_ns[mine].sum()),
         ops=ops,
+        served=int(np.count_nonzero(found.is_served[found.call_stage == at])),
     )
 
 
