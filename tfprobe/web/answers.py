@@ -8,7 +8,18 @@ from typing import Any
 
 from tfprobe.errors import UsageError
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages import header, overview, timeline, timeline_search, timeline_slice
+from tfprobe.web.pages import (
+    header,
+    memory,
+    overview,
+    processes,
+    stragglers,
+    timeline,
+    timeline_search,
+    timeline_slice,
+    transfers,
+)
+from tfprobe.web.pages import input as input_page
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: JSON values, as each page's module describes them
@@ -16,14 +27,19 @@ Document = dict[str, Any]  # Any: JSON values, as each page's module describes t
 # The name of a page's document -> what makes it, sorted by name.
 ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
     "header": header.document,
+    "input": input_page.document,
+    "memory": memory.document,
     "overview": overview.document,
+    "processes": processes.document,
+    "stragglers": stragglers.document,
     "timeline": timeline.document,
     "timeline-search": timeline_search.document,
     "timeline-slice": timeline_slice.document,
+    "transfers": transfers.document,
 }
 
 # Those that are made of `OpenRun.early`: they wait for no capture.
-EARLY: frozenset[str] = frozenset({"header"})
+EARLY: frozenset[str] = frozenset({"header", "processes"})
 # Those that ask two runs. They hold no lock meanwhile: others may ask the same two the other way.
 OF_TWO: frozenset[str] = frozenset()
 

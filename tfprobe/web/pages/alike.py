@@ -1,0 +1,77 @@
+"""A work in all of its processes: its sampled steps there, and the part of the profile they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.errors import Missing
+from tfprobe.ingest.sampled import captures_of
+from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.model.sampled import SampledWork
+from tfprobe.views.origins import Origins
+from tfprobe.web.opened import OpenRun, Reading
+from tfprobe.web.pages.works import works_document
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The sampled steps of one kind and name of work: `profile` holds their captures alone."""
+
+    profile: Profile
+    sampled: tuple[SampledWork, ...]
+    origins: Origins
+
+
+def alike(run: OpenRun, work: Work) -> Alike | Missing:
+    """Return the sampled steps of all works of this kind and name."""
+    return run.made(("alike", work.kind, work.name), lambda: _alike(run, work))
+
+
+def _alike(run: OpenRun, work: Work) -> Alike | Missing:
+    same = works_alike(run, work)
+    found = [run.sampled(each, with_shapes=True) for each in same]
+    told = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
+    if not told:
+        return Missing("no step of this work was sampled")
+    captures = tuple(
+        sorted((each for one in told for each in one.captures), key=lambda each: each.index)
+    )
+    return Alike(run.profile.only(captures), told, Origins(told))
+
+
+def works_alike(run: Reading, work: Work) -> tuple[Work, ...]:
+    """Return the work in all of its processes."""
+    key = (work.kind, work.name)
+    return tuple(each for each in run.profile.works if (each.kind, each.name) == key)
+
+
+def chosen_document(run: OpenRun, work: Work) -> dict[str, Any]:
+    """Return which work a page is of, and which there are. Any: see docs/web.md."""
+    return {
+        "work": run.place(work),
+        "works": run.made("works", lambda: works_document(run)),
+        "about": {
+            "kind": work.kind,
+            "name": work.name,
+            "count": work.count,
+            "sampled": len(captures_of(work, run.profile)),
+            **process_document(run.profile.processes[work.process]),
+        },
+    }
+
+
+def process_document(process: Process) -> dict[str, Any]:
+    """Return which process it is: `process` is its place in the profile."""
+    return {
+        "process": process.index,
+        "host": process.host,
+        "pid": process.pid or None,
+        "rank": process.rank,
+        "role": process.role,
+    }
+
+
+def known(value: Any) -> Any:
+    """Return null for what is missing. Any: any JSON value, which this does not look into."""
+    return None if isinstance(value, Missing) else value

@@ -1,0 +1,393 @@
+"""The processes of a run: what each did and used, when it lived, and who is late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfprobe.errors import Missing, UsageError
+from tfprobe.model.profile import LIVE_STATES, Profile, Work
+from tfprobe.views import lives, overhead, ranks, steps
+from tfprobe.views.hardware import (
+    NO_ACCELERATOR,
+    DeviceHardware,
+    Hardware,
+    ProcessHardware,
+    hardware,
+)
+from tfprobe.views.lives import Bar, Life
+from tfprobe.views.overhead import Overhead
+from tfprobe.views.ranks import MEASURES, Lane, Measure, Ranks
+from tfprobe.views.series import Curve
+from tfprobe.web.opened import OpenRun, Reading
+from tfprobe.web.pages.alike import known, process_document, works_alike
+from tfprobe.web.question import Question
+
+Document = dict[str, Any]  # Any: see docs/web.md
+
+MOST_PROCESSES = 2_000
+MOST_LIVES = 256
+MOST_GROUPS = 50
+# Lines in one chart.
+MOST_LINES = 12
+MOST_DEVICES = 512
+MOST_HOSTS = 1_000
+# Places behind the point of a cell: a hundredth of a hundredth is no colour.
+_CELL_DIGITS = 4
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return `processes`, their `lives`, the `hardware` of all or of `host=`, and the `ranks` of
+    the work of `work=` beside each other by `measure=`: what a step takes, or the time before it.
+    """
+    measure = _measure(question)
+    early = run.early
+    group = _group(early, question)
+    return {
+        **early.made("processes", lambda: _whole(early)),
+        "hardware": _hardware(early, question),
+        "groups": early.made("groups", lambda: _groups(early.profile)),
+        "ranks": early.made(
+            ("ranks", _key(group), measure), lambda: _ranks(early.profile, group, measure)
+        ),
+    }
+
+
+def _measure(question: Question) -> Measure:
+    word = question.one_of("measure", MEASURES, default="step")
+    return next(each for each in MEASURES if each == word)
+
+
+def _group(run: Reading, question: Question) -> tuple[Work, ...]:
+    """Return the work that is asked for in all processes, else that with most time in several."""
+    if not run.profile.works:
+        return ()
+    if question.text("work"):
+        return works_alike(run, run.work(question))
+    return run.made("dearest group", lambda: _dearest(run.profile))
+
+
+def _key(group: Sequence[Work]) -> tuple[str, str]:
+    return (group[0].kind, group[0].name) if group else ("", "")
+
+
+def _by_name(profile: Profile) -> Mapping[tuple[str, str], list[Work]]:
+    found: dict[tuple[str, str], list[Work]] = {}
+    for work in profile.works:
+        found.setdefault((work.kind, work.name), []).append(work)
+    return found
+
+
+def _dearest(profile: Profile) -> tuple[Work, ...]:
+    groups: list[list[Work]] = list(_by_name(profile).values())
+    dearest = max(groups, key=_weight)
+    return tuple(dearest)
+
+
+def _weight(works: Sequence[Work]) -> tuple[bool, int]:
+    several = len({work.process for work in works}) > 1
+    return several, sum(work.times.sum_ns for work in works)
+
+
+def _groups(profile: Profile) -> list[Document]:
+    """Return the works that several processes have, those with most time first."""
+    place = {(work.process, work.index): at for at, work in enumerate(profile.works)}
+    several = [each for each in _by_name(profile).values() if _weight(each)[0]]
+    return [
+        {
+            "work": place[works[0].process, works[0].index],
+            "kind": works[0].kind,
+            "name": works[0].name,
+            "processes": len({work.process for work in works}),
+            "total_ns": _weight(works)[1],
+        }
+        for works in sorted(several, key=_weight, reverse=True)[:MOST_GROUPS]
+    ]
+
+
+def _used(run: Reading) -> Hardware:
+    return run.made("hardware", lambda: hardware(run.profile))
+
+
+def _whole(run: Reading) -> Document:
+    """Return what does not depend on the question."""
+    profile, used = run.profile, _used(run)
+    by_process: dict[int, list[tuple[int, Work]]] = {}
+    for place, work in enumerate(profile.works):
+        by_process.setdefault(work.process, []).append((place, work))
+    start_ns, living = run.made("lives", lambda: _lives(profile))
+    rows = [
+        _process(profile, at, by_process.get(at, []), used.processes[at])
+        for at in range(min(len(profile.processes), MOST_PROCESSES))
+    ]
+    return {
+        "start_unix_ns": start_ns,
+        "processes": rows,
+        "more_processes": max(len(profile.processes) - MOST_PROCESSES, 0),
+        "lives": living[:MOST_LIVES],
+        "more_lives": max(len(living) - MOST_LIVES, 0),
+    }
+
+
+def _process(
+    profile: Profile,
+    at: int,
+    works: Sequence[tuple[int, Work]],
+    used: ProcessHardware | Missing,
+) -> Document:
+    process = profile.processes[at]
+    own = [work for _, work in works]
+    cost = overhead.measure(process, own)
+    place, main = max(works, key=lambda each: each[1].times.sum_ns, default=(None, None))
+    times = Missing("no step was completed") if main is None else steps.summarise(main)
+    rate = Missing("no step was completed") if main is None else _steps_per_s(main)
+    machine = _machine(used)
+    facts: dict[str, Any] = {
+        "steps_per_s": rate,
+        "p50_ns": times if isinstance(times, Missing) else times.p50_ns,
+        "p95_ns": times if isinstance(times, Missing) else times.p95_ns,
+        "overhead_ratio": cost.fraction_ratio if isinstance(cost, Overhead) else cost,
+        **machine,
+    }
+    return {
+        **process_document(process),
+        "folder": process.folder,
+        "state": process.state,
+        "is_live": process.state in LIVE_STATES,
+        "tensorflow": known(process.tensorflow),
+        "python": known(process.python),
+        "work": place,
+        "work_title": None if main is None else f"{main.kind} {main.name}",
+        "works": len(works),
+        "steps": sum(work.count for work in own),
+        "is_estimate": not isinstance(times, Missing) and times.error_ratio > 0,
+        "captures": process.captures,
+        **{name: known(value) for name, value in facts.items()},
+        "missing": {
+            name: value.reason for name, value in facts.items() if isinstance(value, Missing)
+        },
+    }
+
+
+def _machine(used: ProcessHardware | Missing) -> dict[str, Any]:
+    if isinstance(used, Missing):
+        names = ("cores_busy", "usable_cpus", "throttled_ratio", "peak_bytes", "memory_limit_bytes")
+        return dict.fromkeys(names, used)
+    busy = used.cores_busy
+    return {
+        "cores_busy": busy.mean if isinstance(busy, Curve) else busy,
+        "usable_cpus": used.usable_cpus,
+        "throttled_ratio": used.throttled_ratio,
+        "peak_bytes": used.peak_resident_bytes,
+        "memory_limit_bytes": _least(used.memory_limit_bytes, used.machine_memory_bytes),
+    }
+
+
+def _least(*limits: int | Missing) -> int | Missing:
+    told = [each for each in limits if not isinstance(each, Missing) and each > 0]
+    return min(told) if told else Missing("neither the cgroup nor the machine told it")
+
+
+def _steps_per_s(work: Work) -> float | Missing:
+    """Return the mean rate from the first step to the last, pauses included."""
+    whole_ns = work.times.sum_ns + work.gaps.sum_ns
+    if not work.count or not whole_ns:
+        return Missing("no step was completed")
+    return work.count * 1e9 / whole_ns
+
+
+def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Document:
+    # Of several threads of one process that run it, the busiest stands for it.
+    of_process: dict[int, Work] = {}
+    for work in sorted(group, key=lambda each: each.times.sum_ns):
+        of_process[work.process] = work
+    kind, name = _key(group)
+    ordered = [of_process[process] for process in sorted(of_process)]
+    head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
+    found = ranks.beside(ordered, measure)
+    if isinstance(found, Missing):
+        return {**head, "lanes": [], "left_out": 0, "missing": found.reason}
+    place = {(work.process, work.index): at for at, work in enumerate(profile.works)}
+    return {
+        **head,
+        **_ranks_document(found),
+        "lanes": [
+            {
+                **process_document(profile.processes[lane.process]),
+                "work": place[lane.process, of_process[lane.process].index],
+                **_lane(lane),
+            }
+            for lane in found.lanes
+        ],
+        "missing": None,
+    }
+
+
+def _ranks_document(found: Ranks) -> Document:
+    return {
+        "first_step": found.first_step,
+        "last_step": found.last_step,
+        "steps_per_column": found.steps_per_column,
+        "median_ns": found.median_ns,
+        "left_out": found.left_out,
+    }
+
+
+def _lane(lane: Lane) -> Document:
+    return {
+        "middle_ratio": lane.middle_ratio,
+        "slowest_ratio": lane.slowest_ratio,
+        "compared": lane.compared,
+        "cells": [None if each is None else round(each, _CELL_DIGITS) for each in lane.cells],
+    }
+
+
+def _lives(profile: Profile) -> tuple[int | None, list[Document]]:
+    found = lives.lives(profile)
+    if not found:
+        return None, []
+    start_ns = min(each.start_ns for each in found)
+    return start_ns, [_life(each, start_ns) for each in found]
+
+
+def _life(life: Life, first_ns: int) -> Document:
+    return {
+        **process_document(life.process),
+        "state": life.process.state,
+        "start_ns": life.start_ns - first_ns,
+        "end_ns": life.end_ns - first_ns,
+        "bars": [_bar(each, first_ns) for each in life.bars],
+    }
+
+
+def _bar(bar: Bar, first_ns: int) -> Document:
+    return {
+        "kind": bar.kind,
+        "name": bar.name,
+        "start_ns": bar.start_ns - first_ns,
+        "end_ns": bar.end_ns - first_ns,
+        "count": bar.count,
+        "is_estimate": bar.is_estimate,
+    }
+
+
+def _hardware(run: Reading, question: Question) -> Document:
+    """Return what processes and accelerators used over time, of one host or of all."""
+    hosts = sorted({process.host for process in run.profile.processes})
+    host = question.text("host")
+    if host and host not in hosts:
+        raise UsageError("There is no process on a host of that name.")
+    return run.made(("hardware of", host), lambda: _hardware_of(run, host, hosts))
+
+
+def _hardware_of(run: Reading, host: str, hosts: Sequence[str]) -> Document:
+    used = _used(run)
+    first_ns = run.made("lives", lambda: _lives(run.profile))[0] or 0
+    told = [each for each in used.processes if not isinstance(each, Missing)]
+    mine = [each for each in told if host in ("", each.process.host)]
+    every = () if isinstance(used.devices, Missing) else used.devices
+    devices = [each for each in every if host in ("", each.host)]
+    missing = {}
+    if not mine:
+        reasons = [each.reason for each in used.processes if isinstance(each, Missing)]
+        missing["processes"] = reasons[0] if reasons else "no process of it was sampled"
+    if not devices:
+        missing["devices"] = NO_ACCELERATOR.reason
+    return {
+        "host": host,
+        "hosts": list(hosts[:MOST_HOSTS]),
+        "processes": {
+            name: _lines(
+                [(_of_process(each), getattr(each, name)) for each in mine], first_ns, most=True
+            )
+            for name in ("cores_busy", "resident_bytes")
+        },
+        "devices": [_device(each) for each in devices[:MOST_DEVICES]],
+        "more_devices": max(len(devices) - MOST_DEVICES, 0),
+        "accelerators": {
+            name: _lines(
+                [(_of_device(each), getattr(each, name)) for each in devices],
+                first_ns,
+                most=name != "utilization_ratio",
+            )
+            for name in ("utilization_ratio", "memory_used_bytes", "power_watts")
+        },
+        "samples": sum(each.samples for each in mine),
+        "missing": missing,
+    }
+
+
+def _of_process(each: ProcessHardware) -> Document:
+    return process_document(each.process)
+
+
+def _of_device(each: DeviceHardware) -> Document:
+    return {"host": each.host, "index": each.index, "name": each.name}
+
+
+def _lines(
+    curves: Sequence[tuple[Document, Curve | Missing]], first_ns: int, *, most: bool
+) -> Document:
+    """Return curves on one axis of time: of too many those with the largest means, or smallest."""
+    known_curves = [(about, curve) for about, curve in curves if isinstance(curve, Curve)]
+    by_mean = sorted(
+        range(len(known_curves)), key=lambda at: known_curves[at][1].mean, reverse=most
+    )
+    chosen = [known_curves[at] for at in sorted(by_mean[:MOST_LINES])]
+    at_ns = sorted({point.at_ns for _, curve in chosen for point in curve.points})
+    return {
+        "at_ns": [each - first_ns for each in at_ns],
+        "lines": [
+            {**about, **_about(curve), "values": _on(at_ns, curve)} for about, curve in chosen
+        ],
+        "more": len(known_curves) - len(chosen),
+        "missing": next((curve.reason for _, curve in curves if isinstance(curve, Missing)), None)
+        if not chosen
+        else None,
+    }
+
+
+def _on(at_ns: Sequence[int], curve: Curve) -> list[float | None]:
+    values = dict(curve.points)
+    return [values.get(each) for each in at_ns]
+
+
+def _about(curve: Curve) -> Document:
+    return {"mean": curve.mean, "p95": curve.p95, "max": curve.max, "last": curve.last}
+
+
+def _device(device: DeviceHardware) -> Document:
+    """Return an accelerator: of what changes the mean over time, and its limits."""
+    curves = {
+        name: getattr(device, name)
+        for name in (
+            "utilization_ratio",
+            "memory_used_bytes",
+            "power_watts",
+            "temperature_celsius",
+            "sm_clock_hz",
+            "pcie_sent_bytes_per_s",
+            "pcie_received_bytes_per_s",
+        )
+    }
+    limits = {
+        name: getattr(device, name)
+        for name in ("memory_total_bytes", "power_limit_watts", "max_sm_clock_hz")
+    }
+    return {
+        **_of_device(device),
+        "samples": device.samples,
+        **{
+            name: _about(curve) if isinstance(curve, Curve) else None
+            for name, curve in curves.items()
+        },
+        **{name: known(limit) for name, limit in limits.items()},
+        "throttle_reasons": [
+            {"reason": each.reason, "ratio": each.ratio} for each in device.throttle_reasons
+        ],
+        "missing": {
+            name: each.reason
+            for name, each in {**curves, **limits}.items()
+            if isinstance(each, Missing)
+        },
+    }

@@ -1,0 +1,102 @@
+"""What a step moves: over the bus, in collectives, between tasks; and what waits for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfprobe.advice.gather.syncs import syncs
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Work
+from tfprobe.views import moves
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.breakdown.whole import by_work
+from tfprobe.views.collectives import collectives
+from tfprobe.views.moves import Moves
+from tfprobe.views.origins import BYS, By
+from tfprobe.views.sends import sends
+from tfprobe.views.transfers import transfers
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.alike import Alike, alike, chosen_document
+from tfprobe.web.question import Question
+
+Document = dict[str, Any]  # Any: see docs/web.md
+
+MOST_CAUSES = 1_000
+MOST_COLLECTIVES = 500
+MOST_RANKS = 1_000
+MOST_SENDS = 500
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return what the work of `work=` moves, in all of its processes: the document of `tfprobe
+    transfers`, cut to what a page has room for; copies count by `by=`.
+    """
+    by = next(each for each in BYS if each == question.one_of("by", BYS, default="op"))
+    work = run.work(question)
+    found = alike(run, work)
+    head = {**chosen_document(run, work), "by": by, "bys": list(BYS)}
+    waits = {"syncs": run.made(("syncs", work.process, work.index), lambda: _syncs(run, work))}
+    if isinstance(found, Missing):
+        parts = ("transfers", "collectives", "sends")
+        return {
+            **head,
+            "sampled_steps": 0,
+            "processes": 0,
+            **dict.fromkeys(parts),
+            **waits,
+            "missing": dict.fromkeys(parts, found.reason),
+        }
+    moved = run.made(("moves", work.kind, work.name, by), lambda: _moves(found, by))
+    return {**head, **_cut(moves.document(moved)), **waits}
+
+
+def _moves(found: Alike, by: By) -> Moves:
+    return Moves(
+        work=found.sampled[0].work,
+        steps=len(found.profile.captures),
+        processes=len(found.sampled),
+        transfers=transfers(found.profile, found.origins, by),
+        collectives=collectives(found.profile, found.origins),
+        sends=sends(found.profile, found.origins),
+    )
+
+
+def _cut(whole: Document) -> Document:
+    """Return the document without the rows that nobody would look at, each list with their number.
+
+    The work is that of the page, with its process.
+    """
+    cut = {name: part for name, part in whole.items() if name != "work"}
+    if cut["transfers"] is not None:
+        cut["transfers"] = _with_most(cut["transfers"], "causes", MOST_CAUSES)
+    if cut["collectives"] is not None:
+        first = _with_most(cut["collectives"], "ops", MOST_COLLECTIVES)
+        cut["collectives"] = _with_most(first, "ranks", MOST_RANKS)
+    return _with_most(cut, "sends", MOST_SENDS)
+
+
+def _with_most(part: Document, name: str, most: int) -> Document:
+    rows = part[name] or []
+    kept = None if part[name] is None else rows[:most]
+    return {**part, name: kept, f"more_{name}": max(len(rows) - most, 0)}
+
+
+def _syncs(run: OpenRun, work: Work) -> Document:
+    """Return how long steps wait for devices, and where Python asks for values between them."""
+    parts = next((each for each in by_work(run.profile) if each.work == work), None)
+    asked = syncs(run.profile, work)
+    return {
+        "cycle_ns": None if parts is None else parts.cycle_ns,
+        "sync_wait_ratio": None if parts is None else parts.shares.get(Part.SYNC_WAIT, 0.0),
+        "collectives_ratio": None if parts is None else parts.shares.get(Part.COLLECTIVES, 0.0),
+        "gaps": None if isinstance(asked, Missing) else asked.gaps,
+        "gaps_ratio": None if isinstance(asked, Missing) else asked.ratio,
+        "calls_per_gap": None if isinstance(asked, Missing) else asked.calls,
+        "ns_per_gap": None if isinstance(asked, Missing) else asked.ns,
+        "function": None if isinstance(asked, Missing) else asked.function or None,
+        "source": None if isinstance(asked, Missing) else asked.source or None,
+        "missing": {
+            **({} if parts is not None else {"parts": "no step of this work was sampled"}),
+            **({"python": asked.reason} if isinstance(asked, Missing) else {}),
+        },
+    }
