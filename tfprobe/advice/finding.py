@@ -48,7 +48,8 @@ class Evidence:
     """One thing that a person can check: a text, at most one amount, and where to look.
 
     `capture` is a file below the run directory, `source` is "file:line", `iterator` the path of a
-    node of tf.data, `command` what shows it.
+    node of tf.data, `command` what shows it. `steps` are those that the text is about, `op_type`
+    and `scope` what it names.
     """
 
     text: str
@@ -61,6 +62,9 @@ class Evidence:
     source: str = ""
     iterator: str = ""
     command: str = ""
+    steps: tuple[int, ...] = ()
+    op_type: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +130,4 @@ def _evidence(each: Evidence) -> Document:
 def _told(value: Evidence | Subject) -> Document:
     """Return the fields that say something."""
     pairs = ((each.name, getattr(value, each.name)) for each in fields(value))
-    return {name: given for name, given in pairs if given not in (None, "")}
+    return {name: given for name, given in pairs if given not in (None, "", ())}

@@ -12,19 +12,9 @@ from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.between import Cause
 from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
-from tfprobe.views.breakdown.verdict import Bound, judge
+from tfprobe.views.breakdown.verdict import DOES, judge
 from tfprobe.views.breakdown.whole import Breakdown, StepParts, WorkParts
 
-_BOUND_BY: Mapping[Bound, str] = {
-    Bound.INPUT: "waits for its input",
-    Bound.BUS: "waits for copies to or from the device",
-    Bound.DEVICE: "computes on the device",
-    Bound.HOST: "computes on the host",
-    Bound.OTHERS: "waits for other devices or processes",
-    Bound.COMPILE: "traces and compiles",
-    Bound.AFTERWARDS: "sees to results, callbacks and checkpoints",
-    Bound.PYTHON: "is left to Python and the executor",
-}
 _BAR_WIDTH = 20
 # Less than this of a cycle is not worth a word on a screen; --json has all.
 _SHOWN_RATIO = 0.001
@@ -87,8 +77,8 @@ def answer(shares: Mapping[Part, float]) -> str:
     if not found:
         return "The recorded steps took no time."
     bound, share = found[0]
-    text = f"{numbers.percent(share)} of the time it {_BOUND_BY[bound]}"
-    others = [f"{numbers.percent(each)} it {_BOUND_BY[next_]}" for next_, each in found[1:3]]
+    text = f"{numbers.percent(share)} of the time it {DOES[bound]}"
+    others = [f"{numbers.percent(each)} it {DOES[next_]}" for next_, each in found[1:3]]
     shown = [text for text, (_, each) in zip(others, found[1:3], strict=True) if each >= 0.01]
     return "; ".join([text, *shown]) + "."
 

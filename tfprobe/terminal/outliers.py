@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -10,6 +10,7 @@ from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.causes import Cause
+from tfprobe.views.causes import told as told_of
 from tfprobe.views.outliers import Outlier, Outliers, by_cause
 from tfprobe.views.periods import Period
 from tfprobe.views.step_report import WorkSteps
@@ -27,21 +28,6 @@ _COLUMNS = (
     Column("z", may_go=True),
     Column("what happened then", is_number=False, may_be_cut=True),
 )
-_CAUSES: Mapping[str, str] = {
-    "trace": "tracing {name}",
-    "compile": "compiling {name}",
-    "save": "saving {name}",
-    "evaluate": "evaluation: {name}",
-    "predict": "prediction: {name}",
-    "summary": "writing summaries: {name}",
-    "data": "preparing data: {name}",
-    "build": "building {name}",
-    "import": "importing {name}",
-    "callbacks": "callback {name}",
-    "throttled": "throttled: the cgroup let it have no more CPU",
-    "busy": "busy machine ({name})",
-    "crowded": "pushed from its CPUs far more often than usual",
-}
 
 
 def lines_of(each: WorkSteps) -> Iterator[str]:
@@ -67,13 +53,6 @@ def table_of(each: WorkSteps, width: int) -> Text | None:
     return page.table(_COLUMNS, [_row(*row) for row in rows[:SHOWN_OUTLIERS]], width=width)
 
 
-def cause_told(cause: Cause | Missing) -> str:
-    """Say in words why something took long."""
-    if isinstance(cause, Missing):
-        return cause.reason
-    return _CAUSES.get(cause.kind, "{name}").format(name=cause.name)
-
-
 def _line(label: str, found: Outliers, each: WorkSteps) -> str:
     looked_at = numbers.count(found.looked_at)
     of_last = "" if each.remembered.is_whole else " the last"
@@ -86,7 +65,7 @@ def _line(label: str, found: Outliers, each: WorkSteps) -> str:
     )
     causes = by_cause(found)
     told = [
-        f"{numbers.duration(excess_ns)} {cause_told(cause)}"
+        f"{numbers.duration(excess_ns)} {told_of(cause)}"
         for cause, _, excess_ns in causes[:_SHOWN_CAUSES]
     ]
     why = f": {', '.join(told)}" if len(causes) > 1 or isinstance(causes[0][0], Cause) else ""
@@ -117,7 +96,7 @@ def _row(outlier: Outlier, found: Outliers) -> list[str]:
 
 def _why(outlier: Outlier, found: Outliers) -> str:
     """Tell the cause, and what it is one of."""
-    told = cause_told(outlier.cause)
+    told = told_of(outlier.cause)
     for period in found.periods:
         if (outlier.step - period.first) % period.every == 0 and outlier.step > 0:
             why = f"why is {told}" if isinstance(outlier.cause, Missing) else told

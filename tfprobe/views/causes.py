@@ -7,7 +7,7 @@ is the most particular: a checkpoint is saved by a callback.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,22 @@ _NS_PER_S = 1_000_000_000
 # Kinds of causes that the pulses tell of: they hold for all that goes on at that time.
 OF_MACHINE = frozenset({"throttled", "crowded", "busy"})
 
+_WORDS: Mapping[str, str] = {
+    "trace": "tracing {name}",
+    "compile": "compiling {name}",
+    "save": "saving {name}",
+    "evaluate": "evaluation: {name}",
+    "predict": "prediction: {name}",
+    "summary": "writing summaries: {name}",
+    "data": "preparing data: {name}",
+    "build": "building {name}",
+    "import": "importing {name}",
+    "callbacks": "callback {name}",
+    "throttled": "throttled: the cgroup let it have no more CPU",
+    "busy": "busy machine ({name})",
+    "crowded": "pushed from its CPUs far more often than usual",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -55,6 +71,13 @@ class Cause:
 
 # Shuffling, validation, the next iterator: little of it has a name.
 EPOCH = Cause("epoch", "the end of an epoch")
+
+
+def told(cause: Cause | Missing) -> str:
+    """Say in words why something took long."""
+    if isinstance(cause, Missing):
+        return cause.reason
+    return _WORDS.get(cause.kind, "{name}").format(name=cause.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile, Run
+from tfprobe.model.profile import Process, Profile, Run, Work
 from tfprobe.views import outliers, report, step_times
 from tfprobe.views.causes import Cause, Causes
 from tfprobe.views.outliers import Outlier, Outliers
@@ -13,7 +13,7 @@ from tfprobe.views.phases import PHASES, Life, life
 from tfprobe.views.remembered import Remembered, remember
 from tfprobe.views.report import Document, WorkReport
 from tfprobe.views.step_times import QUANTILES, Distribution
-from tfprobe.views.steps import RecentStep, recent_steps
+from tfprobe.views.steps import RecentStep, recent_steps, summarise
 from tfprobe.views.trend import Trend, trend
 from tfprobe.views.warm_up import warm_up_steps
 
@@ -54,7 +54,7 @@ def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
     """Return what there is to say; `named` keeps works with this in their kind and name."""
     processes = [report.process_report(each, profile) for each in profile.processes]
     works = tuple(
-        _work(profile, each.process, item, last)
+        _of(profile, each.process, item, last)
         for each in processes
         for item in each.works
         if named in f"{item.work.kind} {item.work.name}"
@@ -63,7 +63,13 @@ def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
     return StepsReport(profile.run, lives, works)
 
 
-def _work(profile: Profile, process: Process, item: WorkReport, last: int) -> WorkSteps:
+def of_work(profile: Profile, work: Work, *, last: int = 0) -> WorkSteps:
+    """Return what there is to say of one work of a profile."""
+    item = WorkReport(work, summarise(work))
+    return _of(profile, profile.processes[work.process], item, last)
+
+
+def _of(profile: Profile, process: Process, item: WorkReport, last: int) -> WorkSteps:
     work = item.work
     remembered = remember(work, profile.works)
     causes = Causes(profile, work)

@@ -9,10 +9,15 @@ from typing import Any
 from tfprobe.errors import UsageError
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import (
+    compare,
+    findings,
     header,
     memory,
     overview,
+    parts,
     processes,
+    shares,
+    steps,
     stragglers,
     timeline,
     timeline_search,
@@ -26,11 +31,17 @@ Document = dict[str, Any]  # Any: JSON values, as each page's module describes t
 
 # The name of a page's document -> what makes it, sorted by name.
 ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
+    "compare": compare.document,
+    "findings": findings.document,
     "header": header.document,
     "input": input_page.document,
     "memory": memory.document,
     "overview": overview.document,
+    "parts": parts.document,
     "processes": processes.document,
+    "shares": shares.document,
+    "step": steps.step,
+    "steps": steps.document,
     "stragglers": stragglers.document,
     "timeline": timeline.document,
     "timeline-search": timeline_search.document,
@@ -39,9 +50,9 @@ ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
 }
 
 # Those that are made of `OpenRun.early`: they wait for no capture.
-EARLY: frozenset[str] = frozenset({"header", "processes"})
+EARLY: frozenset[str] = frozenset({"header", "overview", "processes", "step", "steps"})
 # Those that ask two runs. They hold no lock meanwhile: others may ask the same two the other way.
-OF_TWO: frozenset[str] = frozenset()
+OF_TWO: frozenset[str] = frozenset({"compare"})
 
 
 def answer(run: OpenRun, name: str, question: Question) -> Document:

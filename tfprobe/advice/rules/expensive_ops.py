@@ -27,7 +27,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=Severity.INFO,
         evidence=(
             *(
-                Evidence(f"{use.type} a step", time_ns=round(use.busy_ns), node=use.node)
+                Evidence(
+                    f"{use.type} a step",
+                    time_ns=round(use.busy_ns),
+                    node=use.node,
+                    op_type=use.type,
+                )
                 for use in types[:_SHOWN]
             ),
             *work.sample(),

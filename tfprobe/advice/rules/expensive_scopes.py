@@ -26,7 +26,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=Severity.INFO,
         evidence=(
             *(
-                Evidence(f"{use.name} a step", time_ns=round(use.busy_ns), node=use.node)
+                Evidence(
+                    f"{use.name} a step",
+                    time_ns=round(use.busy_ns),
+                    node=use.node,
+                    scope=use.name,
+                )
                 for use in work.scopes[:_SHOWN]
             ),
             work.shown_by("scope --by-layer"),

@@ -67,7 +67,12 @@ def _one_op(work: WorkSignals, ops: Ops, parts: Parts) -> Finding | None:
         title=f"The accelerator waits for {dearest.type} to launch its kernels",
         severity=Severity.INFO,
         evidence=(
-            Evidence(f"{dearest.type} a step", time_ns=round(dearest.busy_ns), node=dearest.node),
+            Evidence(
+                f"{dearest.type} a step",
+                time_ns=round(dearest.busy_ns),
+                node=dearest.node,
+                op_type=dearest.type,
+            ),
             Evidence(
                 f"{ops.per_step:.0f} ops a step; the usual one takes on the host",
                 time_ns=round(ops.usual_op_ns),

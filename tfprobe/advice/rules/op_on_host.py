@@ -29,7 +29,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             *(
-                Evidence(f"{use.type} a step", time_ns=round(use.busy_ns), node=use.node)
+                Evidence(
+                    f"{use.type} a step",
+                    time_ns=round(use.busy_ns),
+                    node=use.node,
+                    op_type=use.type,
+                )
                 for use in work.ops.exposed_host[:_SHOWN]
             ),
             *work.sample(),

@@ -37,7 +37,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             Evidence(f"{loop.retraces:,} traces after the first, in {loop.steps:,} steps"),
             Evidence("beyond the usual step, each", time_ns=gain_ns // loop.retraces),
-            Evidence(f"the slowest remembered steps: {steps}"),
+            Evidence(f"the slowest remembered steps: {steps}", steps=tuple(loop.slowest_steps)),
             work.shown_by("steps"),
         ),
         action="Call it with tensors rather than Python numbers, and with few shapes: "

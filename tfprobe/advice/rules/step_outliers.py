@@ -27,13 +27,13 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
         return None
     every = f", one every {outliers.every}" if outliers.every else ""
-    named = ", ".join(map(str, sorted(outliers.steps[:_NAMED])))
+    longest = tuple(sorted(outliers.steps[:_NAMED]))
     return Finding(
         title="Some steps take far longer than the others",
         severity=limits.severity(gain),
         evidence=(
             Evidence(f"{len(outliers.steps):,} of {outliers.looked_at:,} steps{every}"),
-            Evidence(f"the longest: {named}"),
+            Evidence(f"the longest: {', '.join(map(str, longest))}", steps=longest),
             *([Evidence(f"then: {outliers.cause}")] if outliers.cause else []),
             work.shown_by("steps"),
         ),

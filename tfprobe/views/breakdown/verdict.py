@@ -34,6 +34,19 @@ BOUNDS: Mapping[Bound, tuple[Part, ...]] = {
 }
 
 
+# What a step does in such a moment.
+DOES: Mapping[Bound, str] = {
+    Bound.INPUT: "waits for its input",
+    Bound.BUS: "waits for copies to or from the device",
+    Bound.DEVICE: "computes on the device",
+    Bound.HOST: "computes on the host",
+    Bound.OTHERS: "waits for other devices or processes",
+    Bound.COMPILE: "traces and compiles",
+    Bound.AFTERWARDS: "sees to results, callbacks and checkpoints",
+    Bound.PYTHON: "is left to Python and the executor",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Shares of the cycle by whom it waits for, largest first; those of nothing are left out."""

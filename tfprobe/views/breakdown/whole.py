@@ -134,9 +134,14 @@ class Breakdown:
     has_accelerator: bool
 
     @property
+    def total_ns(self) -> float:
+        """Return what all cycles of all works took, of several processes together."""
+        return sum(map(_weight_ns, self.works))
+
+    @property
     def causes(self) -> tuple[tuple[Cause, float], ...]:
         """Return what time went to in the cycles of all works, with its share, largest first."""
-        total_ns = sum(map(_weight_ns, self.works)) or 1
+        total_ns = self.total_ns or 1
         found: dict[tuple[Part, str, str, int], tuple[Cause, float]] = {}
         for each in self.works:
             for cause in each.causes:

@@ -1,20 +1,220 @@
-"""The overview of a run: where a step goes, what matters most, and step time over time."""
+"""The overview of a run, as far as it needs no capture: steps over time, processes, machine."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from tfprobe.advice import engine
-from tfprobe.ingest.sampled import captures_of
-from tfprobe.views import report
-from tfprobe.web.opened import OpenRun
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile, Work
+from tfprobe.views import application, hardware, report, silence
+from tfprobe.views.application import ProcessActivities
+from tfprobe.views.hardware import DeviceHardware, ProcessHardware
+from tfprobe.views.overhead import Overhead
+from tfprobe.views.recent_steps import last_end_ns, steps_per_s
+from tfprobe.views.report import ProcessReport
+from tfprobe.views.step_report import WorkSteps
+from tfprobe.views.step_series import series
+from tfprobe.views.steps import StepTimes
+from tfprobe.web.amounts import Document, facts, known
+from tfprobe.web.opened import OpenRun, Reading
+from tfprobe.web.pages.steps import work_steps
+from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question
+from tfprobe.web.step_columns import bands_of, outliers_document, series_document, trend_document
+
+_MOST_PROCESSES = 64
+_MOST_DEVICES = 16
+_MOST_ACTIVITIES = 8
+_MARKED_OUTLIERS = 20
+_NAME_CHARACTERS = 200
 
 
-def document(run: OpenRun, question: Question) -> dict[str, Any]:  # noqa: ARG001 - all have these
-    """Return the document of `tfprobe report --json`. Any: see docs/web.md."""
-    works = [work for work in run.works() if captures_of(work, run.profile)][:1]
-    found = [run.sampled(work) for work in works]
-    advice = engine.advise(run.profile, tuple(found))  # type: ignore[arg-type]
-    whole = report.gather(run.profile)
-    return report.document(whole, engine.document(advice)["findings"])
+def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
+    """Return it. What takes captures is in the documents `shares` and `findings`."""
+    return run.early.made("overview", lambda: _document(run.early))
+
+
+def _document(run: Reading) -> Document:
+    profile = run.profile
+    processes = [report.process_report(each, profile) for each in profile.processes]
+    steps = [work.count for work in profile.works]
+    return {
+        "run": {
+            "id": profile.run.id,
+            "directory": profile.run.directory,
+            "state": profile.run.state,
+            "is_live": profile.run.is_live,
+            "command": known(profile.run.command),
+            "started": known(profile.run.started),
+        },
+        "steps": sum(steps),
+        "sampled": sum(work.sampled for work in profile.works),
+        "works": works_document(run),
+        "main": _main(run),
+        "processes": [_process(each) for each in processes[:_MOST_PROCESSES]],
+        "processes_in_all": len(processes),
+        "overhead": _overhead(processes),
+        "application": _application(profile),
+        "hardware": _hardware(profile),
+        "silences": list(silence.explain(profile)),
+    }
+
+
+def _main(run: Reading) -> Document:
+    """Return the steps of the work with most time."""
+    works = [work for work in run.works() if work.executed]
+    if not works:
+        return {"missing": "no step has been recorded"}
+    work = works[0]
+    found = work_steps(run, work)
+    return {
+        "work": run.place(work),
+        "kind": work.kind,
+        "name": work.name[:_NAME_CHARACTERS],
+        **_times(work, found),
+        "series": series_document(series(found.remembered)),
+        "is_whole": found.remembered.is_whole,
+        "bands": bands_of(run.profile, found),
+        "slow_steps": outliers_document(found.slow_steps, most=_MARKED_OUTLIERS),
+        "long_gaps": outliers_document(found.long_gaps, most=_MARKED_OUTLIERS),
+        "trend": trend_document(found.trend),
+    }
+
+
+def _times(work: Work, found: WorkSteps) -> Document:
+    times = found.item.times
+    end_ns = last_end_ns([work])
+    rate = Missing("no step was completed") if end_ns is None else steps_per_s(work, end_ns)
+    return facts(
+        {
+            "count": work.count,
+            "raised": work.raised,
+            "sampled": work.sampled,
+            "steps_per_execution": work.steps_per_execution,
+            "steps_per_s": rate,
+            **_quantiles(times),
+        }
+    )
+
+
+def _quantiles(times: StepTimes | Missing) -> dict[str, float | Missing]:
+    if isinstance(times, Missing):
+        return dict.fromkeys(("mean_ns", "p50_ns", "p95_ns", "max_ns", "total_ns"), times)
+    return {
+        "mean_ns": times.mean_ns,
+        "p50_ns": times.p50_ns,
+        "p95_ns": times.p95_ns,
+        "max_ns": times.max_ns,
+        "total_ns": times.total_ns,
+        "error_ratio": times.error_ratio,
+    }
+
+
+def _process(item: ProcessReport) -> Document:
+    process, cost = item.process, item.overhead
+    devices = process.devices
+    return {
+        "host": process.host,
+        "label": process.label,
+        "rank": process.rank,
+        "role": process.role,
+        "state": process.state,
+        "steps": sum(each.work.count for each in item.works),
+        "steps_ns": sum(each.work.times.sum_ns for each in item.works),
+        "captures": process.captures,
+        **facts(
+            {
+                "python": process.python,
+                "tensorflow": process.tensorflow,
+                "devices": devices if isinstance(devices, Missing) else list(devices),
+                "overhead_ratio": cost if isinstance(cost, Missing) else cost.fraction_ratio,
+            }
+        ),
+    }
+
+
+def _overhead(processes: Sequence[ProcessReport]) -> Document:
+    """Return what recording cost the process that it cost most."""
+    costs = [each.overhead for each in processes]
+    told = [each for each in costs if isinstance(each, Overhead)]
+    if not told:
+        reasons = [each.reason for each in costs if isinstance(each, Missing)]
+        return {"missing": next(iter(reasons), "no process was recorded")}
+    most = max(told, key=lambda each: each.fraction_ratio)
+    return {
+        "share_ratio": most.fraction_ratio,
+        "traced_ns": most.traced_ns,
+        "hook_ns": most.hook_ns,
+        "wall_ns": most.wall_ns,
+        "unmeasured_calls": most.unmeasured_calls,
+    }
+
+
+def _application(profile: Profile) -> Document:
+    """Return what the process whose steps took longest did, most time of its own first."""
+    told = [each for each in application.activities(profile) if isinstance(each.wall_ns, int)]
+    if not told:
+        return {"missing": "no process told what it did, and when"}
+    item = max(told, key=_steps_ns)
+    shown = [each for each in item.activities if isinstance(each.share_ratio, float)]
+    return {
+        "host": item.process.host,
+        "label": item.process.label,
+        "wall_ns": item.wall_ns,
+        "elsewhere_ns": known(item.elsewhere_ns),
+        "activities": [
+            {
+                "kind": each.kind,
+                "name": each.name[:_NAME_CHARACTERS],
+                "is_step": each.is_step,
+                "count": each.count,
+                "exclusive_ns": known(each.exclusive_ns),
+                "share_ratio": known(each.share_ratio),
+            }
+            for each in shown[:_MOST_ACTIVITIES]
+        ],
+        "activities_in_all": len(item.activities),
+    }
+
+
+def _steps_ns(item: ProcessActivities) -> int:
+    return sum(each.total_ns for each in item.activities if each.is_step)
+
+
+def _hardware(profile: Profile) -> Document:
+    found = hardware.hardware(profile)
+    told = [each for each in found.processes if isinstance(each, ProcessHardware)]
+    reasons = [each.reason for each in found.processes if isinstance(each, Missing)]
+    devices = found.devices
+    shown = () if isinstance(devices, Missing) else devices[:_MOST_DEVICES]
+    return {
+        "processes": [_machine(each) for each in told[:_MOST_PROCESSES]],
+        "processes_missing": None if told else next(iter(reasons), "no process was recorded"),
+        "devices": [_device(each) for each in shown],
+        "devices_missing": devices.reason if isinstance(devices, Missing) else None,
+    }
+
+
+def _machine(each: ProcessHardware) -> Document:
+    process = each.process
+    return {"host": process.host, "label": process.label, "rank": process.rank} | facts(
+        {
+            "cores_busy": each.cores_busy,
+            "usable_cpus": each.usable_cpus,
+            "utilization_ratio": each.utilization_ratio,
+            "throttled_ratio": each.throttled_ratio,
+            "resident_bytes": each.resident_bytes,
+            "peak_resident_bytes": each.peak_resident_bytes,
+            "machine_memory_bytes": each.machine_memory_bytes,
+        }
+    )
+
+
+def _device(each: DeviceHardware) -> Document:
+    return {"host": each.host, "index": each.index, "name": each.name[:_NAME_CHARACTERS]} | facts(
+        {
+            "utilization_ratio": each.utilization_ratio,
+            "memory_used_bytes": each.memory_used_bytes,
+            "memory_total_bytes": each.memory_total_bytes,
+        }
+    )

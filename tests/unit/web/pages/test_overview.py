@@ -1,0 +1,136 @@
+"""The overview tells of any run what there is, and of what there is not why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.open_runs import ToldRun
+from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Problem, Profile
+from tfprobe.web import answers
+from tfprobe.web.question import Question
+
+MS = 1_000_000
+
+
+def asked(name: str, told: Profile, **arguments: str) -> dict[str, Any]:
+    found = answers.answer(ToldRun(told), name, Question(arguments))
+    assert json.loads(json.dumps(found, allow_nan=False))
+    return found
+
+
+def training(**changes: Any) -> Profile:
+    """Return a hundred steps of 10 ms, of which step 5 was sampled and step 40 was slow."""
+    times = [10 * MS] * 100
+    times[40] = 300 * MS
+    steps = [Step([op("MatMul", 0, 60), op("Relu", 60, 20)], duration_us=100)]
+    facts: dict[str, Any] = {
+        "works": [timed_work(times, sampled=[5])],
+        "processes": [process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)],
+    }
+    return profile(steps, **{**facts, **changes})
+
+
+def test_the_overview_tells_of_the_steps_of_the_work_with_most_time():
+    """How many, how long, which stand out, in which phase they were."""
+    main = asked("overview", training())["main"]
+
+    assert (main["count"], main["sampled"], main["p50_ns"]) == (100, 1, 10 * MS)
+    assert main["series"]["steps_each"] == 1
+    assert main["series"]["median_ns"][40] == 300 * MS
+    assert [each["step"] for each in main["slow_steps"]["longest"]] == [40]
+    assert main["bands"][-1]["phase"] == "steady"
+
+
+def test_a_run_without_steps_says_so():
+    """TensorFlow was imported, and no step was taken."""
+    found = asked("overview", profile(works=[]))
+
+    assert found["main"] == {"missing": "no step has been recorded"}
+    assert found["steps"] == 0
+    assert "ran no step tfprobe recognises" in found["silences"][0]
+    assert asked("shares", profile())["breakdown"] == {"missing": "no step was sampled"}
+
+
+def test_a_run_without_a_process_says_so():
+    """The command was no Python program."""
+    found = asked("overview", profile(processes=[]))
+
+    assert found["processes"] == []
+    assert found["overhead"] == {"missing": "no process was recorded"}
+    assert found["application"]["missing"]
+    assert found["silences"]
+
+
+def test_a_process_that_was_killed_tells_what_is_known():
+    """Nobody noted how long it lived: that has its reason."""
+    killed = process(state="killed", tensorflow=Missing("not noted"), hooks=Missing("torn"))
+    found = asked("overview", training(processes=[killed]))
+
+    (told,) = found["processes"]
+    assert told["state"] == "killed"
+    assert (told["tensorflow"], told["missing"]["tensorflow"]) == (None, "not noted")
+    assert told["overhead_ratio"] is None
+    assert found["overhead"] == {"missing": "torn"}
+
+
+def test_the_answer_stands_in_the_shares():
+    """What a step does most, in words; parts sum to their group, groups to 1."""
+    found = asked("shares", training())["breakdown"]
+
+    assert found["answer"][0]["does"] == "computes on the host"
+    assert sum(each["share_ratio"] for each in found["groups"]) == 1
+    for group in found["groups"]:
+        parts = sum(each["share_ratio"] for each in group["parts"])
+        assert parts == pytest.approx(group["share_ratio"])
+    assert found["cycle_ns"] == pytest.approx(100_000)
+
+
+def test_of_several_kinds_of_step_no_time_a_step_is_told():
+    """A mean of training and evaluation would be of neither."""
+    several = training(works=[timed_work([10 * MS] * 20), work(index=1)])
+    steps = [Step([op("A", 0, 10)], work=0), Step([op("B", 0, 10)], work=1)]
+
+    found = asked("shares", profile(steps, works=several.works))["breakdown"]
+
+    assert found["works"] == 2
+    assert found["cycle_ns"] is None
+    assert found["total_ns"] > 0
+
+
+def test_the_dearest_ops_are_told_and_how_many_there_are():
+    """The page links each of them to the table of all."""
+    found = asked("shares", training())["framework"]
+
+    assert [each["type"] for each in found["types"]] == ["MatMul", "Relu"]
+    assert found["types"][0]["share_ratio"] == 0.75
+    assert found["types_in_all"] == 2
+
+
+def test_what_could_not_be_read_is_told():
+    """Of a thousand broken captures the first hundred are named."""
+    broken = [Problem(f"{at}.pb", "torn" * 1000) for at in range(1000)]
+
+    found = asked("shares", replace(training(), problems=tuple(broken)))
+
+    assert found["problems_in_all"] == 1000
+    assert len(found["problems"]) == 100
+    assert len(found["problems"][0]["what"]) == 500
+
+
+def test_a_hostile_run_makes_no_large_document():
+    """A thousand works and processes, each with a name of 100 KB."""
+    name = "<script>" * 12_500
+    works = [replace(work(name=name), process=at, index=0) for at in range(1_000)]
+    processes = [process(index=at, pid=at + 1) for at in range(1_000)]
+
+    found = asked("overview", profile(works=works, processes=processes))
+
+    assert len(json.dumps(found)) < 1_000_000
+    assert (len(found["processes"]), found["processes_in_all"]) == (64, 1_000)

@@ -1,0 +1,77 @@
+"""Each piece of evidence leads to the page on which it is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.profiles import Step, op, process, profile, work
+from tfprobe.advice.finding import Evidence, Subject
+from tfprobe.web.evidence import Places
+
+STEPS = [Step([op("MatMul", 0, 1)]), Step([op("MatMul", 0, 1)])]
+PLACES = Places(profile(STEPS, works=[work(index=1), work(name="other")], processes=[process()]))
+
+
+def places(evidence: Evidence, work: int | None = 0) -> list[tuple[str, dict]]:
+    return [(link["page"], link["args"]) for link in PLACES.links(evidence, work)]
+
+
+def test_a_sampled_step_leads_to_the_step_and_its_timeline():
+    """The second capture of the run is of step 1."""
+    evidence = Evidence("a sampled step", step=1, capture="node7/4711-1/captures/1.pb")
+
+    assert places(evidence) == [("steps", {"work": 0, "step": 1}), ("timeline", {"capture": 1})]
+
+
+def test_a_capture_that_is_gone_leads_to_its_step_alone():
+    """The files of captures may be removed to save room."""
+    evidence = Evidence("a sampled step", step=7, capture="node7/4711-1/captures/7.pb")
+
+    assert places(evidence) == [("steps", {"work": 0, "step": 7})]
+
+
+def test_a_line_leads_to_the_code():
+    """The name of a file may hold colons."""
+    evidence = Evidence("a step", source="C:/train.py:42")
+
+    assert places(evidence) == [("code", {"work": 0, "file": "C:/train.py", "line": 42})]
+
+
+def test_an_op_a_scope_and_a_node_lead_to_their_pages():
+    """Each is sought by its name."""
+    assert places(Evidence("x", op_type="MatMul")) == [("ops", {"work": 0, "q": "MatMul"})]
+    assert places(Evidence("x", scope="a/b", node="a/b/c")) == [("scopes", {"work": 0, "q": "a/b"})]
+    assert places(Evidence("x", node="a/b/c")) == [("graph", {"work": 0, "q": "a/b/c"})]
+
+
+def test_slow_steps_lead_to_each_of_them():
+    """One can go through them one after the other."""
+    found = places(Evidence("the longest: 3, 9", steps=(3, 9)), None)
+
+    assert found == [("steps", {"step": 3}), ("steps", {"step": 9})]
+
+
+def test_a_command_leads_to_the_page_that_shows_the_same():
+    """What has no page leads nowhere."""
+    assert places(Evidence("shown by", command="tfprobe op -order_by occurrence")) == [
+        ("ops", {"work": 0})
+    ]
+    assert places(Evidence("shown by", command="tfprobe doctor")) == []
+
+
+def test_a_finding_belongs_to_the_work_of_its_process():
+    """Works of two processes may have the same name."""
+    twin = replace(work(), process=1)
+    two = profile(works=[work(), twin], processes=[process(), process(index=1, pid=4712)])
+
+    subject = Subject("node7", 4712, None, "session_run", "loss")
+
+    assert Places(two).work(subject) == 1
+    assert Places(two).work(Subject()) is None
+
+
+def test_a_long_name_makes_no_long_address():
+    """The name of an op may have a million characters."""
+    ((_, args),) = places(Evidence("x", op_type="M" * 1_000_000), None)
+
+    assert len(args["q"]) == 500

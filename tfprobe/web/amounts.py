@@ -1,0 +1,52 @@
+"""Amounts as documents have them: raw, whole where that loses nothing, null where not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.views.series import Curve
+
+# Any: JSON values.
+Document = dict[str, Any]
+
+
+def known(value: object) -> Any:
+    """Return a value, None where it is Missing. Any: a JSON value, as it was."""
+    return None if isinstance(value, Missing) else value
+
+
+def facts(given: Mapping[str, object]) -> Document:
+    """Return facts with null for what is not known; `missing` says why, by their names."""
+    reasons = {name: fact.reason for name, fact in given.items() if isinstance(fact, Missing)}
+    told = {name: _told(fact) for name, fact in given.items()}
+    return {**told, "missing": reasons} if reasons else told
+
+
+def whole(values: np.ndarray[Any, Any]) -> list[int]:
+    """Return a column of whole numbers."""
+    column: list[int] = values.astype(np.int64).tolist()
+    return column
+
+
+def _told(fact: object) -> object:
+    if isinstance(fact, Missing):
+        return None
+    return curve(fact) if isinstance(fact, Curve) else fact
+
+
+def curve(found: Curve) -> Document:
+    """Return an amount over time."""
+    return {
+        "mean": found.mean,
+        "p95": found.p95,
+        "min": found.min,
+        "max": found.max,
+        "last": found.last,
+        "at_unix_ns": [point.at_ns for point in found.points],
+        # Six digits are more than any sample is good for, and halve the document.
+        "values": [float(f"{point.value:.6g}") for point in found.points],
+    }

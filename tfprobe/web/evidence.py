@@ -1,0 +1,91 @@
+"""Find the page on which a piece of evidence is seen: its name and the arguments of its address."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfprobe.advice.finding import Evidence, Subject
+from tfprobe.model.profile import Profile
+
+# Any: numbers and texts.
+Link = dict[str, Any]
+
+# What shows on a terminal what a page shows.
+_PAGES: Mapping[str, str] = {
+    "breakdown": "overview",
+    "code": "code",
+    "graph": "graph",
+    "input": "input",
+    "memory": "memory",
+    "op": "ops",
+    "report": "overview",
+    "scope": "scopes",
+    "steps": "steps",
+    "tiers": "overview",
+    "transfers": "transfers",
+}
+# Addresses stay short; a search finds a name by its beginning, too.
+_SOUGHT_CHARACTERS = 500
+
+
+class Places:
+    """Where the works and captures of a profile are, by the names that evidence has for them."""
+
+    def __init__(self, profile: Profile) -> None:
+        """Look them up once."""
+        self._processes = profile.processes
+        self._works = [
+            (profile.processes[work.process], work.kind, work.name) for work in profile.works
+        ]
+        self._captures = {}
+        for each in profile.captures:
+            process = profile.processes[each.process]
+            file = f"{process.host}/{process.folder}/captures/{each.file}"
+            self._captures[file, each.step] = each.index
+
+    def work(self, subject: Subject) -> int | None:
+        """Return the place of the work that a finding is about; None if it is about none."""
+        for at, (process, kind, name) in enumerate(self._works):
+            is_there = (process.host, process.pid or None) == (subject.host, subject.pid)
+            if is_there and (kind, name) == (subject.kind, subject.name):
+                return at
+        return None
+
+    def links(self, evidence: Evidence, work: int | None) -> list[Link]:
+        """Return where a piece of evidence is seen, the nearest first."""
+        return list(self._links(evidence, work))
+
+    def _links(self, evidence: Evidence, work: int | None) -> Iterator[Link]:
+        of_work = {} if work is None else {"work": work}
+        if evidence.step is not None:
+            yield _link(f"step {evidence.step:,}", "steps", of_work | {"step": evidence.step})
+        capture = self._captures.get((evidence.capture, evidence.step or 0))
+        if capture is not None:
+            yield _link("its timeline", "timeline", {"capture": capture})
+        for step in evidence.steps:
+            yield _link(f"step {step:,}", "steps", of_work | {"step": step})
+        file, _, line = evidence.source.rpartition(":")
+        if file and line.isdecimal():
+            yield _link(evidence.source, "code", of_work | {"file": file, "line": int(line)})
+        if evidence.op_type:
+            yield _sought(evidence.op_type, "ops", of_work)
+        if evidence.scope:
+            yield _sought(evidence.scope, "scopes", of_work)
+        if evidence.node and not evidence.scope:
+            yield _sought(evidence.node, "graph", of_work)
+        if evidence.iterator:
+            yield _link("its input", "input", of_work)
+        if evidence.command:
+            page = _PAGES.get(shlex.split(evidence.command)[1])
+            if page is not None:
+                yield _link(evidence.command, page, {} if page == "overview" else of_work)
+
+
+def _link(label: str, page: str, args: Mapping[str, int | str]) -> Link:
+    return {"label": label, "page": page, "args": dict(args)}
+
+
+def _sought(name: str, page: str, args: Mapping[str, int]) -> Link:
+    return _link(name, page, {**args, "q": name[:_SOUGHT_CHARACTERS]})

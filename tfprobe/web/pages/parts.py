@@ -1,0 +1,114 @@
+"""What recorded steps of a work were spent on, one by one, and the mean of them."""
+
+from __future__ import annotations
+
+from tfprobe.errors import NoAnswer
+from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
+from tfprobe.views.breakdown.verdict import DOES, judge
+from tfprobe.views.breakdown.whole import StepParts, WorkParts, by_work
+from tfprobe.web.amounts import Document, known
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.question import Question
+
+# More recorded steps than a page lists; any other is answered by its number.
+MOST_STEPS = 300
+_STEP_CAUSES = 3
+_WORK_CAUSES = 10
+_NAME_CHARACTERS = 300
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return the recorded steps of the work `work=`, or the one that `step=` names.
+
+    Raises NoAnswer where that step was not recorded.
+    """
+    work = run.work(question)
+    place = run.place(work)
+    cycles = run.made("cycles", lambda: by_work(run.profile))
+    found = next((each for each in cycles if each.work is work), None)
+    if found is None:
+        return {"work": place, "missing": "no step of this work was sampled", "steps": []}
+    wanted = question.whole("step", default=-1, least=0)
+    if wanted >= 0:
+        return {"work": place, "step": _wanted(found, wanted)}
+    return {
+        "work": place,
+        "mean": _mean(found),
+        "recorded": len(found.steps),
+        "steps": [_step(each) for each in found.steps[:MOST_STEPS]],
+    }
+
+
+def groups_document(shares: dict[Part, float], whole_ns: float) -> list[Document]:
+    """Return before, on, after and other, with their parts, each part of a whole time."""
+    return [
+        {
+            "group": name,
+            "share_ratio": sum(shares.get(part, 0.0) for part in parts),
+            "time_ns": sum(shares.get(part, 0.0) for part in parts) * whole_ns,
+            "parts": [
+                {
+                    "part": part.value,
+                    "label": LABELS[part],
+                    "share_ratio": shares[part],
+                    "time_ns": shares[part] * whole_ns,
+                }
+                for part in sorted(parts, key=lambda each: -shares.get(each, 0.0))
+                if shares.get(part, 0.0) > 0
+            ],
+        }
+        for name, parts in GROUPS.items()
+    ]
+
+
+def answer_document(shares: dict[Part, float]) -> list[Document]:
+    """Return what most of the time is spent on, in words, largest first."""
+    return [
+        {"bound": bound.value, "does": DOES[bound], "share_ratio": share}
+        for bound, share in judge(shares).shares
+    ]
+
+
+def cause_document(cause: Cause) -> Document:
+    """Return what idle time, waiting or the time between steps went to."""
+    return {
+        "part": cause.part.value,
+        "label": LABELS[cause.part],
+        "what": cause.what[:_NAME_CHARACTERS],
+        "file": cause.file[:_NAME_CHARACTERS] or None,
+        "line": cause.line or None,
+        "time_ns": cause.duration_ns,
+    }
+
+
+def _mean(found: WorkParts) -> Document:
+    shares = dict(found.shares)
+    return {
+        "cycle_ns": found.cycle_ns,
+        "step_ns": found.step_ns,
+        "between_ns": known(found.between_ns),
+        "answer": answer_document(shares),
+        "groups": groups_document(shares, found.cycle_ns),
+        "causes": [cause_document(each) for each in found.causes[:_WORK_CAUSES]],
+    }
+
+
+def _step(found: StepParts) -> Document:
+    causes = sorted(found.causes, key=lambda each: -each.duration_ns)
+    return {
+        "step": found.capture.step,
+        "capture": found.capture.index,
+        "cycle_ns": found.cycle_ns,
+        "step_ns": found.step_ns,
+        "between_ns": known(found.between_ns),
+        "parts_ns": {part.value: ns for part, ns in found.parts.items() if ns},
+        "causes": [cause_document(each) for each in causes[:_STEP_CAUSES]],
+    }
+
+
+def _wanted(found: WorkParts, number: int) -> Document:
+    step = next((each for each in found.steps if each.capture.step == number), None)
+    if step is None:
+        raise NoAnswer(f"Step {number:,} was not recorded: what it was spent on is not known.")
+    return _step(step)

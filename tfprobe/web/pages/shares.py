@@ -1,0 +1,103 @@
+"""Where a step goes: the answer of the overview, which takes the captures."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing
+from tfprobe.views import ops, runtime
+from tfprobe.views.breakdown import whole
+from tfprobe.views.breakdown.whole import Breakdown
+from tfprobe.web.amounts import Document
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.parts import answer_document, cause_document, groups_document
+from tfprobe.web.question import Question
+
+TOP_OPS = 5
+TOP_CALLS = 3
+TOP_CAUSES = 5
+# A broken disk may have a problem for each file.
+_MOST_PROBLEMS = 100
+_TEXT_CHARACTERS = 500
+
+
+def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
+    """Return before, on and after over all works, the dearest ops, and what could not be read."""
+    return run.made("shares", lambda: _document(run))
+
+
+def _document(run: OpenRun) -> Document:
+    profile = run.profile
+    problems = profile.problems
+    return {
+        "captures": len(profile.captures),
+        "executions": len(profile.executions),
+        "breakdown": _breakdown(whole.divide(profile)),
+        "framework": _ops(run),
+        "runtime": _runtime(run),
+        "problems": [
+            {"where": each.where[:_TEXT_CHARACTERS], "what": each.what[:_TEXT_CHARACTERS]}
+            for each in problems[:_MOST_PROBLEMS]
+        ],
+        "problems_in_all": len(problems),
+    }
+
+
+def _breakdown(found: Breakdown | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    shares = dict(found.shares)
+    # Of one kind of step the time a step is known; of several only that of all together.
+    one = found.works[0] if len(found.works) == 1 else None
+    return {
+        "captures": found.captures,
+        "works": len(found.works),
+        "has_accelerator": found.has_accelerator,
+        "cycle_ns": None if one is None else one.cycle_ns,
+        "total_ns": found.total_ns,
+        "answer": answer_document(shares),
+        "groups": groups_document(shares, found.total_ns),
+        "causes": [
+            cause_document(cause) | {"share_ratio": share}
+            for cause, share in found.causes[:TOP_CAUSES]
+        ],
+    }
+
+
+def _ops(run: OpenRun) -> Document:
+    table = ops.by_type(run.profile)
+    if isinstance(table, Missing):
+        return {"missing": table.reason}
+    whole_ns = table.total_ns or 1
+    return {
+        "steps": table.captures,
+        "types": [
+            {
+                "type": each.type[:_TEXT_CHARACTERS],
+                "count": each.occurrences,
+                "total_ns": each.total_ns,
+                "accelerator_ns": each.accelerator_ns,
+                "cpu_ns": each.cpu_ns,
+                "share_ratio": each.total_ns / whole_ns,
+            }
+            for each in table.types[:TOP_OPS]
+        ],
+        "types_in_all": len(table.types),
+    }
+
+
+def _runtime(run: OpenRun) -> Document:
+    found = runtime.runtime(run.profile)
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "steps": found.steps,
+        "calls": [
+            {
+                "name": each.name[:_TEXT_CHARACTERS],
+                "count": each.count,
+                "total_ns": each.total_ns,
+                "mean_ns": each.mean_ns,
+            }
+            for each in found.calls[:TOP_CALLS]
+        ],
+        "calls_in_all": len(found.calls),
+    }

@@ -1,0 +1,184 @@
+"""All steps of a work: how long they took, which stand out, and in which phase they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfprobe.errors import Missing, NoAnswer
+from tfprobe.model.profile import Profile, Work
+from tfprobe.views import step_report
+from tfprobe.views.outliers import Outlier, Outliers
+from tfprobe.views.phases import PHASES, life
+from tfprobe.views.step_report import WorkSteps
+from tfprobe.views.step_series import series
+from tfprobe.views.step_times import QUANTILES, Distribution
+from tfprobe.web.amounts import Document, facts
+from tfprobe.web.opened import OpenRun, Reading
+from tfprobe.web.pages.works import works_document
+from tfprobe.web.question import Question
+from tfprobe.web.step_columns import (
+    bands_of,
+    marked_steps,
+    outlier_document,
+    outliers_document,
+    series_document,
+    trend_document,
+)
+
+# A process that evaluates after each epoch has two stretches an epoch.
+_MOST_SEGMENTS = 1_000
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return the steps of the work `work=`, made of what needs no capture.
+
+    `first=` and `end=` show these steps nearer: then the curve alone is told.
+    """
+    early = run.early
+    work = early.work(question)
+    place, found = early.place(work), work_steps(early, work)
+    most = work.executed
+    first = question.whole("first", default=0, most=most)
+    end = question.whole("end", default=most, most=most)
+    near = first > 0 or end < most
+    curve = series_document(series(found.remembered, first=first, end=end))
+    if near:
+        return {"work": place, "series": curve}
+    return {"works": works_document(early), "work": place, "series": curve} | early.made(
+        ("steps", place), lambda: _steps(early.profile, found)
+    )
+
+
+def work_steps(early: Reading, work: Work) -> WorkSteps:
+    """Return what is known of the steps of a work, made once."""
+    place = early.place(work)
+    return early.made(("work steps", place), lambda: step_report.of_work(early.profile, work))
+
+
+def step(run: OpenRun, question: Question) -> Document:
+    """Return one step, `step=` of `work=`, with the gap before it and why it took long if it did.
+
+    Raises NoAnswer where it is not remembered.
+    """
+    early = run.early
+    work = early.work(question)
+    found = work_steps(early, work)
+    remembered = found.remembered
+    number = question.whole("step", default=remembered.first_step)
+    row = number - remembered.first_step
+    if not 0 <= row < len(remembered):
+        raise NoAnswer(_forgotten(number, found))
+    bands = early.made(("bands", early.place(work)), lambda: bands_of(early.profile, found))
+    held = (b["phase"] for b in bands if b["first_step"] <= number <= b["last_step"])
+    shift_ns = found.process.unix_minus_monotonic_ns
+    start_ns = int(remembered.start_ns[row])
+    return {
+        "work": early.place(work),
+        "step": number,
+        "duration_ns": int(remembered.step_ns[row]),
+        "gap_ns": int(remembered.gap_ns[row]) if row else None,
+        "start_unix_ns": None if isinstance(shift_ns, Missing) else start_ns + shift_ns,
+        "is_sampled": bool(remembered.sampled[row]),
+        "has_raised": bool(remembered.raised[row]),
+        "counts": bool(remembered.counts[row]),
+        "phase": next(held, None),
+        "slow": _outlier(found.slow_steps, number),
+        "gap": _outlier(found.long_gaps, number),
+        "usual_ns": _usual_ns(found.slow_steps),
+        "usual_gap_ns": _usual_ns(found.long_gaps),
+    }
+
+
+def _steps(profile: Profile, found: WorkSteps) -> Document:
+    work, remembered = found.item.work, found.remembered
+    return {
+        "facts": _facts(found),
+        "first_step": remembered.first_step,
+        "remembered": len(remembered),
+        "is_whole": remembered.is_whole,
+        "step_times": _distribution(found.steps),
+        "gap_times": _distribution(found.gaps),
+        "slow_steps": outliers_document(found.slow_steps),
+        "long_gaps": outliers_document(found.long_gaps),
+        "trend": trend_document(found.trend),
+        "bands": bands_of(profile, found),
+        "sampled_steps": marked_steps(remembered, remembered.sampled),
+        "raised_steps": marked_steps(remembered, remembered.raised),
+        "life": _life(profile, work),
+    }
+
+
+def _facts(found: WorkSteps) -> Document:
+    work = found.item.work
+    return facts(
+        {
+            "count": work.count,
+            "raised": work.raised,
+            "sampled": work.sampled,
+            "retraces": work.retraces,
+            "steps_per_execution": work.steps_per_execution,
+            "optimizer_steps": work.optimizer_steps,
+            "thread": work.thread,
+            "warm_up_steps": found.warm_up_steps,
+        }
+    )
+
+
+def _distribution(found: Distribution | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    names = [f"p{round(each * 100)}_ns" for each in QUANTILES]
+    return {
+        "count": found.count,
+        "left_out": found.left_out,
+        "total_ns": found.total_ns,
+        "mean_ns": found.mean_ns,
+        "min_ns": found.min_ns,
+        **dict(zip(names, found.quantiles_ns, strict=True)),
+        "max_ns": found.max_ns,
+        "error_ratio": found.error_ratio,
+        "bars": [[bar.low_ns, bar.high_ns, bar.count] for bar in found.bars],
+    }
+
+
+def _life(profile: Profile, work: Work) -> Document:
+    found = life(profile, profile.processes[work.process])
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    segments = found.segments
+    return {
+        "start_unix_ns": found.start_ns,
+        "wall_ns": found.wall_ns,
+        "knows_import": found.knows_import,
+        "phases": [
+            {"phase": phase, "total_ns": found.total_ns(phase)}
+            for phase in PHASES
+            if found.total_ns(phase)
+        ],
+        "segments": [
+            [each.phase, each.start_ns - found.start_ns, each.end_ns - found.start_ns]
+            for each in segments[:_MOST_SEGMENTS]
+        ],
+        "segments_left_out": max(len(segments) - _MOST_SEGMENTS, 0),
+    }
+
+
+def _outlier(found: Outliers | Missing, number: int) -> Document | None:
+    if isinstance(found, Missing):
+        return None
+    these: Any = (each for each in found.found if each.step == number)
+    outlier: Outlier | None = next(these, None)
+    return None if outlier is None else outlier_document(outlier)
+
+
+def _usual_ns(found: Outliers | Missing) -> float | None:
+    return None if isinstance(found, Missing) else found.usual_ns
+
+
+def _forgotten(number: int, found: WorkSteps) -> str:
+    remembered = found.remembered
+    if not len(remembered):
+        return "No step of this work is remembered."
+    last = remembered.first_step + len(remembered) - 1
+    why = f"Remembered are steps {remembered.first_step:,} to {last:,}."
+    return f"Step {number:,} is not remembered. {why}"
