@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -118,11 +118,12 @@ def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[Pro
 
 
 def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
+    from tfprobe.live.orders import document
     from tfprobe.model.orders import Answer
     from tfprobe.terminal.orders import lay_out, reasons
 
     if as_json:
-        reading.show_json(_document(given, answers))
+        reading.show_json(document(given, answers))
         return
     if all(isinstance(each.request, Missing) for each in answers):
         raise NoAnswer(
@@ -147,30 +148,3 @@ def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
     answered = [each for each in answers if each.answer not in silent]
     good = all(each.is_met if wait else each.answer is Answer.TAKEN for each in answered)
     return 0 if answered and good else 1
-
-
-def _document(given: Order, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
-    # Any: a JSON document.
-    return {
-        "schema": "tfprobe.trace/1",
-        "run": given.run.id,
-        "dir": str(given.run.root),
-        "steps": given.steps,
-        "processes": [_process(each) for each in answers],
-    }
-
-
-def _process(answer: ProcessAnswer) -> dict[str, Any]:
-    return {
-        "host": answer.host,
-        "pid": None if isinstance(answer.pid, Missing) else answer.pid,
-        "process": answer.process,
-        "state": answer.state,
-        "answer": answer.answer.value,
-        "why": None if isinstance(answer.why, Missing) else answer.why,
-        "request": None if isinstance(answer.request, Missing) else answer.request,
-        "steps_before": None if isinstance(answer.executed, Missing) else answer.executed,
-        "captures": [
-            {"work": each.work, "step": each.step, "file": each.file} for each in answer.captures
-        ],
-    }

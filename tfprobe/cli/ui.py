@@ -55,9 +55,9 @@ def command(
         from tfprobe.web.server.serving import Site
 
         site = Site(directory, host=host, port=port, complain=complain)
-        reading.show(f"{site.address()}\n")
         for sentence in _hints(host, site.port):
             complain(sentence)
+        reading.show(f"{site.address()}\n")
         if not no_browser and _has_screen():
             _open(site.address(once=True))
         site.serve()
@@ -90,9 +90,9 @@ def _hints(host: str, port: int) -> list[str]:
     variables = environ.inherited()
     if any(variables.get(name) for name in _REMOTE) or not _has_screen():
         return [
-            "From your own machine: "
-            f"`ssh -L {port}:127.0.0.1:{port} {_user()}@{socket.gethostname()}`, and open the"
-            " address there."
+            "To see the pages on your own machine, run there"
+            f" `ssh -L {port}:127.0.0.1:{port} {_user()}@{socket.gethostname()}`, and open this"
+            " address in its browser:"
         ]
     return []
 

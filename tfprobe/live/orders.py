@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live.asked import Asked
@@ -86,6 +87,17 @@ def order(
     return Order(run, asked, steps=steps)
 
 
+def document(given: Order, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
+    """Return the tfprobe.trace/1 document: who answered what. Any: JSON values."""
+    return {
+        "schema": "tfprobe.trace/1",
+        "run": given.run.id,
+        "dir": str(given.run.root),
+        "steps": given.steps,
+        "processes": [_answer_document(each) for each in answers],
+    }
+
+
 def _chosen(asked: Sequence[Asked], wanted: str) -> list[Asked]:
     host = [each for each in asked if each.folder.host == wanted]
     found = host or [each for each in asked if wanted in _names(each)]
@@ -118,3 +130,19 @@ def _path(folder: ProcessFolder) -> str:
 
 def _news(answers: Answers) -> list[tuple[Answer, int]]:
     return [(each.answer, len(each.captures)) for each in answers]
+
+
+def _answer_document(answer: ProcessAnswer) -> dict[str, Any]:
+    return {
+        "host": answer.host,
+        "pid": None if isinstance(answer.pid, Missing) else answer.pid,
+        "process": answer.process,
+        "state": answer.state,
+        "answer": answer.answer.value,
+        "why": None if isinstance(answer.why, Missing) else answer.why,
+        "request": None if isinstance(answer.request, Missing) else answer.request,
+        "steps_before": None if isinstance(answer.executed, Missing) else answer.executed,
+        "captures": [
+            {"work": each.work, "step": each.step, "file": each.file} for each in answer.captures
+        ],
+    }

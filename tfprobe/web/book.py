@@ -102,6 +102,15 @@ class Book:
             raise NoAnswer("There is no run of that name here; it may have been removed.")
         return folder
 
+    def checked_folder(self, name: str) -> RunFolder:
+        """Return the directory of a run that no link leads out of.
+
+        Raises NoAnswer where there is none of this name, UnreadableInput where there is a link.
+        """
+        folder = self.folder(name)
+        confinement.check(folder, self._directory)
+        return folder
+
     def _entry(self, name: str) -> _Entry:
         folder = self.folder(name)
         identity = _identity(folder.root)

@@ -23,10 +23,13 @@ from tfprobe.web.book import Book
 from tfprobe.web.looks import Looks
 from tfprobe.web.pages import runs
 from tfprobe.web.question import Question
+from tfprobe.web.server import body
+from tfprobe.web.server.events import Events, Stream
 from tfprobe.web.server.guard import Guard
 from tfprobe.web.server.headers import Headers
 from tfprobe.web.server.hosts import Hosts
 from tfprobe.web.server.keys import Keys
+from tfprobe.web.server.ordering import record_steps
 from tfprobe.web.server.threads import in_thread
 from tfprobe.web.server.told import FAILED, status_of, told
 
@@ -36,37 +39,38 @@ _NOTHING_HERE = "There is nothing at this address."
 _JAVASCRIPT = "text/javascript"
 
 
-def guarded(directory: Path, *, keys: Keys, hosts: Hosts, complain: Complain) -> ASGIApp:
-    """Return the server of all runs below a directory, or of the one run that it is.
-
-    `complain` is told of failures of ours.
-    """
-    return Headers(Guard(_Pages(directory, complain).app(), keys=keys, hosts=hosts))
+def application(directory: Path) -> ASGIApp:
+    """Return the pages for whoever asks: for tests of nothing else."""
+    return Headers(Pages(directory, complain=lambda _: None).app())
 
 
-def application(directory: Path, complain: Complain = lambda _: None) -> ASGIApp:
-    """Return the same for whoever asks: for tests of the pages alone."""
-    return Headers(_Pages(directory, complain).app())
+class Pages:
+    """All runs below a directory, or the one run that it is, as answers to requests."""
 
-
-class _Pages:
-    """Answers requests that the guard let through."""
-
-    def __init__(self, directory: Path, complain: Complain) -> None:
-        here, place = this_machine(), directory.resolve()
-        self._book = Book(place, here)
-        self._looks = Looks(place, here)
+    def __init__(self, directory: Path, *, complain: Complain) -> None:
+        """Begin with nothing read. `complain` is told of failures of ours."""
+        self._here, place = this_machine(), directory.resolve()
+        self._book = Book(place, self._here)
+        self._looks = Looks(place, self._here)
+        self.events = Events(self._looks.look)
         self._complain = complain
 
+    def guarded(self, *, keys: Keys, hosts: Hosts) -> ASGIApp:
+        """Return the pages for those whom the keys open for, who ask for one of these hosts."""
+        return Headers(Guard(self.app(), keys=keys, hosts=hosts))
+
     def app(self) -> Starlette:
-        return Starlette(
+        """Return the pages for whoever asks."""
+        found = Starlette(
             routes=[
                 Route("/", self._index),
                 Route("/libraries.js", self._libraries),
                 Route("/page.css", self._style),
                 Route("/page.js", self._script),
-                Route("/api/runs", self._runs),
+                Route("/api/events", self._events),
+                Route("/api/run/{run}/sample", self._sample, methods=["POST"]),
                 Route("/api/run/{run}/{name}", self._of_run),
+                Route("/api/runs", self._runs),
             ],
             exception_handlers={
                 TfprobeError: self._no_answer,
@@ -74,6 +78,8 @@ class _Pages:
                 Exception: self._failed,
             },
         )
+        found.router.redirect_slashes = False
+        return found
 
     async def _index(self, request: Request) -> Response:
         text = (front.STATIC / "index.html").read_text(encoding="utf-8")
@@ -95,6 +101,17 @@ class _Pages:
         run, name = request.path_params["run"], request.path_params["name"]
         question = Question(dict(request.query_params))
         return await _document(lambda: self._book.answer(run, name, question))
+
+    async def _events(self, request: Request) -> ASGIApp:
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        return Stream(self.events)
+
+    async def _sample(self, request: Request) -> Response:
+        run, fields = request.path_params["run"], await body.fields(request)
+        return await _document(
+            lambda: record_steps(self._book.checked_folder(run), self._here, fields)
+        )
 
     async def _no_answer(self, request: Request, problem: Exception) -> Response:
         assert isinstance(problem, TfprobeError)

@@ -9,7 +9,8 @@ from pathlib import Path
 import uvicorn
 
 from tfprobe.errors import UsageError
-from tfprobe.web.server.app import Complain, guarded
+from tfprobe.web.server.app import Complain, Pages
+from tfprobe.web.server.events import Events
 from tfprobe.web.server.hosts import hosts_of, is_wide, url_of
 from tfprobe.web.server.keys import Keys
 
@@ -38,8 +39,9 @@ class Site:
         self.port: int = self._socket.getsockname()[1]
         self._host = host
         self._keys = Keys()
-        self._config = uvicorn.Config(
-            guarded(directory, keys=self._keys, hosts=hosts_of(host), complain=complain),
+        pages = Pages(directory, complain=complain)
+        config = uvicorn.Config(
+            pages.guarded(keys=self._keys, hosts=hosts_of(host)),
             access_log=False,
             date_header=False,
             http="h11",
@@ -52,6 +54,7 @@ class Site:
             # We complain ourselves, in sentences.
             log_level="critical",
         )
+        self._server = _Server(config, pages.events)
 
     def address(self, *, once: bool = False) -> str:
         """Return what a browser opens, with a token in it that is good for one time or always."""
@@ -60,7 +63,19 @@ class Site:
 
     def serve(self) -> None:
         """Answer until SIGINT or SIGTERM, which is then raised again for whoever called."""
-        uvicorn.Server(self._config).run(sockets=[self._socket])
+        self._server.run(sockets=[self._socket])
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events first: uvicorn waits for all that is being answered."""
+
+    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+        super().__init__(config)
+        self._events = events
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._events.end()
+        await super().shutdown(sockets)
 
 
 def _bound(host: str, port: int | None) -> socket.socket:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.asking import Answer, Browser
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
-from tfprobe.web.server.app import guarded
+from tfprobe.web.server.app import Pages
 from tfprobe.web.server.hosts import hosts_of
 from tfprobe.web.server.keys import Keys
 
@@ -27,12 +27,9 @@ class Served:
     complaints: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.app = guarded(
-            self.directory,
-            keys=self.keys,
-            hosts=hosts_of(self.host, machine="Node7.example.org"),
-            complain=self.complaints.append,
-        )
+        hosts = hosts_of(self.host, machine="Node7.example.org")
+        pages = Pages(self.directory, complain=self.complaints.append)
+        self.app = pages.guarded(keys=self.keys, hosts=hosts)
 
     def stranger(self, origin: str = ORIGIN) -> Browser:
         """A browser that has no cookie."""
