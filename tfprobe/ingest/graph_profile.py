@@ -8,7 +8,7 @@ its accelerator time, and a node stays on the first device it was placed on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -240,10 +240,10 @@ def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
     )
 
 
-def nodes_of(body: Iterable[Any]) -> list[Node]:
-    """Return the nodes of a graph or of the body of a function. Any: made at run time."""
+def nodes_of(body: Iterable[Any], wanted: Callable[[Any], bool] = lambda _: True) -> list[Node]:
+    """Return the nodes wanted of a graph or of the body of a function. Any: made at run time."""
     ops = {node.name: node.op for node in body}
-    return [_node(node, ops) for node in body]
+    return [_node(node, ops) for node in body if wanted(node)]
 
 
 def _node(node: Any, ops: Mapping[str, str] = MappingProxyType({})) -> Node:
@@ -264,6 +264,7 @@ def _node(node: Any, ops: Mapping[str, str] = MappingProxyType({})) -> Node:
         types=frozenset({node.op}),
         attributes=attributes(found),
         dtypes=output_dtypes(node.op, found),
+        waits=frozenset(at for at, text in enumerate(node.input) if text.startswith("^")),
     )
 
 

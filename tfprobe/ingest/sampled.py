@@ -43,17 +43,23 @@ def sampled(
     process = process_folder(folder, profile, work)
     nodes, shared = _recorded_nodes(process, work)
     found = replace(join(work, captures, rows.only(chosen), nodes), shared_names=shared)
-    if process is None or not with_shapes:
+    return with_shapes_of(folder, profile, found) if with_shapes else found
+
+
+def with_shapes_of(folder: RunFolder, profile: Profile, found: SampledWork) -> SampledWork:
+    """Return sampled steps of `profile`, read from `folder`, with the shapes of what ran."""
+    process = process_folder(folder, profile, found.work)
+    if process is None:
         return found
-    looked_at = captures[:1] + captures[1:][-1:]
+    looked_at = found.captures[:1] + found.captures[1:][-1:]
     files = dict.fromkeys(capture.file for capture in looked_at)  # one may hold all steps
     paths = [process.capture(file) for file in files]
     is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
     traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
     steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]
-    steps.append(process.optimized_graph(f"work-{work.index}"))
+    steps.append(process.optimized_graph(f"work-{found.work.index}"))
     found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
-    graphs = [process.graph(each) for each in _fingerprints(process, work)]
+    graphs = [process.graph(each) for each in _fingerprints(process, found.work)]
     return replace(found, arguments=_arguments(_contents(graphs)))
 
 

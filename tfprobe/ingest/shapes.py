@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfprobe.ingest.dataset_shapes import element_shapes
-from tfprobe.ingest.graph_profile import graph_nodes, nodes_of
+from tfprobe.ingest.graph_profile import nodes_of
 from tfprobe.ingest.messages import parse
 from tfprobe.model.graph import Node, Shape
 
@@ -132,11 +132,15 @@ def optimized_nodes(
     """
     found: dict[tuple[str, str], Node] = {}
     unclear: set[tuple[str, str]] = set()
-    for node in _graphs_nodes(parse(content, "tfprobe.step_stats.RunMetadata")):
+
+    def is_new(defined: Any) -> bool:
+        known = nodes.get(name_of(defined.name))
+        if known is None or known.op != defined.op:
+            return True
+        return not (known.inputs or known.output_shapes)
+
+    for node in _graphs_nodes(parse(content, "tfprobe.step_stats.RunMetadata"), is_new):
         name = name_of(node.name)
-        known = nodes.get(name)
-        if known is not None and known.op == node.op and (known.inputs or known.output_shapes):
-            continue
         inputs = {at: name_of(each) for at, each in node.inputs.items()}
         node = replace(node, name=name, inputs=inputs)
         other = found.setdefault((name, node.op), node)
@@ -151,12 +155,13 @@ def _joined(one: Shape, other: Shape) -> Shape:
     return tuple(a if a == b else -1 for a, b in zip(one, other, strict=True))
 
 
-def _graphs_nodes(metadata: Any) -> Iterator[Node]:
+def _graphs_nodes(metadata: Any, wanted: Callable[[Any], bool]) -> Iterator[Node]:
     graphs = list(metadata.partition_graphs)
     for function in metadata.function_graphs:
         graphs += [*function.partition_graphs, function.post_optimization_graph]
     for graph in graphs:
-        yield from graph_nodes(graph.SerializeToString())
+        for body in (graph.node, *(function.node_def for function in graph.library.function)):
+            yield from nodes_of(body, wanted)
 
 
 def _allocations(plane: Any) -> Iterator[tuple[str, Shape]]:

@@ -38,6 +38,7 @@ class Node:
     `shape` is that of the parameter a variable holds: (1,) for a scalar, () where it is unknown or
     the node is none; -1 is an unknown dimension. `sources` says by input index which output of the
     producer it is, where that is not the first. `float_ops` are those of one run, 0 unknown.
+    `waits` are the inputs that bring no tensor: the node runs after those producers.
     `dtypes` are those of the outputs, "DT_FLOAT"; one stands for all, none where nobody tells.
     `attributes` are those that say how much there is to compute. `trace` is outermost frame first,
     None where the profile does not know it.
@@ -53,6 +54,7 @@ class Node:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     sources: Mapping[int, int] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
+    waits: frozenset[int] = frozenset()
     trace: tuple[Frame, ...] | None = None
 
 
