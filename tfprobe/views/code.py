@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from tfprobe.model.graph import Frame, Node, Placed
 from tfprobe.views.branches import Branch, Rules, Shown, account, show
@@ -38,7 +38,7 @@ class Line(Branch):
     """
 
     frame: Frame | None = None
-    attached: tuple[int, ...] = ()
+    attached: list[int] = field(default_factory=list)
     lines: tuple[Branch, ...] = ()
     is_gradient: bool = False
 
@@ -116,7 +116,7 @@ def _attach(
             below[key] = Line(name=key[1], own=nothing(), frame=frame, is_gradient=bool(suffix))
             line.children.append(below[key])
         line = below[key]
-    line.attached = (*line.attached, at)
+    line.attached.append(at)
 
 
 def _label(frame: Frame) -> str:
@@ -138,10 +138,10 @@ def _forward_name(name: str) -> str | None:
     return name[start:suffix] if suffix > start else name[start:]
 
 
-def _accounted(profile: Placed, attached: tuple[int, ...], patterns: Patterns) -> tuple[int, ...]:
+def _accounted(profile: Placed, attached: Sequence[int], patterns: Patterns) -> tuple[int, ...]:
     """Return the nodes that count, one as often as patterns match it."""
     if patterns.takes_all:
-        return attached
+        return tuple(attached)
     return tuple(
         at
         for each in patterns.compiled

@@ -101,30 +101,52 @@ def sampled_costs(sampled: SampledWork, step: int, float_ops: FloatOps | None = 
     not in these rows and stay 0, and so do float operations unless they are given.
     """
     rows = sampled.executions
-    count = len(sampled.graph.nodes)
-    found = np.zeros((count, len(COLUMNS)), dtype=np.int64)
     captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
     in_step = np.isin(rows.capture, captures)
-    on_host = in_step & (rows.place == Place.HOST)
-    on_accelerator = in_step & (rows.place != Place.HOST)
+    found = _sums(sampled, in_step, float_ops)
+    if step == _AVERAGE:
+        count = len(sampled.graph.nodes)
+        steps = _steps_of_each(sampled.node[in_step], rows.capture[in_step], count)
+        found //= np.maximum(steps, 1)[:, np.newaxis]
+    return _defined(sampled, found, float_ops)
 
-    def total(chosen: npt.NDArray[np.bool_], amount: Int64s | None = None) -> Int64s:
+
+def summed_costs(sampled: SampledWork, float_ops: FloatOps | None = None) -> Costs:
+    """Return what each node cost in all sampled steps together, in columns as `sampled_costs`."""
+    everywhere = np.ones(len(sampled.executions), dtype=np.bool_)
+    return _defined(sampled, _sums(sampled, everywhere, float_ops), float_ops)
+
+
+def _sums(
+    sampled: SampledWork, chosen: npt.NDArray[np.bool_], float_ops: FloatOps | None
+) -> Int64s:
+    """Return what the rows chosen come to for each node, in those columns that rows tell of."""
+    rows = sampled.executions
+    count = len(sampled.graph.nodes)
+    found = np.zeros((count, len(COLUMNS)), dtype=np.int64)
+    on_host = chosen & (rows.place == Place.HOST)
+    on_accelerator = chosen & (rows.place != Place.HOST)
+
+    def total(of: npt.NDArray[np.bool_], amount: Int64s | None = None) -> Int64s:
         # Exact: a sum of ns stays below 2**53, a hundred days.
-        weights = None if amount is None else amount[chosen].astype(np.float64)
-        return np.bincount(sampled.node[chosen], weights, minlength=count).astype(np.int64)
+        weights = None if amount is None else amount[of].astype(np.float64)
+        return np.bincount(sampled.node[of], weights, minlength=count).astype(np.int64)
 
     found[:, AT["cpu_ns"]] = total(on_host, rows.duration_ns)
     found[:, AT["accelerator_ns"]] = total(on_accelerator, rows.duration_ns)
-    found[:, AT["bytes"]] = total(in_step, rows.bytes)
+    found[:, AT["bytes"]] = total(chosen, rows.bytes)
     found[:, AT["output_bytes"]] = total(on_host, rows.output_bytes)
     if float_ops is not None:
         # In whole numbers: a sum of these may go beyond 2**53.
-        np.add.at(found[:, AT["float_ops"]], sampled.node[in_step], float_ops.of_rows[in_step])
+        np.add.at(found[:, AT["float_ops"]], sampled.node[chosen], float_ops.of_rows[chosen])
     launches, kernels = total(on_host), total(on_accelerator)
     found[:, AT["runs"]] = np.where(launches > 0, launches, kernels)
-    if step == _AVERAGE:
-        steps = _steps_of_each(sampled.node[in_step], rows.capture[in_step], count)
-        found //= np.maximum(steps, 1)[:, np.newaxis]
+    return found
+
+
+def _defined(sampled: SampledWork, found: Int64s, float_ops: FloatOps | None) -> Costs:
+    """Complete sums by what follows from them, and by what the graph says."""
+    count = len(found)
     found[:, AT["time_ns"]] = found[:, AT["cpu_ns"]] + found[:, AT["accelerator_ns"]]
     found[:, AT["params"]] = [_bounded(each, count) for each in parameters(sampled.graph.nodes)]
     found[:, AT["definitions"]] = 1

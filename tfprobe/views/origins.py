@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +38,23 @@ class Origin:
 def shown(label: str, by: str) -> str:
     """Return a label as a table has room for it: a line of code without the folders of its file."""
     return label.rpartition("/")[2] if by == "line" else label
+
+
+def job_line(node: Node) -> Frame | None:
+    """Return the innermost line of the job that made a node; of a library's where no other is."""
+    return innermost(node.trace or ())
+
+
+def innermost(frames: Sequence[Frame]) -> Frame | None:
+    """Return the innermost line of the job among frames, of a library's where no other is."""
+    own = [frame for frame in frames if not is_of_library(frame.file)]
+    known = own or frames
+    return known[-1] if known else None
+
+
+def is_of_library(file: str) -> bool:
+    """Say whether a file is one of an installed package, which the job's author did not write."""
+    return any(each in file for each in _LIBRARIES)
 
 
 class Origins:
@@ -80,7 +97,7 @@ class Origins:
         op = known_name(name, self._nodes)
         node = self._nodes.get(op)
         layer = self._layers.get(op) or _layer(op)
-        return Origin(op, layer, None if node is None else _line(node))
+        return Origin(op, layer, None if node is None else job_line(node))
 
 
 def _layer(placed: str) -> str:
@@ -90,10 +107,3 @@ def _layer(placed: str) -> str:
     if BACKWARD in inside:
         scope = "/".join(inside[: inside.index(BACKWARD)])
     return scope or NO_LAYER
-
-
-def _line(node: Node) -> Frame | None:
-    trace = node.trace or ()
-    own = [frame for frame in trace if not any(each in frame.file for each in _LIBRARIES)]
-    known = own or list(trace)
-    return known[-1] if known else None
