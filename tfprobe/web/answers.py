@@ -9,14 +9,19 @@ from typing import Any
 from tfprobe.errors import UsageError
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import (
+    code,
     compare,
     findings,
+    graph,
     header,
     memory,
+    ops,
     overview,
     parts,
     processes,
+    scopes,
     shares,
+    source,
     steps,
     stragglers,
     timeline,
@@ -31,15 +36,20 @@ Document = dict[str, Any]  # Any: JSON values, as each page's module describes t
 
 # The name of a page's document -> what makes it, sorted by name.
 ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
+    "code": code.document,
     "compare": compare.document,
     "findings": findings.document,
+    "graph": graph.document,
     "header": header.document,
     "input": input_page.document,
     "memory": memory.document,
+    "ops": ops.document,
     "overview": overview.document,
     "parts": parts.document,
     "processes": processes.document,
+    "scopes": scopes.document,
     "shares": shares.document,
+    "source": source.document,
     "step": steps.step,
     "steps": steps.document,
     "stragglers": stragglers.document,

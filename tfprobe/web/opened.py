@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest.following import Following
-from tfprobe.ingest.sampled import captures_of, sampled
+from tfprobe.ingest.sampled import captures_of, sampled, with_shapes_of
 from tfprobe.model.profile import Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.store.layout import RunFolder
@@ -119,7 +119,10 @@ class OpenRun(Reading):
         if not captures_of(work, self.profile):
             return Missing("no step of this work was sampled")
         place = self.place(work)
+        found = self.made(("sampled", place), lambda: sampled(self.folder, self.profile, work))
+        if not with_shapes:
+            return found
+        # Its graphs are not read a second time.
         return self.made(
-            ("sampled", place, with_shapes),
-            lambda: sampled(self.folder, self.profile, work, with_shapes=with_shapes),
+            ("shapes", place), lambda: with_shapes_of(self.folder, self.profile, found)
         )

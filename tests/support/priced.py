@@ -1,0 +1,83 @@
+"""Make up runs whose ops have graphs, times and code: for tests of pages that say what costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.support.open_runs import ToldRun
+from tests.support.profiles import Step, profile, work
+from tests.support.rundir import UNIX_NS
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place, Row
+from tfprobe.model.graph import Frame, Graph, Node
+from tfprobe.model.profile import Work
+from tfprobe.model.sampled import SampledWork
+from tfprobe.web.answers import answer
+from tfprobe.web.question import Question
+
+CPU, GPU = "/device:CPU:0", "/device:GPU:0"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A node that ran once in each step, for so long; `us` 0 stands for one that did not."""
+
+    name: str
+    op: str = "MatMul"
+    us: int = 10
+    device: str = CPU
+    inputs: tuple[str, ...] = ()
+    trace: tuple[tuple[str, int], ...] = ()
+    more: Any = None
+
+
+class PricedRun(ToldRun):
+    """A run of one work, of which these nodes ran in each of two steps."""
+
+    def __init__(self, *nodes: Ran, steps: int = 2, has_graph: bool = True) -> None:
+        """Have all of it read already."""
+        ran = [each for each in nodes if each.us]
+        rows = [_row(each) for each in ran]
+        found = profile([Step(rows) for _ in range(steps)], works=[work(sampled=steps)])
+        super().__init__(found)
+        ids = {each.name: at for at, each in enumerate(nodes)}
+        self.told = SampledWork(
+            work=found.works[0],
+            graph=Graph(tuple(map(_node, nodes))),
+            devices=tuple(each.device if each.us else None for each in nodes),
+            captures=found.captures,
+            executions=found.executions,
+            node=np.array([ids[each.name] for each in ran] * steps, dtype=np.int32),
+            has_graph=has_graph,
+            has_memory=False,
+        )
+
+    def sampled(self, work: Work, *, with_shapes: bool = False) -> SampledWork | Missing:
+        """Return what was told."""
+        return self.told
+
+    def ask(self, name: str, **arguments: object) -> dict[str, Any]:
+        """Return a document."""
+        return answer(self, name, Question({key: str(each) for key, each in arguments.items()}))
+
+
+def _row(ran: Ran) -> Row:
+    place = Place.ACCELERATOR if ran.device == GPU else Place.HOST
+    return Row(ran.device, "1", ran.name, ran.op, place, UNIX_NS, ran.us * 1000)
+
+
+def _node(ran: Ran) -> Node:
+    producers: Sequence[str] = ran.inputs
+    return Node(
+        name=ran.name,
+        op=ran.op,
+        inputs={at: name.removeprefix("^") for at, name in enumerate(producers)},
+        waits=frozenset(at for at, name in enumerate(producers) if name.startswith("^")),
+        types=frozenset({ran.op}),
+        trace=tuple(Frame(file, line, "f") for file, line in ran.trace) or None,
+        **(ran.more or {}),
+    )

@@ -1,0 +1,91 @@
+"""The code that made the ops of a work, as a tree of calls and as files with their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfprobe.errors import NoAnswer
+from tfprobe.model.graph import Frame, Graph, Node
+from tfprobe.views.branches import Shown
+from tfprobe.views.choice import Choice
+from tfprobe.views.code import CodeView, code
+from tfprobe.views.costs import AT
+from tfprobe.views.lines import FileCost, files
+from tfprobe.views.origins import is_of_library
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.priced import Priced
+
+# Deeper ones are those of a function that calls itself: of those the ends tell enough.
+MOST_FRAMES = 256
+_NO_CODE = "The recording does not say which code made these ops."
+_HINT = "Its code map was not written: record with --every or --steps, or for longer."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeTree:
+    """The view, and its places in the order in which a question counts them: parents first."""
+
+    view: CodeView
+    places: tuple[Shown, ...]
+
+
+def code_tree(run: OpenRun, found: Priced, *, with_libraries: bool) -> CodeTree:
+    """Return the tree of calls, without those inside libraries or with them.
+
+    Raises NoAnswer where nobody knows the code.
+    """
+    if not found.sampled.graph.has_traces:
+        raise NoAnswer(_NO_CODE, hint=_HINT)
+    key = ("code tree", found.place, with_libraries)
+    return run.made(key, lambda: _tree(found, with_libraries=with_libraries))
+
+
+def code_files(run: OpenRun, found: Priced) -> tuple[FileCost, ...]:
+    """Return the files, dearest first, those of the job before those of libraries.
+
+    A question names one by its place here.
+    """
+    tree = code_tree(run, found, with_libraries=True)
+    return run.made(("code files", found.place), lambda: _by_cost(files(tree.view.shown)))
+
+
+def _by_cost(found: Sequence[FileCost]) -> tuple[FileCost, ...]:
+    time_ns = AT["time_ns"]
+    return tuple(
+        sorted(
+            found,
+            key=lambda each: (
+                each.is_library,
+                -int(each.own[time_ns]),
+                -int(each.total[time_ns]),
+                each.file,
+            ),
+        )
+    )
+
+
+def _tree(found: Priced, *, with_libraries: bool) -> CodeTree:
+    nodes = tuple(_cut(node, with_libraries=with_libraries) for node in found.sampled.graph.nodes)
+    sampled = replace(found.sampled, graph=Graph(nodes))
+    # A level of the view is one of the tree; there is no deeper one.
+    choice = Choice(max_depth=MOST_FRAMES + 2, order_by="micros")
+    view = code(sampled, found.costs, choice)
+    places: list[Shown] = []
+    waiting = [view.shown]
+    while waiting:
+        places.append(waiting.pop())
+        waiting.extend(reversed(places[-1].children))
+    return CodeTree(view, tuple(places))
+
+
+def _cut(node: Node, *, with_libraries: bool) -> Node:
+    trace = node.trace
+    if not trace:
+        return node
+    kept: Sequence[Frame] = trace
+    if not with_libraries:
+        kept = [frame for frame in trace if not is_of_library(frame.file)] or trace
+    if len(kept) > MOST_FRAMES:
+        kept = (*kept[: MOST_FRAMES // 2], *kept[-MOST_FRAMES // 2 :])
+    return node if len(kept) == len(trace) else replace(node, trace=tuple(kept))

@@ -1,0 +1,223 @@
+"""The ops of a work: by type or each by itself, and how the time is split among them and devices.
+
+`by` says which; `type` asks for the nodes of one op alone, `device` for what ran on one device, by
+its place in the list of devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfprobe.errors import UsageError
+from tfprobe.model.executions import Place
+from tfprobe.views.choice import Choice
+from tfprobe.views.costs import AT, Int64s, nothing
+from tfprobe.views.flops.coverage import coverage
+from tfprobe.views.op import OpEntry, op
+from tfprobe.views.origins import job_line
+from tfprobe.web import names, priced
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.priced import Priced
+from tfprobe.web.question import Question
+
+Document = dict[str, Any]  # Any: JSON values
+
+MOST_ROWS = 2000
+# Of the treemap: more than these are no rectangles that one could point at.
+_TREEMAP_TYPES = 60
+_TREEMAP_NODES = 24
+_MOST_UNKNOWN = 20
+_ALL_STEPS = -1
+_NS_PER_S = 1_000_000_000
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return the table and what stands beside it.
+
+    Times are of a mean sampled step; `total_ns` is of all of them. `left` are the rows beyond the
+    dearest 2,000.
+    """
+    by = question.one_of("by", ("type", "name"), default="type")
+    of_type = question.text("type")
+    whole = priced.priced(run, question)
+    devices = priced.devices(whole)
+    device = question.whole("device", default=-1, least=0, most=max(len(devices) - 1, 0))
+    if device >= len(devices):
+        raise UsageError("No step ran on any device.")
+    key = ("ops", whole.place, by, of_type, device)
+    return run.made(key, lambda: _document(run, whole, by, of_type, devices, device))
+
+
+def _document(
+    run: OpenRun, whole: Priced, by: str, of_type: str, devices: Sequence[str], device: int
+) -> Document:
+    found = whole if device < 0 else whole.only(devices[device])
+    total = found.costs.rows.sum(axis=0)
+    entries = _entries(found)
+    known = coverage(found.sampled, found.float_ops, _ALL_STEPS)
+    return {
+        **priced.head(run, found),
+        "by": by,
+        "type": names.shown(of_type),
+        "device": device if device >= 0 else None,
+        "devices": _devices(whole, devices),
+        "total": _costs(found, total, total, {}),
+        "has_accelerator": bool(total[AT["accelerator_ns"]]),
+        **(_by_type(found, entries, total) if by == "type" else _by_name(found, of_type, total)),
+        "treemap": _treemap(found, entries),
+        "float_ops_coverage": {
+            "ops_ratio": known.ops_ratio,
+            "time_ratio": known.time_ratio,
+            "unknown": [
+                {"op": names.shown(each.op), "reason": each.reason, "time_ratio": each.time_ratio}
+                for each in known.unknown[:_MOST_UNKNOWN]
+            ],
+        },
+    }
+
+
+def _entries(found: Priced) -> list[OpEntry]:
+    """Return the ops that ran, dearest first."""
+    choice = Choice(max_depth=len(found.sampled.graph.nodes), order_by="micros")
+    shown = op(found.sampled, found.costs, choice).entries
+    return [each for each in shown if each.own[AT["runs"]]]
+
+
+def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Document:
+    unknown = priced.missing(found)
+    ran_as = _ran_as(found)
+    rows = [
+        {
+            "type": names.shown(each.name),
+            "nodes": sum(bool(found.costs.rows[at, AT["runs"]]) for at in each.members),
+            "ran_as": sorted({name for at in each.members for name in ran_as.get(at, ())})[:10],
+            **_costs(found, each.own, total, unknown),
+        }
+        for each in entries[:MOST_ROWS]
+    ]
+    left = [each.own for each in entries[MOST_ROWS:]]
+    return {"rows": rows, "left": _left(found, left), "count": len(entries)}
+
+
+def _by_name(found: Priced, of_type: str, total: Int64s) -> Document:
+    graph, costs = found.sampled.graph, found.costs.rows
+    unknown = priced.missing(found)
+    ran_as = _ran_as(found)
+    ran = [
+        at
+        for at in np.flatnonzero(costs[:, AT["runs"]]).tolist()
+        if not of_type or names.shown(graph.nodes[at].op) == of_type
+    ]
+    ran.sort(key=lambda at: (-int(costs[at, AT["time_ns"]]), graph.nodes[at].name))
+    rows = []
+    for at in ran[:MOST_ROWS]:
+        node = graph.nodes[at]
+        line = job_line(node)
+        rows.append(
+            {
+                "name": names.shown(node.name),
+                "scope": names.address(node.name.rpartition("/")[0]),
+                "type": names.shown(node.op),
+                "ran_as": sorted(ran_as.get(at, ())),
+                "device": names.shown(found.sampled.devices[at] or ""),
+                "line": None if line is None else names.shown(f"{line.file}:{line.line}"),
+                **_costs(found, costs[at], total, unknown),
+            }
+        )
+    left = [costs[at] for at in ran[MOST_ROWS:]]
+    return {"rows": rows, "left": _left(found, left), "count": len(ran)}
+
+
+def _costs(found: Priced, own: Int64s, total: Int64s, unknown: dict[str, str]) -> Document:
+    """Return what a row costs: in a mean step, in all of them, and as a share."""
+    values: Document = dict(priced.row(found, own, unknown))
+    time_ns = int(own[AT["time_ns"]])
+    counted, busy_ns = values["float_ops"], int(own[AT["accelerator_ns"]]) or time_ns
+    values["total_ns"] = time_ns
+    values["occurrences"] = int(own[AT["runs"]])
+    values["share_ratio"] = time_ns / int(total[AT["time_ns"]]) if total[AT["time_ns"]] else None
+    values["float_ops_per_s"] = (
+        int(own[AT["float_ops"]]) * _NS_PER_S / busy_ns if counted and busy_ns else None
+    )
+    return values
+
+
+def _left(found: Priced, rows: Sequence[Int64s]) -> Document | None:
+    if not rows:
+        return None
+    together = nothing() + np.sum(rows, axis=0)
+    steps = max(found.steps, 1)
+    return {"rows": len(rows), "time_ns": round(int(together[AT["time_ns"]]) / steps)}
+
+
+def _devices(found: Priced, devices: Sequence[str]) -> list[Document]:
+    """Return what ran where, in a mean step."""
+    rows = found.sampled.executions
+    width = len(rows.strings.values)
+    positions = {rows.strings[at]: at for at in np.unique(rows.device).tolist()}
+    steps = max(found.steps, 1)
+
+    def per_device(chosen: Any) -> Any:
+        weights = rows.duration_ns[chosen].astype(np.float64)
+        return np.bincount(rows.device[chosen], weights, minlength=width)
+
+    on_host = rows.place == Place.HOST
+    cpu_ns, accelerator_ns = per_device(on_host), per_device(~on_host)
+    counts = np.bincount(rows.device, minlength=width)
+    return [
+        {
+            "name": names.shown(device),
+            "runs": round(int(counts[positions[device]]) / steps, 2),
+            "cpu_ns": round(float(cpu_ns[positions[device]]) / steps),
+            "accelerator_ns": round(float(accelerator_ns[positions[device]]) / steps),
+        }
+        for device in devices
+    ]
+
+
+def _treemap(found: Priced, entries: Sequence[OpEntry]) -> list[Document]:
+    """Return the dearest ops with their dearest nodes; `others_ns` are the rest of each."""
+    costs, steps = found.costs.rows, max(found.steps, 1)
+    nodes = found.sampled.graph.nodes
+    types = []
+    for each in entries[:_TREEMAP_TYPES]:
+        dearest = sorted(each.members, key=lambda at: (-int(costs[at, AT["time_ns"]]), at))
+        told = [at for at in dearest[:_TREEMAP_NODES] if costs[at, AT["time_ns"]]]
+        time_ns = int(each.own[AT["time_ns"]])
+        told_ns = sum(int(costs[at, AT["time_ns"]]) for at in told)
+        types.append(
+            {
+                "type": names.shown(each.name),
+                "time_ns": round(time_ns / steps),
+                "nodes": [
+                    {
+                        "name": names.shown(nodes[at].name),
+                        "time_ns": round(int(costs[at, AT["time_ns"]]) / steps),
+                    }
+                    for at in told
+                ],
+                "others": len(each.members) - len(told),
+                "others_ns": round((time_ns - told_ns) / steps),
+            }
+        )
+    return types
+
+
+def _ran_as(found: Priced) -> dict[int, set[str]]:
+    """Return by node the ops that ran for it where they are called otherwise: fused ones."""
+    rows = found.sampled.executions
+    on_host = rows.place == Place.HOST
+    # By the name that ran, of which there are far fewer than rows.
+    op_of = np.full(len(rows.strings.values), -1, dtype=np.int32)
+    node_of = np.zeros_like(op_of)
+    op_of[rows.name[on_host]] = rows.op_type[on_host]
+    node_of[rows.name[on_host]] = found.sampled.node[on_host]
+    others: dict[int, set[str]] = {}
+    for at in np.flatnonzero(op_of >= 0).tolist():
+        node, name = int(node_of[at]), rows.strings[op_of[at]]
+        if name != found.sampled.graph.nodes[node].op:
+            others.setdefault(node, set()).add(names.shown(name))
+    return others
