@@ -58,7 +58,7 @@ class Browser:
             told.setdefault("cookie", "; ".join(f"{k}={v}" for k, v in self.cookies.items()))
         scope = {
             "type": "http",
-            "asgi": {"version": "3.0"},
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.1",
             "scheme": "http",
             "method": method,

@@ -23,7 +23,7 @@ from tfprobe.web.book import Book
 from tfprobe.web.looks import Looks
 from tfprobe.web.pages import runs
 from tfprobe.web.question import Question
-from tfprobe.web.server import body
+from tfprobe.web.server import body, perfetto, trace
 from tfprobe.web.server.events import Events, Stream
 from tfprobe.web.server.guard import Guard
 from tfprobe.web.server.headers import Headers
@@ -69,8 +69,10 @@ class Pages:
                 Route("/page.js", self._script),
                 Route("/api/events", self._events),
                 Route("/api/run/{run}/sample", self._sample, methods=["POST"]),
+                Route("/api/run/{run}/trace", self._trace),
                 Route("/api/run/{run}/{name}", self._of_run),
                 Route("/api/runs", self._runs),
+                *perfetto.routes(),
             ],
             exception_handlers={
                 TfprobeError: self._no_answer,
@@ -112,6 +114,12 @@ class Pages:
         return await _document(
             lambda: record_steps(self._book.checked_folder(run), self._here, fields)
         )
+
+    async def _trace(self, request: Request) -> Response:
+        name, question = request.path_params["run"], Question(dict(request.query_params))
+        found = await in_thread(lambda: trace.traced(self._book.opened(name), question))
+        is_packed = "gzip" in request.headers.get("accept-encoding", "")
+        return trace.sent(found, name="timeline.json", is_packed=is_packed)
 
     async def _no_answer(self, request: Request, problem: Exception) -> Response:
         assert isinstance(problem, TfprobeError)

@@ -1,0 +1,75 @@
+"""Send a step, or all steps, as a file for Perfetto and chrome://tracing, while it is written."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Iterator
+
+from starlette.responses import StreamingResponse
+
+from tfprobe.errors import NoAnswer
+from tfprobe.export.run_timeline import run_timeline
+from tfprobe.model.profile import Profile
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.timeline import chosen_capture
+from tfprobe.web.question import Question
+from tfprobe.web.server.threads import in_thread
+
+# So much is written before it is sent, and before others are asked whether they have something.
+_PIECE_BYTES = 1 << 18
+# A fast machine on a slow line: the least packed is packed ten times, and no waiting for it.
+_LEVEL = 1
+
+
+def traced(run: OpenRun, question: Question) -> Profile:
+    """Return the profile with the capture that is asked for, or with all without one.
+
+    Raises NoAnswer where no step was sampled.
+    """
+    with run.lock:
+        profile = run.profile
+        if not profile.captures:
+            raise NoAnswer("No step of this run was sampled.")
+        if not question.text("capture"):
+            return profile
+        return profile.only((chosen_capture(run, question),))
+
+
+def sent(profile: Profile, *, name: str, is_packed: bool) -> StreamingResponse:
+    """Return the answer, packed by gzip where the browser takes that."""
+    pieces = _pieces(profile)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Vary": "Accept-Encoding",
+        **({"Content-Encoding": "gzip"} if is_packed else {}),
+    }
+    return StreamingResponse(
+        _in_threads(_packed(pieces) if is_packed else pieces),
+        media_type="application/json",
+        headers=headers,
+    )
+
+
+def _pieces(profile: Profile) -> Iterator[bytes]:
+    waiting: list[str] = []
+    length = 0
+    for piece in run_timeline(profile):
+        waiting.append(piece)
+        length += len(piece)
+        if length >= _PIECE_BYTES:
+            yield "".join(waiting).encode("utf-8", "replace")
+            waiting, length = [], 0
+    yield "".join(waiting).encode("utf-8", "replace")
+
+
+def _packed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(_LEVEL, wbits=31)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Have a thread make each piece, so that others are answered meanwhile."""
+    while (piece := await in_thread(lambda: next(pieces, None))) is not None:
+        yield piece
