@@ -17,7 +17,7 @@ QUIET_TENSORFLOW := TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 CUDA_VISIBLE_
 	PYTHONWARNINGS=ignore::UserWarning
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(DEMO)/.installed ## record a real training script and print its report
@@ -30,6 +30,9 @@ test: $(TEST)/.installed ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy
 	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process)
+
+test-web: $(TEST)/.installed-web chromium ## drive every page in Debian's Chromium, with the network blocked
+	$(TEST)/bin/python -m pytest tests/web
 
 matrix: $(TEST)/.installed ## record real jobs in every Python and TensorFlow that can be had here
 	$(TEST)/bin/python -m tests.matrix $(CELLS)
@@ -49,6 +52,17 @@ $(TEST)/.installed: pyproject.toml
 	$(TEST)/bin/python -m pip install $(PIP_QUIET) --editable '.[test]'
 	@touch $@
 
+$(TEST)/.installed-web: $(TEST)/.installed
+	$(TEST)/bin/python -m pip install $(PIP_QUIET) --editable '.[test,test-web]'
+	@touch $@
+
+chromium:
+	@test -x /usr/bin/chromium || { \
+		as=; test "$$(id -u)" = 0 || as=sudo; \
+		command -v apt-get >/dev/null && command -v $${as:-env} >/dev/null && \
+		$$as apt-get update -qq && $$as apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	} || { echo 'There is no /usr/bin/chromium, and it can be installed only by root or sudo, from Debian: apt-get install chromium.' >&2; exit 1; }
+
 $(DEMO)/.installed: pyproject.toml
 	$(call environment,$(DEMO))
 	@echo 'Installing TensorFlow into $(DEMO), once.'
@@ -67,4 +81,4 @@ define environment
 		$(PYTHON) -m pip --python $(1)/bin/python install $(PIP_QUIET) pip; }
 endef
 
-.PHONY: help demo test matrix bench wheel clean
+.PHONY: help demo test test-web chromium matrix bench wheel clean

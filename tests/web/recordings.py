@@ -1,0 +1,257 @@
+"""The runs to show: made up, recorded by others, and of real jobs where one can run.
+
+Each is there for something that another has not: accelerators, ranks, nothing sampled, bad luck,
+names that nobody should trust.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.captures import CPU, GOLDEN, GPU, Node, Op, graph_def, run_metadata
+from tests.support.gpu_traces import training_step
+from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = "/home/ada/train.py"
+FINGERPRINT = "00f1ce"
+STEP_NS = 1_000_000
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>/MatMul",
+    '"><img src=x onerror="window.hacked = 1">/Add',
+    "=HYPERLINK(1)/Mul",
+    "../../etc/passwd",
+    "\u202e\u05e9\u05dc\u05d5\u05dd/Sum",
+    "x" * 100_000,
+    "a'b\"c`d\\e{f|g}/Relu",
+)
+
+
+def write_all(folder: Path) -> list[str]:
+    """Write all runs that can be had here; return their names."""
+    for name, write in MADE_UP.items():
+        write(folder / name)
+    if GOLDEN.is_dir():
+        for name, capture in RECORDED.items():
+            _recorded(folder / name, GOLDEN / capture)
+    _real(folder)
+    return sorted(path.name for path in folder.iterdir())
+
+
+def training(root: Path) -> None:
+    """A job of one process: two works, steps that took long, three sampled ones, graph and code."""
+    steps = [
+        (start, end + (4 * STEP_NS if at in (77, 200) else 0))
+        for at, (start, end) in enumerate(_apart(regular_steps(300, step_ns=STEP_NS)))
+    ]
+    names = ["conv/Conv2D", "conv/Relu", "dense/MatMul", "dense/BiasAdd", "loss/Sum"]
+    captures = {
+        _capture(at): run_metadata(
+            {
+                CPU: [
+                    Node(name, 40 * place, 30 + at, requested_bytes=4096 << place)
+                    for place, name in enumerate(names)
+                ],
+                f"{GPU}/stream:all": [
+                    Node(name, 300 + 120 * place, 100 + at) for place, name in enumerate(names[:3])
+                ],
+            }
+        )
+        for at in (3, 50, 250)
+    }
+    process = WrittenProcess(
+        works=[
+            WrittenWork(name="train_op", steps=steps, sampled=[3, 50, 250], raised=[9]),
+            WrittenWork(kind="evaluate", name="evaluate", steps=_later(steps, 20)),
+        ],
+        events=_samples([3, 50, 250], graph=FINGERPRINT),
+        captures=captures,
+        graphs={f"{FINGERPRINT}.graph.pb": _graph(names)},
+        code={f"{FINGERPRINT}.json": json.dumps(_code(names)).encode()},
+        header={11: 2},
+    )
+    write_run(root, [process])
+
+
+def gpu(root: Path) -> None:
+    """Steps of tf.function on a GPU, as TensorFlow 2 traces them."""
+    work = WrittenWork(kind="function", name="train_step", steps=regular_steps(40), sampled=[2, 7])
+    process = WrittenProcess(
+        works=[work],
+        events=_samples([2, 7], suffix="xplane.pb"),
+        captures={_capture(at, "xplane.pb"): training_step() for at in (2, 7)},
+        header={11: 2},
+    )
+    write_run(root, [process])
+
+
+def ranks(root: Path) -> None:
+    """Eight processes on two hosts, one of which is slow."""
+    processes = [
+        WrittenProcess(
+            pid=100 + rank,
+            host=f"node{rank // 4}",
+            manifest={"rank": rank, "role": "worker"},
+            works=[
+                WrittenWork(
+                    kind="fit",
+                    name="model",
+                    steps=regular_steps(120, step_ns=STEP_NS * (2 if rank == 5 else 1)),
+                    sampled=[2],
+                )
+            ],
+            events=_samples([2]),
+            captures={_capture(2): run_metadata({CPU: [Node("MatMul", 0, 400)]})},
+            header={11: 2},
+        )
+        for rank in range(8)
+    ]
+    write_run(root, processes)
+
+
+def unsampled(root: Path) -> None:
+    """Steps were counted and timed, and none was traced."""
+    work = WrittenWork(steps=regular_steps(30))
+    write_run(root, [WrittenProcess(works=[work], header={11: 2})])
+
+
+def stepless(root: Path) -> None:
+    """A process that never ran a step."""
+    write_run(root, [WrittenProcess(header={11: 2})])
+
+
+def broken(root: Path) -> None:
+    """A capture that was cut, events that are no JSON, and a process without its steps."""
+    whole = run_metadata({CPU: [Node("a", 10, 20), Node("b", 30, 5)]})
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(30), sampled=[2, 5])],
+        events=_samples([2, 5]),
+        captures={_capture(2): whole[: len(whole) // 2], _capture(5): whole},
+    )
+    write_run(root, [process, WrittenProcess(pid=5000)])
+    (events,) = root.glob("node7/4711-*/events.jsonl")
+    events.write_text(events.read_text() + '{"event": "samp\n\x00\x01\n[]\n')
+    (steps,) = root.glob("node7/5000-*/steps.bin")
+    steps.write_bytes(b"\xff" * 100)
+
+
+def hostile(root: Path) -> None:
+    """Whatever somebody may write into a graph, and into the command of a job."""
+    nodes = [Node(name, 20 * at, 15, label=name[:200]) for at, name in enumerate(HOSTILE)]
+    many = [Node("same/name", 200 + at, 1) for at in range(2_000)]
+    process = WrittenProcess(
+        manifest={"argv": ["<script>window.hacked = 1</script>", "\u202e"]},
+        works=[
+            WrittenWork(name=name[:60], steps=regular_steps(30), sampled=[2]) for name in HOSTILE
+        ],
+        events=_samples([2], graph=FINGERPRINT),
+        captures={_capture(2): run_metadata({CPU: nodes + many})},
+        graphs={f"{FINGERPRINT}.graph.pb": _graph(HOSTILE)},
+        code={f"{FINGERPRINT}.json": json.dumps(_code(HOSTILE, file=HOSTILE[0])).encode()},
+        header={11: 2},
+    )
+    write_run(root, [process], manifest={"command": ["python", *HOSTILE]})
+
+
+MADE_UP: Mapping[str, Callable[[Path], None]] = {
+    "broken": broken,
+    "gpu": gpu,
+    "hostile": hostile,
+    "ranks": ranks,
+    "stepless": stepless,
+    "training": training,
+    "unsampled": unsampled,
+}
+# Where pages may have nothing to show but why.
+WITHOUT_ANSWERS = frozenset({"broken", "stepless", "unsampled"})
+RECORDED: Mapping[str, str] = {
+    "recorded-gpu": "tfprof_testdata/run_meta",
+    "recorded-tpu": "xprof/tpu_inference_2.xplane.pb",
+}
+EXAMPLES = ("keras_fit.py", "custom_loop.py")
+
+
+def _recorded(root: Path, capture: Path) -> None:
+    """A capture that somebody else recorded, as the only step of a run."""
+    suffix = "xplane.pb" if capture.suffix == ".pb" else "run_metadata.pb"
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(10), sampled=[2])],
+        events=_samples([2], suffix=suffix),
+        captures={_capture(2, suffix): capture.read_bytes()},
+        header={11: 2},
+    )
+    write_run(root, [process])
+
+
+def _real(folder: Path) -> None:
+    """Record the examples with TFPROBE_TEST_PYTHON; take the runs that TFPROBE_TEST_RUNS has."""
+    given = os.environ.get("TFPROBE_TEST_RUNS")
+    if given:
+        shutil.copytree(given, folder, dirs_exist_ok=True)
+    python = os.environ.get("TFPROBE_TEST_PYTHON")
+    for example in EXAMPLES if python else ():
+        recorder = [sys.executable, "-m", "tfprobe", "run", "-o", str(folder), "-q", "--"]
+        job = [str(python), str(ROOT / "examples" / example)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run([*recorder, *job], check=True, stdout=subprocess.DEVNULL, env=environment)
+
+
+def _capture(step: int, suffix: str = "run_metadata.pb") -> str:
+    return f"{step:06}-session_run-0.{suffix}"
+
+
+def _samples(
+    steps: Sequence[int], *, suffix: str = "run_metadata.pb", graph: str | None = None
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "event": "sample",
+            "work": 0,
+            "step": step,
+            "capture": _capture(step, suffix),
+            "level": "full",
+            "start_ns": MONO_NS + step * STEP_NS,
+            "end_ns": MONO_NS + step * STEP_NS + STEP_NS,
+            "graph": graph,
+        }
+        for step in steps
+    ]
+
+
+def _graph(names: Sequence[str]) -> bytes:
+    nodes = [
+        Op(name, name.rpartition("/")[2][:40] or "NoOp", [names[at - 1]] if at else [], [(32, 8)])
+        for at, name in enumerate(names)
+    ]
+    return graph_def(nodes)
+
+
+def _code(names: Sequence[str], *, file: str = SOURCE) -> dict[str, Any]:
+    return {
+        "schema": "tfprobe.code/1",
+        "files": [file, "/home/ada/net.py"],
+        "functions": ["main", "layer"],
+        "frames": [[0, 10, 0], [1, 5, 1]],
+        "stacks": [[0], [0, 1]],
+        "ops": {name: at % 2 for at, name in enumerate(names)},
+        "truncated": False,
+    }
+
+
+def _apart(steps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same steps with room for some that take longer."""
+    first = steps[0][0]
+    return [(start + 5 * (start - first), end + 5 * (start - first)) for start, end in steps]
+
+
+def _later(steps: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    last = steps[-1][1]
+    return [(last + start, last + end) for start, end in regular_steps(count, step_ns=STEP_NS)]
