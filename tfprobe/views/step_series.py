@@ -18,6 +18,9 @@ from tfprobe.views.remembered import Int64s, Remembered
 MOST_POINTS = 2_000
 # A work that changes its phase more often has a band for nearly every step.
 MOST_BANDS = 200
+# An axis ends at so many times the 95th percentile, where the longest lies far beyond.
+_USUAL_TIMES = 2.5
+_FAR_TIMES = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,18 @@ def series(
         max_ns=np.maximum.reduceat(step_ns, at) if len(at) else step_ns,
         gap_ns=np.maximum.reduceat(gap_ns, at) if len(at) else gap_ns,
     )
+
+
+def usual_most_ns(remembered: Remembered) -> int | None:
+    """Return where an axis of usual steps ends; None where it may reach to the longest.
+
+    One step that took a hundred times as long would press all others flat.
+    """
+    if not remembered.counts.any():
+        return None
+    usual_ns = _USUAL_TIMES * float(np.quantile(remembered.step_ns[remembered.counts], 0.95))
+    longest_ns = int(remembered.step_ns.max())
+    return round(usual_ns) if longest_ns > _FAR_TIMES * usual_ns else None
 
 
 def bands(remembered: Remembered, life: Life | Missing, shift_ns: int) -> tuple[Band, ...]:

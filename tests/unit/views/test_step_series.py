@@ -13,7 +13,7 @@ from tfprobe.model.activities import Activity
 from tfprobe.model.profile import RecentSteps
 from tfprobe.views.phases import life
 from tfprobe.views.remembered import Remembered, remember
-from tfprobe.views.step_series import Band, bands, series
+from tfprobe.views.step_series import Band, bands, series, usual_most_ns
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS
@@ -106,3 +106,9 @@ def test_without_a_life_there_are_no_bands():
     """A file from elsewhere does not tell when a process began."""
     assert bands(remembered([1] * 20), Missing("unknown"), 0) == ()
     assert np.all(remembered([1]).counts)
+
+
+def test_one_step_that_took_a_hundred_times_as_long_does_not_press_the_others_flat():
+    """The axis ends at two and a half times what 95 in 100 steps take at most."""
+    assert usual_most_ns(remembered([1000 * MS] + [10 * MS] * 99)) == 25 * MS
+    assert usual_most_ns(remembered([20 * MS] + [10 * MS] * 99)) is None

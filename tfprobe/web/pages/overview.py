@@ -13,14 +13,20 @@ from tfprobe.views.overhead import Overhead
 from tfprobe.views.recent_steps import last_end_ns, steps_per_s
 from tfprobe.views.report import ProcessReport
 from tfprobe.views.step_report import WorkSteps
-from tfprobe.views.step_series import series
+from tfprobe.views.step_series import series, usual_most_ns
 from tfprobe.views.steps import StepTimes
 from tfprobe.web.amounts import Document, facts, known
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.steps import work_steps
 from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question
-from tfprobe.web.step_columns import bands_of, outliers_document, series_document, trend_document
+from tfprobe.web.step_columns import (
+    bands_of,
+    marked_steps,
+    outliers_document,
+    series_document,
+    trend_document,
+)
 
 _MOST_PROCESSES = 64
 _MOST_DEVICES = 16
@@ -78,6 +84,8 @@ def _main(run: Reading) -> Document:
         "slow_steps": outliers_document(found.slow_steps, most=_MARKED_OUTLIERS),
         "long_gaps": outliers_document(found.long_gaps, most=_MARKED_OUTLIERS),
         "trend": trend_document(found.trend),
+        "usual_most_ns": usual_most_ns(found.remembered),
+        "sampled_steps": marked_steps(found.remembered, found.remembered.sampled),
     }
 
 

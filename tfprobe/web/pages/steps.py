@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tfprobe.errors import Missing, NoAnswer
+from tfprobe.model.durations import bucket_bounds_ns, bucket_of
 from tfprobe.model.profile import Profile, Work
 from tfprobe.views import step_report
 from tfprobe.views.outliers import Outlier, Outliers
 from tfprobe.views.phases import PHASES, life
 from tfprobe.views.step_report import WorkSteps
-from tfprobe.views.step_series import series
+from tfprobe.views.step_series import series, usual_most_ns
 from tfprobe.views.step_times import QUANTILES, Distribution
 from tfprobe.web.amounts import Document, facts
 from tfprobe.web.opened import OpenRun, Reading
@@ -101,6 +104,7 @@ def _steps(profile: Profile, found: WorkSteps) -> Document:
         "slow_steps": outliers_document(found.slow_steps),
         "long_gaps": outliers_document(found.long_gaps),
         "trend": trend_document(found.trend),
+        "usual_most_ns": usual_most_ns(remembered),
         "bands": bands_of(profile, found),
         "sampled_steps": marked_steps(remembered, remembered.sampled),
         "raised_steps": marked_steps(remembered, remembered.raised),
@@ -137,8 +141,18 @@ def _distribution(found: Distribution | Missing) -> Document:
         **dict(zip(names, found.quantiles_ns, strict=True)),
         "max_ns": found.max_ns,
         "error_ratio": found.error_ratio,
-        "bars": [[bar.low_ns, bar.high_ns, bar.count] for bar in found.bars],
+        "bars": _bars(found),
     }
+
+
+def _bars(found: Distribution) -> list[list[float]]:
+    """Return the buckets from the first to the last, those of nothing between them too."""
+    counts = {bar.low_ns: bar.count for bar in found.bars}
+    ends = [bucket_of(np.array([bar.low_ns], dtype=np.int64)) for bar in found.bars]
+    if not ends:
+        return []
+    bounds = (bucket_bounds_ns(each) for each in range(int(ends[0][0]), int(ends[-1][0]) + 1))
+    return [[low, high, counts.get(low, 0)] for low, high in bounds]
 
 
 def _life(profile: Profile, work: Work) -> Document:

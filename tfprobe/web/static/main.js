@@ -4,11 +4,14 @@ import { ask, isFile, Trouble } from "./parts/data.js";
 import { fill, make } from "./parts/elements.js";
 import { frameOf } from "./parts/frame.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
+import { comparePage } from "./pages/compare.js";
+import { findingsPage } from "./pages/findings.js";
 import { overviewPage } from "./pages/overview.js";
 import { runsPage } from "./pages/runs.js";
+import { stepsPage } from "./pages/steps.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage];
+const PAGES = [overviewPage, findingsPage, stepsPage, comparePage];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });

@@ -1,16 +1,280 @@
-// The overview: the answer first.
-import { make } from "../parts/elements.js";
-import { time } from "../parts/amounts.js";
+// The overview: the answer first. What needs no sampled step is there at once; the rest follows when it is read.
+import { bytes, count, large, percent, time } from "../parts/amounts.js";
+import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
+import { badge, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
+import { Trouble } from "../parts/data.js";
+import { fill, make } from "../parts/elements.js";
+import { shortFinding } from "../parts/finding.js";
+import { lines } from "../parts/lines.js";
+import { bucketsTold, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
+import { table } from "../parts/table.js";
+
+const SHOWN_MACHINES = 4;
+const SHOWN_PROBLEMS = 10;
 
 export const overviewPage = {
   name: "overview",
   title: "Overview",
-  async show(place, { ask }) {
-    const found = await ask("overview");
-    const works = found.processes.flatMap((process) => process.work);
-    place.append(
-      make("h1", {}, (found.run.command ?? []).join(" ")),
-      make("p", {}, `${works.length} works, ${time(1000 * works.reduce((sum, work) => sum + (work.total_us ?? 0), 0))}`),
-    );
+  async show(place, context) {
+    const parts = overviewParts();
+    place.append(parts.head, parts.answer, parts.findings, parts.figures, parts.steps, parts.tiers, parts.processes, parts.problems);
+    overviewEarly(parts, await context.ask("overview"), context);
+    // The page is there already; these take as long as the captures take to read.
+    const rest = () => overviewRest(parts, context);
+    return {
+      shown: rest,
+      async update() {
+        overviewEarly(parts, await context.ask("overview"), context);
+        await rest();
+      },
+    };
   },
 };
+
+function overviewParts() {
+  const names = ["head", "answer", "figures", "findings", "steps", "tiers", "processes", "problems"];
+  const parts = Object.fromEntries(names.map((name) => [name, make("div", { class: `overview-${name}` })]));
+  for (const name of ["answer", "findings"]) parts[name].append(overviewWaits(name));
+  parts.framework = make("div", {}, overviewWaits("ops"));
+  return parts;
+}
+
+function overviewWaits(name) {
+  const what = { answer: "Where a step goes", findings: "What to change", ops: "Framework" }[name];
+  return card(what, make("p", { class: "wait", role: "status" }, "Reading the sampled steps …"));
+}
+
+async function overviewRest(parts, { ask, link, signal }) {
+  await overviewPart(parts.answer, signal, async () => {
+    const found = await ask("shares");
+    fill(parts.problems, overviewProblems(found));
+    fill(parts.framework, overviewFramework(found, link));
+    return overviewAnswer(found, link);
+  }, () => fill(parts.framework));
+  await overviewPart(parts.findings, signal, async () => overviewFindings(await ask("findings"), link));
+}
+
+/** Put what `make` makes into its place, or why it cannot. */
+async function overviewPart(place, signal, make_, failed = () => {}) {
+  try {
+    const made = await make_();
+    if (!signal.aborted) fill(place, made);
+  } catch (error) {
+    if (signal.aborted) return;
+    failed();
+    fill(place, make("p", { class: "trouble", role: "alert" }, error instanceof Trouble ? error.message : `This part failed: ${error.message}`));
+    if (!(error instanceof Trouble)) throw error;
+  }
+}
+
+function overviewEarly(parts, found, context) {
+  fill(parts.head, overviewHead(found));
+  fill(parts.figures, overviewFigures(found));
+  fill(parts.steps);
+  overviewSteps(parts.steps, found.main, context);
+  fill(parts.tiers, overviewTiers(parts, found));
+  fill(parts.processes, overviewProcesses(found, context));
+}
+
+function overviewHead(found) {
+  const { run } = found;
+  const told = stateTold(run);
+  return [
+    make("div", { class: "row" }, make("h1", {}, "Overview"), make("span", { class: "mono soft" }, nameOf(run.directory))),
+    told ? make("p", {}, badge(run.state), " ", told) : null,
+    found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))),
+  ];
+}
+
+function stateTold(run) {
+  const states = {
+    stopped: "by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on.",
+    killed: "killed, or left without exit hooks.",
+    unknown: "recorded on another machine, or no process to ask.",
+  };
+  return states[run.state] ?? "";
+}
+
+function overviewAnswer(found, link) {
+  const told = found.breakdown;
+  if (told.missing) {
+    return card("Where a step goes", make("p", {}, `Not known: ${told.missing}.`), make("p", { class: "soft" }, "A step is sampled as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample."));
+  }
+  const steps = told.captures === 1 ? "1 sampled step" : `${count(told.captures)} sampled steps`;
+  const of = told.works > 1 ? ` of ${count(told.works)} kinds of step, each by its time` : "";
+  const box = card("Where a step goes", make("p", { class: "answer" }, answerTold(told.answer)));
+  groupsBar(box, told.groups);
+  const causes = told.causes.length ? make("div", {}, make("h3", {}, "Of these"), causesList(told.causes, link)) : null;
+  box.append(
+    make("div", { class: "columns" }, make("div", {}, groupsTable(told.groups, told.cycle_ns)), causes ?? ""),
+    make("p", { class: "soft small" }, `Shares of the time from one step to the next, from ${steps}${of}. All such time together is ${time(told.total_ns)}${told.cycle_ns ? `; a recorded cycle takes ${time(told.cycle_ns)}` : ""}.`),
+  );
+  return box;
+}
+
+function overviewFindings(found, link) {
+  const shown = found.top.map((at) => found.findings[at]);
+  const left = found.findings.length - shown.length;
+  const more = left ? make("p", {}, make("a", { href: link("findings") }, shown.length ? `${count(left)} more ${left === 1 ? "finding" : "findings"}` : `${count(left)} small ${left === 1 ? "finding" : "findings"}`)) : null;
+  const none = shown.length ? null : make("p", {}, found.missing ? `Not known: ${found.missing}.` : "Nothing was found that would make it much faster.");
+  return card("What to change", none, make("div", { class: "columns" }, shown.map((each) => shortFinding(each, link))), more);
+}
+
+function overviewFigures(found) {
+  const { main, overhead } = found;
+  const about = main.error_ratio ? "~" : "";
+  const why = main.missing?.p50_ns ?? (typeof main.missing === "string" ? main.missing : "");
+  const timed = (value) => (value === null || value === undefined ? missing(why) : `${about}${time(value)}`);
+  const versions = found.processes.map((each) => each.tensorflow).filter(Boolean);
+  const pythons = found.processes.map((each) => each.python).filter(Boolean);
+  const rate = main.steps_per_s;
+  const hosts = [...new Set(found.processes.map((each) => each.host))];
+  return figures(
+    keyFigure("Steps", count(found.steps), main.raised ? `${count(main.raised)} raised` : nameOf(main.kind ? `mostly ${main.kind} ${main.name}` : "")),
+    keyFigure("Steps a second", Number.isFinite(rate) ? large(rate) : missing(why || main.missing?.steps_per_s), Number.isFinite(rate) ? "of late" : ""),
+    keyFigure("Median step", timed(main.p50_ns), Number.isFinite(main.mean_ns) ? `mean ${time(main.mean_ns)}` : ""),
+    keyFigure("p95", timed(main.p95_ns), Number.isFinite(main.max_ns) ? `longest ${time(main.max_ns)}` : ""),
+    keyFigure("Sampled steps", count(found.sampled), found.sampled ? "" : "none was traced"),
+    keyFigure("Cost of recording", overhead.missing ? missing(overhead.missing) : percent(overhead.share_ratio), overhead.missing ? "" : `of ${time(overhead.wall_ns)}`),
+    keyFigure("Processes", count(found.processes_in_all), nameOf(hosts.length > 1 ? `on ${count(hosts.length)} hosts` : (hosts[0] ?? ""))),
+    keyFigure("TensorFlow", versions.length ? nameOf([...new Set(versions)].join(", ")) : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"), pythons.length ? nameOf(`Python ${[...new Set(pythons)].join(", ")}`) : ""),
+  );
+}
+
+function overviewSteps(place, main, { go, link }) {
+  if (!main.series) {
+    place.append(card("Step time over time", make("p", {}, `Not known: ${main.missing}.`)));
+    return;
+  }
+  const ofLast = main.is_whole ? "" : " the last";
+  const box = card("Step time over time");
+  place.append(box);
+  stepCurve(box, main, { onPick: (step) => go({ work: main.work, step }, { page: "steps" }) });
+  const told = [slowTold(main.slow_steps, "Slow steps", ofLast), main.long_gaps.count ? slowTold(main.long_gaps, "Long gaps", ofLast) : "", trendTold(main.trend), bucketsTold(main.series)];
+  box.append(
+    make("p", { class: "soft small" }, nameOf(`${main.kind} ${main.name}`), main.is_whole ? "" : `: of ${count(main.count)} steps the last ${count(main.series.end_step - main.series.first_step)} are remembered.`),
+    ...told.filter(Boolean).map((text) => make("p", {}, text)),
+    make("p", {}, make("a", { href: link("steps", { work: main.work }) }, "All about steps")),
+  );
+}
+
+function overviewTiers(parts, found) {
+  return make(
+    "div",
+    { class: "columns" },
+    overviewApplication(found.application),
+    parts.framework,
+    overviewMachines(found.hardware),
+  );
+}
+
+function overviewApplication(found) {
+  if (found.missing) return card("Application", make("p", {}, `Not known: ${found.missing}.`));
+  const rows = found.activities.map((each) => [nameOf(`${each.kind} ${each.name}`), each.exclusive_ns, each.share_ratio]);
+  if (found.elsewhere_ns !== null) rows.push(["elsewhere", found.elsewhere_ns, found.elsewhere_ns / found.wall_ns]);
+  rows.sort((one, other) => (other[2] ?? 0) - (one[2] ?? 0));
+  return card("Application", factsTable(["what it did", "time", "share"], rows.map(([name, ns, share]) => [name, time(ns), percent(share)])), make("p", { class: "soft small" }, `Time of its own, of ${time(found.wall_ns)} of `, nameOf(found.label), "."));
+}
+
+function overviewFramework(found, link) {
+  const told = found.framework;
+  if (told.missing) return card("Framework", make("p", {}, `Not known: ${told.missing}.`), overviewRuntime(found.runtime));
+  const rows = told.types.map((each) => [make("a", { href: link("ops", { q: each.type }), class: "cut" }, nameOf(each.type)), count(each.count), time(each.total_ns), percent(each.share_ratio)]);
+  const more = told.types_in_all - told.types.length;
+  return card(
+    "Framework",
+    factsTable(["op", "count", "time", "share"], rows),
+    make("p", {}, make("a", { href: link("ops") }, more > 0 ? `and ${count(more)} more types` : "All ops")),
+    overviewRuntime(found.runtime),
+  );
+}
+
+function overviewRuntime(found) {
+  if (found.missing) return make("p", { class: "soft small" }, `Runtime: ${found.missing}.`);
+  return [make("h3", {}, "Runtime"), factsTable(["call", "count", "time"], found.calls.map((each) => [nameOf(each.name), count(each.count), time(each.total_ns)]))];
+}
+
+function overviewMachines(found) {
+  const box = card("Hardware");
+  if (found.processes_missing) box.append(make("p", {}, `Of the host nothing is known: ${found.processes_missing}.`));
+  for (const each of found.processes.slice(0, SHOWN_MACHINES)) overviewMachine(box, each);
+  if (found.processes.length > SHOWN_MACHINES) box.append(make("p", { class: "soft" }, `and ${count(found.processes.length - SHOWN_MACHINES)} more processes: see Processes.`));
+  for (const each of found.devices.slice(0, SHOWN_MACHINES)) overviewDevice(box, each);
+  if (found.devices_missing) box.append(make("p", { class: "soft small" }, `Accelerators: ${found.devices_missing}.`));
+  return box;
+}
+
+function overviewMachine(box, each) {
+  const cores = each.cores_busy;
+  const memory = each.resident_bytes;
+  const of = each.usable_cpus === null ? "" : ` of ${Number(each.usable_cpus.toFixed(1))}`;
+  const told = [cores ? `${cores.mean.toFixed(1)}${of} CPUs busy` : null, each.peak_resident_bytes ? `${bytes(each.peak_resident_bytes)} at most` : null, each.throttled_ratio ? `throttled ${percent(each.throttled_ratio)} of the time` : null].filter(Boolean);
+  box.append(make("p", {}, nameOf(each.rank === null ? each.label : `rank ${each.rank}`), told.length ? `: ${told.join(", ")}` : ": nothing was sampled"));
+  overviewCurve(box, `CPUs busy of ${each.label}`, [
+    ["CPUs busy", "number", cores, "series-1"],
+    ["memory", "bytes", memory, "series-4"],
+  ]);
+}
+
+function overviewDevice(box, each) {
+  box.append(make("p", {}, nameOf(`${each.name} ${each.index}`), each.memory_used_bytes ? `: ${bytes(each.memory_used_bytes.max)} of ${bytes(each.memory_total_bytes)} at most` : ""));
+  overviewCurve(box, `Use of accelerator ${each.index}`, [
+    ["busy", "ratio", each.utilization_ratio, "series-3"],
+    ["memory", "bytes", each.memory_used_bytes, "series-4"],
+  ]);
+}
+
+/** Draw amounts over time that were sampled at the same moments, or nearly. */
+function overviewCurve(box, label, amounts) {
+  const known = amounts.filter(([, , curve]) => curve && curve.values.length > 1);
+  if (!known.length) return;
+  const moments = [...new Set(known.flatMap(([, , curve]) => curve.at_unix_ns))].sort((one, other) => one - other);
+  const series = known.map(([name, kind, curve, colour]) => {
+    const at = new Map(curve.at_unix_ns.map((moment, place) => [moment, curve.values[place]]));
+    return { name, kind, colour, values: moments.map((moment) => at.get(moment) ?? null) };
+  });
+  const since = moments.map((moment) => moment - moments[0]);
+  lines(box, { label, height: 150, csvName: "machine", x: { title: "since the first sample", kind: "time", values: since }, series });
+}
+
+function overviewProcesses(found, { link }) {
+  if (!found.processes.length) return null;
+  const told = (name) => (row) => row.missing?.[name];
+  return table({
+    caption: "Processes",
+    rows: found.processes,
+    of: found.processes_in_all,
+    search: found.processes.length > 8,
+    csvName: "processes",
+    href: () => link("processes"),
+    columns: [
+      { key: "label", title: "Process", value: (row) => (row.rank === null ? `${row.host} ${row.label}` : `${row.role ?? "rank"} ${row.rank}, ${row.host} ${row.label}`) },
+      { key: "state", title: "State", cell: (row) => badge(row.state) },
+      { key: "steps", title: "Steps", kind: "count" },
+      { key: "steps_ns", title: "In steps", kind: "time", bar: true },
+      { key: "captures", title: "Sampled", kind: "count" },
+      { key: "overhead_ratio", title: "Recording", kind: "ratio", missing: told("overhead_ratio") },
+      { key: "tensorflow", title: "TensorFlow", missing: told("tensorflow") },
+      { key: "python", title: "Python", missing: told("python") },
+    ],
+  });
+}
+
+function overviewProblems(found) {
+  if (!found.problems_in_all) return null;
+  const left = found.problems_in_all - Math.min(found.problems.length, SHOWN_PROBLEMS);
+  return card(
+    "Problems of the recording",
+    make("ul", { class: "plain-list" }, found.problems.slice(0, SHOWN_PROBLEMS).map((each) => make("li", {}, make("bdi", { class: "mono" }, each.where), " ", make("bdi", {}, each.what)))),
+    left > 0 ? make("p", {}, `and ${count(left)} more; \`tfprobe report --json\` has all.`) : null,
+  );
+}
+
+function factsTable(headings, rows) {
+  return make(
+    "table",
+    { class: "facts-table" },
+    make("thead", {}, make("tr", {}, headings.map((each, at) => make("th", { scope: "col", class: at ? "numeric" : null }, each)))),
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, at) => make(at ? "td" : "th", at ? { class: "numeric" } : { scope: "row" }, cell))))),
+  );
+}

@@ -18,14 +18,16 @@ const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
  *   colour: a name of base.css; values: null where there is none
  *   steps: drawn as stairs; points: only points, no line; filled: the area below
  * `marks`: `[{ x, text, colour }]`, lines from top to bottom; `outliers`: places in the first series
+ * `bands`: `[{ from, to, text, colour }]`, stretches of x with a pale ground and a strip at the foot
  * `from`: "zero" (the axes begin there, the default) or "least"
+ * `most`: where the first axis ends; what lies beyond is cut off, outliers stand at its edge
  * `zoom`: `[least, most]` of x shown; `onZoom(least, most)` is told, `onZoom(null, null)` for all
  * `onPick(at)`: a point was clicked, or Enter pressed on it
  * `csvName`: the file of its table
  * Returns `{ update(changed), destroy() }`; `update` takes some of these options anew.
  */
 export function lines(place, options) {
-  let now = { height: 220, marks: [], outliers: [], from: "zero", ...options };
+  let now = { height: 220, marks: [], bands: [], outliers: [], from: "zero", ...options };
   let plot = null;
   let cursor = null;
   const hidden = new Set();
@@ -89,19 +91,20 @@ export function lines(place, options) {
       values: (_, splits) => splits.map((each) => axisText(each, kind)),
       ...(kind === "bytes" ? { incrs: BINARY_STEPS } : {}),
     }));
-    const scale = { range: (_, least, most) => lineRange(least, most, now.from) };
+    const scale = (at) => ({ range: (_, least, most) => (at === 0 && now.most ? [0, now.most] : lineRange(least, most, now.from)) });
     return {
       width: box.clientWidth,
       height: now.height,
       padding: [8, kinds.length > 1 ? 0 : 12, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: true, y: false, uni: 8 }, points: { size: 7 }, bind: { dblclick: () => () => zoomTo(null, null) } },
-      scales: { x: { time: now.x.kind === "clock" }, ...Object.fromEntries(kinds.map((kind) => [kind, scale])) },
+      scales: { x: { time: now.x.kind === "clock" }, ...Object.fromEntries(kinds.map((kind, at) => [kind, scale(at)])) },
       axes: [onX, ...onY],
       series: [{}, ...now.series.map((each, at) => lineSeries(each, at, kinds))],
       hooks: {
         setCursor: [(self) => tell(self.cursor.idx)],
         setSelect: [(self) => self.select.width > 0 && told(self)],
+        drawClear: [(self) => drawBands(self)],
         draw: [(self) => drawMarks(self)],
         ready: [(self) => self.over.addEventListener("click", () => clicked(self))],
       },
@@ -122,6 +125,24 @@ export function lines(place, options) {
       points: each.points ? { show: true, size: 5, fill: stroke, stroke } : { show: now.x.values.length === 1 },
       spanGaps: false,
     };
+  }
+
+  function drawBands(self) {
+    const { ctx, bbox } = self;
+    const foot = 4 * devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const band of now.bands) {
+      const left = self.valToPos(scaledX(band.from), "x", true);
+      const width = Math.max(self.valToPos(scaledX(band.to), "x", true) - left, devicePixelRatio);
+      ctx.fillStyle = colour(band.colour, 0.12);
+      ctx.fillRect(left, bbox.top, width, bbox.height);
+      ctx.fillStyle = colour(band.colour);
+      ctx.fillRect(left, bbox.top + bbox.height - foot, width, foot);
+    }
+    ctx.restore();
   }
 
   function drawMarks(self) {
@@ -147,7 +168,8 @@ export function lines(place, options) {
     for (const at of hidden.has(0) ? [] : now.outliers) {
       if (first.values[at] === null || first.values[at] === undefined) continue;
       ctx.beginPath();
-      ctx.arc(self.valToPos(scaledX(now.x.values[at]), "x", true), self.valToPos(first.values[at], self.series[1].scale, true), 3.5 * ratio, 0, 2 * Math.PI);
+      const top = Math.max(self.valToPos(first.values[at], self.series[1].scale, true), bbox.top + 4 * ratio);
+      ctx.arc(self.valToPos(scaledX(now.x.values[at]), "x", true), top, 3.5 * ratio, 0, 2 * Math.PI);
       ctx.fill();
     }
     ctx.restore();

@@ -1,0 +1,327 @@
+// All steps of a work: how long they took, which stand out, in which phase they were; and one of them.
+import { clock, count, percent, time, written } from "../parts/amounts.js";
+import { causesList } from "../parts/answer.js";
+import { bars, stack } from "../parts/charts.js";
+import { partColour } from "../parts/colours.js";
+import { card, figures, freshId, keyFigure, missing, nameOf, workChooser } from "../parts/controls.js";
+import { isFile, Trouble } from "../parts/data.js";
+import { fill, make } from "../parts/elements.js";
+import { bucketsTold, phaseLegend, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
+import { table } from "../parts/table.js";
+
+export const stepsPage = {
+  name: "steps",
+  title: "Steps",
+  async show(place, context) {
+    let args = { ...context.args };
+    let drawn = await stepsDrawn(place, context, args, pick);
+    return {
+      async turn(changed) {
+        const sameWork = (changed.work ?? "") === (args.work ?? "");
+        args = { ...changed };
+        if (sameWork) drawn.choose(stepsNumber(args.step));
+        else drawn = await stepsDrawn(place, context, args, pick);
+      },
+      async update() {
+        drawn = await stepsDrawn(place, context, args, pick);
+      },
+    };
+
+    function pick(step) {
+      args = { ...args, step };
+      context.go(args, { keep: true });
+      drawn.choose(step);
+    }
+  },
+};
+
+/** Fill the page with the steps of the work that the address names. */
+async function stepsDrawn(place, context, args, pick) {
+  const found = await context.ask("steps", { work: args.work });
+  const chosen = stepsNumber(args.step);
+  const picked = stepsPicked(context, found, pick);
+  const curve = card("Step time over the steps");
+  fill(
+    place,
+    make("div", { class: "row" }, make("h1", {}, "Steps"), workChooser({ ...context, args: { ...args, step: undefined } }, found.works, found.work)),
+    stepsFigures(found),
+    curve,
+    picked.element,
+    stepsOutliers(found, pick),
+    stepsTimes(found),
+    stepsLife(found.life),
+  );
+  const chart = stepsCurve(curve, context, found, { chosen, pick });
+  picked.choose(chosen);
+  return {
+    choose(step) {
+      chart.choose(step);
+      picked.choose(step);
+    },
+  };
+}
+
+function stepsNumber(text) {
+  const number = Number(text);
+  return text !== undefined && text !== "" && Number.isSafeInteger(number) && number >= 0 ? number : null;
+}
+
+function stepsFigures(found) {
+  const { facts, step_times, gap_times } = found;
+  const about = step_times.error_ratio ? "~" : "";
+  const timed = (name) => (step_times.missing ? missing(step_times.missing) : `${about}${time(step_times[name])}`);
+  const sampled = facts.sampled ? `${count(facts.sampled)} traced by tfprobe, ${step_times.error_ratio ? "in these times, too" : "left out of these times"}` : "none was traced";
+  return figures(
+    keyFigure("Steps", count(facts.count), facts.raised ? `${count(facts.raised)} raised` : sampled),
+    keyFigure("Mean", step_times.missing ? missing(step_times.missing) : time(step_times.mean_ns), step_times.missing ? "" : `${time(step_times.total_ns)} in all`),
+    keyFigure("Median", timed("p50_ns"), step_times.missing ? "" : `half of them ${time(step_times.p25_ns)} to ${time(step_times.p75_ns)}`),
+    keyFigure("p95", timed("p95_ns"), about ? "off by 1/16 at most" : ""),
+    keyFigure("p99", timed("p99_ns"), step_times.missing ? "" : `longest ${time(step_times.max_ns)}`),
+    keyFigure("Between two steps", gap_times.missing ? missing(gap_times.missing) : `${gap_times.error_ratio ? "~" : ""}${time(gap_times.p50_ns)}`, gap_times.missing ? "" : `median; ${time(gap_times.total_ns)} in all`),
+    keyFigure("Warm-up", facts.warm_up_steps === null ? missing(facts.missing?.warm_up_steps) : facts.warm_up_steps === 1 ? "1 step" : `${count(facts.warm_up_steps)} steps`, facts.retraces ? `${count(facts.retraces)} traces after the first` : ""),
+  );
+}
+
+function stepsCurve(box, context, found, { chosen, pick }) {
+  const note = make("p", { class: "soft small" });
+  const troubled = make("p", { class: "trouble", role: "alert", hidden: true });
+  const whole = found.series;
+  let asked = 0;
+  const chart = stepCurve(box, found, { height: 280, chosen, onPick: pick, onZoom: nearer });
+  const ofLast = found.is_whole ? "" : " the last";
+  const forgotten = found.is_whole ? "" : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
+  const told = [forgotten, slowTold(found.slow_steps, "Slow steps", ofLast), slowTold(found.long_gaps, "Long gaps", ofLast), trendTold(found.trend)];
+  box.append(note, troubled, ...told.filter(Boolean).map((text) => make("p", {}, text)));
+  fill(note, bucketsTold(whole));
+  return chart;
+
+  /** Ask for a part of many steps one by one. */
+  async function nearer(first, end) {
+    if (whole.steps_each === 1 || isFile) return;
+    asked += 1;
+    const turn = asked;
+    const from = Math.max(first ?? 0, 0);
+    try {
+      const shown = first === null ? whole : (await context.ask("steps", { work: found.work, first: from, end: Math.max(Math.min(end, whole.end_step), from) })).series;
+      if (turn !== asked || !shown.step.length) return;
+      chart.show(shown);
+      fill(note, bucketsTold(shown));
+      troubled.hidden = true;
+    } catch (error) {
+      if (!(error instanceof Trouble)) throw error;
+      fill(troubled, error.message).hidden = false;
+    }
+  }
+}
+
+/** The card of one step: a number to type, arrows to walk, and what that step did. */
+function stepsPicked(context, found, pick) {
+  const first = found.first_step;
+  const last = first + found.remembered - 1;
+  const id = freshId("step");
+  let chosen = null;
+  let turn = 0;
+  const number = make("input", { type: "number", id, min: first, max: last, step: 1, onchange: () => number.value !== "" && go(Number(number.value)) });
+  const before = make("button", { type: "button", onclick: () => go((chosen ?? last + 1) - 1), "aria-label": "The step before" }, "←");
+  const after = make("button", { type: "button", onclick: () => go((chosen ?? first - 1) + 1), "aria-label": "The next step" }, "→");
+  const slowest = found.slow_steps.longest?.[0];
+  const sampled = found.sampled_steps.at(-1);
+  const tools = make(
+    "div",
+    { class: "step-picker", onkeydown: walked },
+    make("label", { for: id }, "Step"),
+    before,
+    number,
+    after,
+    slowest ? make("button", { type: "button", onclick: () => go(slowest.step) }, `The slowest: ${count(slowest.step)}`) : null,
+    sampled !== undefined ? make("button", { type: "button", onclick: () => go(sampled) }, `The last that was traced: ${count(sampled)}`) : null,
+  );
+  const body = make("div", { class: "step-body", "aria-live": "polite" });
+  const element = card("One step", found.remembered ? tools : null, body);
+
+  function go(step) {
+    if (Number.isSafeInteger(step)) pick(Math.min(Math.max(step, first), last));
+  }
+
+  function walked(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || event.target === number) return;
+    go((chosen ?? (by > 0 ? first - 1 : last + 1)) + by);
+    event.preventDefault();
+  }
+
+  async function choose(step) {
+    chosen = step;
+    turn += 1;
+    const mine = turn;
+    number.value = step ?? "";
+    before.disabled = step !== null && step <= first;
+    after.disabled = step !== null && step >= last;
+    if (step === null) {
+      fill(body, make("p", { class: "soft" }, found.remembered ? "Choose a step in the chart or in the table, or type its number." : "No step of this work is remembered."));
+      return;
+    }
+    const [told, parts] = await Promise.all([stepsAsked(() => stepsFacts(context, found, step)), stepsAsked(() => stepsParts(context, found, step))]);
+    if (mine === turn) fill(body, told, parts);
+  }
+
+  return { element, choose };
+}
+
+/** What a part of the page shows, or why it cannot. */
+async function stepsAsked(make_) {
+  try {
+    return await make_();
+  } catch (error) {
+    if (error.name === "AbortError") return null;
+    if (!(error instanceof Trouble)) throw error;
+    return make("p", { class: error.status === 404 || isFile ? "soft" : "trouble" }, error.message);
+  }
+}
+
+async function stepsFacts(context, found, step) {
+  const told = await context.ask("step", { work: found.work, step }).catch((error) => {
+    if (isFile && error instanceof Trouble) return stepsOfCurve(found, step) ?? Promise.reject(error);
+    throw error;
+  });
+  const usual = told.usual_ns ? `usually ${time(told.usual_ns)}` : "";
+  const marks = [told.is_sampled ? "traced by tfprobe" : "", told.has_raised ? "raised" : "", !told.is_sampled && !told.has_raised && told.counts === false ? "beside a traced step" : ""].filter(Boolean);
+  const slow = [["This step", told.slow], ["The time before it", told.gap]].filter(([, each]) => each);
+  return [
+    figures(
+      keyFigure("Step", count(told.step), marks.join(", ")),
+      keyFigure("It took", time(told.duration_ns), usual),
+      keyFigure("Time before it", told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns), told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : ""),
+      keyFigure("Phase", told.phase ?? missing("the recording does not tell when its process began"), ""),
+      keyFigure("Began", told.start_unix_ns === null ? missing("the recording does not tell when") : clock(told.start_unix_ns), ""),
+    ),
+    slow.map(([what, each]) => make("p", {}, `${what} took ${time(each.excess_ns)} more than usual (z ${each.z}): `, nameOf(each.why), ".")),
+  ];
+}
+
+/** What the file knows of a step without asking: its time, where each point is one step. */
+function stepsOfCurve({ series, sampled_steps, raised_steps, bands, slow_steps, long_gaps }, step) {
+  if (series.steps_each !== 1 || step < series.first_step || step >= series.end_step) return null;
+  const at = step - series.first_step;
+  const longest = (each) => each.longest?.find((one) => one.step === step) ?? null;
+  return {
+    step,
+    duration_ns: series.median_ns[at],
+    gap_ns: at ? series.gap_ns[at] : null,
+    start_unix_ns: null,
+    is_sampled: sampled_steps.includes(step),
+    has_raised: raised_steps.includes(step),
+    phase: bands.find((band) => band.first_step <= step && step <= band.last_step)?.phase ?? null,
+    slow: longest(slow_steps),
+    gap: longest(long_gaps),
+    usual_ns: slow_steps.usual_ns ?? null,
+    usual_gap_ns: long_gaps.usual_ns ?? null,
+  };
+}
+
+async function stepsParts(context, found, step) {
+  const all = await context.ask("parts", { work: found.work });
+  if (all.missing) return make("p", { class: "soft" }, `What it was spent on is not known: ${all.missing}.`);
+  const has = all.steps.find((each) => each.step === step) ?? (all.recorded > all.steps.length && found.sampled_steps.includes(step) ? (await context.ask("parts", { work: found.work, step })).step : null);
+  if (!has) return stepsMean(all, context, found);
+  const box = make("div", {});
+  stepsStack(box, [{ name: `step ${count(step)}`, parts: has.parts_ns }, { name: "mean", parts: stepsMeanParts(all) }]);
+  box.append(
+    make("p", {}, make("a", { href: context.link("timeline", { capture: has.capture }) }, "Its timeline"), has.between_ns === null ? "" : `; of the ${time(has.cycle_ns)} ${time(has.between_ns)} lie between it and the next`),
+  );
+  if (has.causes.length) box.append(make("h3", {}, "Of these"), causesList(has.causes, context.link));
+  return box;
+}
+
+/** Of a step that was not traced nobody knows what it did: show what those that were did. */
+function stepsMean(all, context, found) {
+  const box = make("div", {});
+  const nearest = found.sampled_steps.at(-1);
+  box.append(make("p", { class: "soft" }, `This step was not traced: what it was spent on is not known. The mean of ${count(all.recorded)} that were${nearest === undefined ? "" : `, such as step ${count(nearest)}`}:`));
+  stepsStack(box, [{ name: "mean", parts: stepsMeanParts(all) }]);
+  return box;
+}
+
+function stepsMeanParts(all) {
+  return Object.fromEntries(all.mean.groups.flatMap((group) => group.parts.map((part) => [part.part, part.time_ns])));
+}
+
+function stepsStack(box, rows) {
+  stack(box, {
+    label: "What a step is spent on",
+    wholes: false,
+    bars: rows.map(({ name, parts }) => ({ name, parts: Object.entries(parts).map(([part, value]) => ({ name: part.replaceAll("_", " "), value, colour: partColour(part) })) })),
+  });
+}
+
+function stepsOutliers(found, pick) {
+  const rows = [
+    ...(found.slow_steps.longest ?? []).map((each) => ({ ...each, what: "step", usual_ns: found.slow_steps.usual_ns })),
+    ...(found.long_gaps.longest ?? []).map((each) => ({ ...each, what: "time before it", usual_ns: found.long_gaps.usual_ns })),
+  ];
+  const why = found.slow_steps.missing ?? "No step and no gap stands out.";
+  return table({
+    caption: "What stands out",
+    rows,
+    of: (found.slow_steps.count ?? 0) + (found.long_gaps.count ?? 0),
+    sort: "-excess_ns",
+    csvName: "outliers",
+    none: why,
+    search: rows.length > 10,
+    onOpen: (row) => pick(row.step),
+    columns: [
+      { key: "step", title: "Step", kind: "count" },
+      { key: "what", title: "What" },
+      { key: "duration_ns", title: "Took", kind: "time", bar: true },
+      { key: "usual_ns", title: "Usual", kind: "time" },
+      { key: "excess_ns", title: "Beyond it", kind: "time" },
+      { key: "z", title: "z", kind: "number", hint: "Robust distance from the median: 3.5 and more stands out" },
+      { key: "why", title: "What happened then" },
+    ],
+  });
+}
+
+function stepsTimes(found) {
+  const box = make("div", { class: "columns" });
+  for (const [what, told, unit] of [["How long steps took", found.step_times, "steps"], ["How long it was between two", found.gap_times, "gaps"]]) {
+    const each = card(what);
+    box.append(each);
+    if (told.missing) each.append(make("p", {}, `Not known: ${told.missing}.`));
+    else stepsDistribution(each, told, unit);
+  }
+  return box;
+}
+
+const STEP_SHARES = [["up to the median", "p50_ns", "series-1"], ["to p95", "p95_ns", "series-3"], ["to p99", "p99_ns", "series-5"], ["beyond", null, "series-2"]];
+
+function stepsDistribution(box, told, unit) {
+  const about = told.error_ratio ? "~" : "";
+  const kindOf = (low) => STEP_SHARES.findIndex(([, key]) => key === null || low <= told[key]);
+  bars(box, {
+    label: `${unit} by how long they took`,
+    kind: "count",
+    height: 220,
+    csvName: `${unit}-distribution`,
+    x: { title: "time", values: told.bars.map(([low]) => time(low)) },
+    series: STEP_SHARES.map(([name, , colour], at) => ({ name, colour, values: told.bars.map(([low, , number]) => (kindOf(low) === at ? number : 0)) })),
+  });
+  const quantiles = ["p5_ns", "p25_ns", "p50_ns", "p75_ns", "p95_ns", "p99_ns"].map((key) => `${key.slice(0, -3)} ${about}${time(told[key])}`);
+  const left = told.left_out ? ` ${count(told.left_out)} that tfprobe disturbed, or that raised, are left out.` : "";
+  box.append(make("p", { class: "soft small" }, `${count(told.count)} ${unit}: ${quantiles.join(" · ")}; least ${time(told.min_ns)}, most ${time(told.max_ns)}.${left} Bars are as wide as a sixteenth of an octave.`));
+}
+
+function stepsLife(found) {
+  if (found.missing) return card("Phases of its process", make("p", {}, `Not known: ${found.missing}.`));
+  const segments = found.segments.map(([phase, start, end]) => make("i", { title: `${phase} ${time(end - start)}`, style: { "flex-grow": String(Math.max(end - start, 1)), background: `var(--phase-${phase})` } }));
+  return card(
+    "Phases of its process",
+    make("div", { class: "life", role: "img", "aria-label": found.phases.map((each) => `${each.phase} ${time(each.total_ns)}`).join(", ") }, segments),
+    phaseLegend(found.phases, found.wall_ns),
+    make("p", { class: "soft small" }, `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " When TensorFlow was imported is not known: set-up is in start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`),
+  );
+}
+
+function stepsSteady(found) {
+  const steady = found.phases.find((each) => each.phase === "steady");
+  return steady ? steady.total_ns / found.wall_ns : 0;
+}

@@ -1,0 +1,93 @@
+// One finding: what it is and wins, what to do, and links that land on the evidence.
+import { bytes, percent, time } from "./amounts.js";
+import { badge, copied, nameOf } from "./controls.js";
+import { make } from "./elements.js";
+
+/** Say what following a finding wins. */
+export function gainTold(gain) {
+  if (gain.missing) return gain.missing;
+  const likely = gain.low_ns ? `, likely ${percent(gain.low_ratio)}` : "";
+  return `at most ${percent(gain.high_ratio)} (${time(gain.high_ns)} of ${time(gain.of_ns)})${likely}`;
+}
+
+/** Make the bar of a gain: what is likely, and the bound, of the time of the loop. */
+export function gainBar(gain) {
+  if (gain.missing) return null;
+  const width = (ratio) => `${(100 * Math.min(Math.max(ratio, 0), 1)).toFixed(2)}%`;
+  return make(
+    "div",
+    { class: "gain-bar", role: "img", "aria-label": gainTold(gain) },
+    make("i", { class: "gain-high", style: { width: width(gain.high_ratio) } }),
+    make("i", { class: "gain-low", style: { width: width(gain.low_ratio) } }),
+  );
+}
+
+/** Make what is to be done: code in it is copied by a click. */
+export function actionOf(finding) {
+  return make("p", { class: "action" }, make("span", { class: "arrow", "aria-hidden": "true" }, "→ "), finding.action.map((part) => (part.is_code ? codeOf(part.text) : part.text)));
+}
+
+/** Make a finding in short: for the overview. */
+export function shortFinding(finding, link) {
+  return make(
+    "article",
+    { class: "finding" },
+    make("h3", {}, badge(finding.severity), " ", make("a", { href: link("findings", { finding: finding.rule }) }, nameOf(finding.title))),
+    make("p", { class: "soft number-wrap" }, gainTold(finding.gain)),
+    gainBar(finding.gain),
+    actionOf(finding),
+  );
+}
+
+/** Make a finding with all that it goes by. */
+export function wholeFinding(finding, link, { id, isSought = false } = {}) {
+  const who = subjectTold(finding.subject);
+  return make(
+    "article",
+    { class: "card finding", id, tabindex: "-1", "data-rule": finding.rule, "data-sought": isSought },
+    make("h2", {}, badge(finding.severity), " ", nameOf(finding.title), " ", make("a", { class: "anchor small", href: link("findings", { finding: finding.rule }), title: "The address of this finding" }, finding.rule)),
+    who ? make("p", { class: "soft" }, nameOf(who)) : null,
+    make("p", { class: "number-wrap" }, gainTold(finding.gain)),
+    gainBar(finding.gain),
+    make("h3", {}, "What to do"),
+    actionOf(finding),
+    make("h3", {}, "Evidence"),
+    make("ul", { class: "plain-list evidence" }, finding.evidence.map((each) => make("li", {}, evidenceOf(each, link)))),
+  );
+}
+
+function evidenceOf(each, link) {
+  const amount = each.time_ns !== null ? time(each.time_ns) : each.size_bytes !== null ? bytes(each.size_bytes) : each.share_ratio !== null ? percent(each.share_ratio) : "";
+  const told = each.text === "shown by" ? "See all of it:" : each.text;
+  return [
+    make("bdi", {}, told),
+    amount ? [" ", make("b", { class: "number" }, amount)] : null,
+    each.iterator ? [" ", make("bdi", { class: "mono soft" }, each.iterator)] : null,
+    each.links.map((one) => [" ", make("a", { href: link(one.page, one.args), class: "evidence-link" }, nameOf(linkTold(one)))]),
+  ];
+}
+
+function linkTold({ page, label }) {
+  return label.startsWith("tfprobe ") ? `${page[0].toUpperCase()}${page.slice(1)}` : label;
+}
+
+function subjectTold(subject) {
+  const work = [subject.kind, subject.name].filter(Boolean).join(" ");
+  if (subject.rank !== null) return `${work || "process"}, rank ${subject.rank}`;
+  return work || (subject.pid === null ? "" : `process ${subject.pid}`);
+}
+
+function codeOf(text) {
+  const said = make("span", { class: "hidden-text", role: "status" });
+  const button = make("button", { type: "button", class: "code-copy", title: "Copy", onclick: copy }, make("code", {}, text), said);
+  async function copy() {
+    const done = await copied(text);
+    said.textContent = done ? "copied" : "not copied";
+    button.dataset.copied = String(done);
+    setTimeout(() => {
+      said.textContent = "";
+      delete button.dataset.copied;
+    }, 1500);
+  }
+  return button;
+}
