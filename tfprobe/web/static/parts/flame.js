@@ -32,7 +32,7 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
   const said = make("div", { class: "chart-said", role: "status" });
   const element = make("div", { class: "chart" }, make("div", { class: "chart-tools" }, box, found, make("button", { type: "button", onclick: reset }, "Whole")));
   place.append(element);
-  const drawing = drawnIn(element, { label: `${label}. Arrows walk, Enter zooms, Escape shows the whole.`, className: "flame" }, begin);
+  const drawing = drawnIn(element, { label: `${label}. Arrows walk, Enter zooms, Escape shows the whole.`, className: inverted ? "flame flame-down" : "flame" }, begin);
   Object.assign(drawing.box, { tabIndex: 0 });
   drawing.box.addEventListener("keydown", pressed);
   element.append(said);
@@ -58,7 +58,7 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
     chart = flamegraph
       .default()
       .width(width())
-      .height(flameHeight(shown, width()))
+      .resetHeightOnZoom(true)
       .cellHeight(FRAME_PX)
       .minFrameSize(LEAST_FRAME_PX)
       .inverted(inverted)
@@ -171,18 +171,6 @@ function framed(root) {
 function flameNode(node) {
   const whole = String(node.name);
   return { name: whole.slice(0, FRAME_CHARACTERS), whole, searched: whole.toLowerCase(), value: node.value, node, children: [] };
-}
-
-/** As high as what is wide enough to be drawn. */
-function flameHeight(root, width) {
-  let deepest = 1;
-  const left = [[root, 1]];
-  while (left.length) {
-    const [frame, depth] = left.pop();
-    deepest = Math.max(deepest, depth);
-    for (const child of frame.children) if ((child.value / root.value) * width > LEAST_FRAME_PX) left.push([child, depth + 1]);
-  }
-  return deepest * FRAME_PX + 2;
 }
 
 function nextFrame(node, step) {

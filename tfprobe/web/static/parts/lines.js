@@ -80,6 +80,7 @@ export function lines(place, options) {
     const onX = {
       ...axis,
       label: now.x.title,
+      size: 30,
       ...(now.x.kind === "clock" ? {} : { values: (_, splits) => splits.map((each) => (now.x.kind === "time" ? time(each) : Number.isInteger(each) ? count(each) : "")) }),
     };
     const onY = kinds.map((kind, at) => ({

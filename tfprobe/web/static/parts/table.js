@@ -38,7 +38,7 @@ export function table({
   const grid = make("table", { "aria-labelledby": captionId }, make("thead", {}, make("tr", {}, headings)), body);
   const place = make("div", { class: "table-place", role: "region", tabindex: "0", "aria-labelledby": captionId }, grid);
   const counted = make("span", { class: "count", role: "status" });
-  const box = make("input", { type: "search", value: filter, placeholder: "Search", "aria-label": `Search ${caption}`, oninput: () => filtered(box.value) });
+  const box = make("input", { type: "search", value: filter, placeholder: "Search", "aria-label": `Search ${caption}`, onfocus: searched, oninput: () => filtered(box.value) });
   const element = make(
     "section",
     { class: "table", "aria-labelledby": captionId },
@@ -100,8 +100,12 @@ export function table({
   function matchingRows() {
     const wanted = state.filter.trim().toLowerCase();
     if (!wanted) return state.rows;
-    const texts = (state.texts ??= state.rows.map((row) => searchedText(shownColumns, row)));
+    const texts = searched();
     return state.rows.filter((_, at) => texts[at].includes(wanted));
+  }
+
+  function searched() {
+    return (state.texts ??= state.rows.map((row) => searchedText(shownColumns, row)));
   }
 
   function orderedRows(all, found) {
