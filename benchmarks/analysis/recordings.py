@@ -23,6 +23,7 @@ from tfprobe.store.catalogue import find_run
 from tfprobe.store.layout import LATEST
 from tfprobe.store.liveness import this_machine
 
+ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).resolve().parent / "jobs" / "large_graph.py"
 SUFFIXES = {"session": ".run_metadata.pb", "function": ".xplane.pb"}
 # Far enough for the steps not to overlap.
@@ -86,6 +87,25 @@ def long_capture(python: str, copies: int) -> Path:
         second.write_bytes(_repeated(second.read_bytes(), copies))
         partial.rename(run)
     return run
+
+
+def example(python: str, name: str) -> Path:
+    """Return a run of one of our examples."""
+    output = _folder() / "examples" / name
+    if not output.exists():
+        record = [sys.executable, "-m", "tfprobe", "run", "-q", "-o", str(output), "--"]
+        _call([*record, python, str(ROOT / "examples" / f"{name}.py")])
+    return find_run(LATEST, output).root
+
+
+def xprof_python() -> str:
+    """Return an interpreter that has xprof, in an environment of its own."""
+    folder = cache() / "xprof"
+    python = str(folder / "bin" / "python")
+    if not (folder / "bin" / "xprof").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "--no-input", "xprof"], check=True)
+    return python
 
 
 def _repeated(content: bytes, copies: int) -> bytes:

@@ -14,7 +14,6 @@ import os
 import platform
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ from measure import MIB, Once, Pair, pairs, process  # noqa: E402
 from op_tables import compared  # noqa: E402
 
 from tests.matrix.cells import CELLS  # noqa: E402
-from tests.matrix.environments import cache, prepare  # noqa: E402
+from tests.matrix.environments import prepare  # noqa: E402
 
 JOBS = HERE / "jobs"
 CELL = "tf2.21-py3.11"
@@ -206,7 +205,7 @@ def _xprof(capture: Path) -> Once:
     """Ask xprof in a folder of its own: it keeps its answers beside the capture."""
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(capture, folder)
-        return process([_xprof_python(), str(JOBS / "xprof_ops.py"), copy])
+        return process([recordings.xprof_python(), str(JOBS / "xprof_ops.py"), copy])
 
 
 def _last_line(once: Once) -> list[float]:
@@ -217,16 +216,6 @@ def _last_line(once: Once) -> list[float]:
 @functools.cache
 def _tensorflow() -> str:
     return str(prepare(next(each for each in CELLS if each.name == CELL)))
-
-
-@functools.cache
-def _xprof_python() -> str:
-    folder = cache() / "xprof"
-    python = str(folder / "bin" / "python")
-    if not (folder / "bin" / "xprof").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "--no-input", "xprof"], check=True)
-    return python
 
 
 def _is_in(name: str, wanted: Sequence[str]) -> bool:
