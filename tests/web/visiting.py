@@ -45,7 +45,8 @@ class Visitor:
         self._address = address
         self.page.goto(address)
         self.page.bring_to_front()  # the keys go to the window that is in front
-        self.page.wait_for_selector("main .page-runs")
+        # A file begins with the overview of its run.
+        self.page.wait_for_selector("main .page-runs, main .page-overview")
 
     def show(self, run: str, name: str, arguments: Mapping[str, str] | None = None) -> Page:
         """Go to a page of a run, and wait until it is there."""
@@ -85,7 +86,7 @@ class Visitor:
     def _passed(self, route: Route) -> None:
         url = route.request.url
         mine = self.origin is not None and url.startswith(self.origin.group() + "/")
-        if mine or url.startswith(("data:", "blob:")):
+        if mine or url == self._address or url.startswith(("data:", "blob:")):
             route.continue_()
             return
         self.complaints.append(f"asked elsewhere: {url}")

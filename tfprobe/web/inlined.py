@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from tfprobe.web.answers import ANSWERS
+from tfprobe.errors import NoAnswer, UnreadableInput
+from tfprobe.views.memory.peak import HELD_BYS
+from tfprobe.views.origins import BYS
+from tfprobe.views.ranks import MEASURES
+from tfprobe.web.answers import ANSWERS, answer
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import timeline
+from tfprobe.web.priced import METRICS
+from tfprobe.web.question import Question
 
+# The arguments of a question, as its page sends them: without those that are its defaults.
 Arguments: TypeAlias = Mapping[str, str | int]
+Further: TypeAlias = Callable[[OpenRun], Iterable[Arguments]]
 
 # What a reader opens first; the other pages follow as they are sorted.
-FIRST = ("overview", "findings", "steps", "ops", "scopes", "code")
-
-# What a page is asked for beside its first look, the most important first, sorted by page.
-FURTHER: Mapping[str, Callable[[OpenRun], Iterable[Arguments]]] = {
-    "timeline": timeline.further,
-    "timeline-slice": timeline.further_slices,
-}
+FIRST = ("overview", "header", "shares", "findings", "steps", "ops", "scopes", "code")
+# Beyond these nobody looks who has no server; and each takes its time to be made.
+MOST_OF_A_PAGE = 60
+_MOST_WORKS = 8
+_MOST_ROWS = 20
+_METRICS = [{"metric": each} for each in METRICS]
 
 
 def questions(run: OpenRun) -> Iterator[tuple[str, Arguments]]:
@@ -28,6 +35,107 @@ def questions(run: OpenRun) -> Iterator[tuple[str, Arguments]]:
     pages += sorted(set(ANSWERS).difference(pages))
     for name in pages:
         yield name, {}
-    further = [((name, each) for each in FURTHER[name](run)) for name in pages if name in FURTHER]
+    further = [_named(name, FURTHER[name](run)) for name in pages if name in FURTHER]
     for row in itertools.zip_longest(*further):
         yield from (each for each in row if each is not None)
+
+
+def _named(name: str, found: Iterable[Arguments]) -> Iterator[tuple[str, Arguments]]:
+    return ((name, each) for each in itertools.islice(found, MOST_OF_A_PAGE))
+
+
+def _looks(*ways: Arguments) -> Further:
+    """Look at a page in these ways: the work that it shows first, then others by their time."""
+
+    def look(run: OpenRun) -> Iterator[Arguments]:
+        yield from ways
+        for work in _works(run):
+            yield {"work": work}
+        for work in _works(run):
+            yield from ({"work": work, **way} for way in ways)
+
+    return look
+
+
+def _works(run: OpenRun) -> Sequence[int]:
+    return [run.place(work) for work in run.works()[:_MOST_WORKS]]
+
+
+def _graph(run: OpenRun) -> Iterator[Arguments]:
+    """Enter the dearest scopes, and those in the dearest of them."""
+    yield from _looks()(run)
+    inside = _entered(run, "")
+    for path in inside:
+        yield {"at": path}
+    for path in inside[:1]:
+        yield from ({"at": each} for each in _entered(run, path))
+
+
+def _entered(run: OpenRun, at: str) -> list[str]:
+    groups = _told(run, "graph", {"at": at}).get("groups", [])
+    paths = [each["path"] for each in groups if each["kind"] == "scope" and each["path"]]
+    return paths[:_MOST_ROWS]
+
+
+def _memory(run: OpenRun) -> Iterator[Arguments]:
+    yield from _looks(*({"by": each} for each in HELD_BYS))(run)
+    for allocator in _told(run, "memory").get("allocators", [])[:_MOST_ROWS]:
+        yield {"at": allocator["at"]}
+
+
+def _ops(run: OpenRun) -> Iterator[Arguments]:
+    told = _told(run, "ops")
+    yield {"by": "name"}
+    yield from ({"device": at} for at, _ in enumerate(told.get("devices", [])[:_MOST_ROWS]))
+    for row in told.get("rows", [])[:_MOST_ROWS]:
+        yield {"by": "name", "type": row["type"]}
+    yield from _looks({"by": "name"})(run)
+
+
+def _source(run: OpenRun) -> Iterator[Arguments]:
+    """Show each file at its dearest line."""
+    files = _told(run, "code").get("files", [])[:_MOST_ROWS]
+    yield from ({"file": at} for at, _ in enumerate(files) if at)
+    yield from _looks()(run)
+
+
+def _step(run: OpenRun) -> Iterator[Arguments]:
+    """Pick the steps that stand out and those that were sampled, of each work."""
+    for work in _works(run):
+        told = _told(run, "steps", {"work": work})
+        longest = [
+            each["step"]
+            for what in ("slow_steps", "long_gaps")
+            for each in told.get(what, {}).get("longest", [])[:_MOST_ROWS]
+        ]
+        sampled = told.get("sampled_steps", [])[: -_MOST_ROWS - 1 : -1]
+        for number in dict.fromkeys([*sampled, *longest]):
+            yield {"work": work, "step": number}
+
+
+def _told(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict[str, Any]:
+    """Return a document, empty where there is none. Any: JSON, see docs/web.md."""
+    given = {each: str(value) for each, value in (arguments or {}).items()}
+    try:
+        return answer(run, name, Question(given))
+    except (NoAnswer, UnreadableInput):
+        return {}
+
+
+# What a page is asked for beside its first look, the most important first, sorted by page.
+FURTHER: Mapping[str, Further] = {
+    "code": _looks({"frames": "job"}, *_METRICS),
+    "graph": _graph,
+    "input": _looks(),
+    "memory": _memory,
+    "ops": _ops,
+    "parts": _looks(),
+    "processes": _looks(*({"measure": each} for each in MEASURES)),
+    "scopes": _looks({"by": "layer"}, *_METRICS, *({"by": "layer", **each} for each in _METRICS)),
+    "source": _source,
+    "step": _step,
+    "steps": _looks(),
+    "timeline": timeline.further,
+    "timeline-slice": timeline.further_slices,
+    "transfers": _looks(*({"by": each} for each in BYS)),
+}

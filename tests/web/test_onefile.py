@@ -1,0 +1,90 @@
+"""The file of `tfprobe report --html` shows every page from a disk, and asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.captures import GOLDEN
+from tests.web.recordings import MADE_UP, RECORDED
+from tests.web.visiting import Visitor
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import this_machine
+from tfprobe.web.onefile import page
+from tfprobe.web.opened import OpenRun
+
+RUNS = (*MADE_UP, *(RECORDED if GOLDEN.is_dir() else ()))
+NOT_IN_IT = "This file does not hold that"
+# It needs another run, which is not in the file either.
+OF_TWO = {"compare"}
+
+
+@pytest.fixture
+def open_file(browser: Any, runs: Path, tmp_path: Path) -> Iterator[Callable[..., Visitor]]:
+    """Write the pages of a run, and open them with the network off. Any: see `browser`."""
+    opened: list[Visitor] = []
+
+    def open_pages(run: str) -> Visitor:
+        path = tmp_path / f"{run}.html"
+        path.write_text(page(OpenRun(RunFolder(runs / run), this_machine())), encoding="utf-8")
+        opened.append(
+            Visitor(browser, path.as_uri(), offline=True, viewport={"width": 1440, "height": 900})
+        )
+        return opened[-1]
+
+    yield open_pages
+    complaints = [each for visitor in opened for each in visitor.unexpected()]
+    for visitor in opened:
+        visitor.close()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_page_opens_from_a_file(open_file, run) -> None:
+    """With what it shows first, without a request, and without a word on the console."""
+    visitor = open_file(run)
+    lacking = []
+
+    for name in visitor.pages(run):
+        shown = visitor.show(run, name)
+        if NOT_IN_IT in shown.inner_text("main") and name not in OF_TWO:
+            lacking.append(name)
+
+    assert lacking == []
+    assert shown.evaluate("() => window.hacked") is None
+
+
+def test_every_work_opens_from_a_file(open_file) -> None:
+    """A work that was chosen stays chosen from page to page, and is in the file."""
+    visitor = open_file("training")
+
+    lacking = [
+        (name, work)
+        for name in visitor.pages("training")
+        for work in ("0", "1")
+        if NOT_IN_IT in visitor.show("training", name, {"work": work}).inner_text("main")
+        and name not in OF_TWO
+    ]
+
+    assert lacking == []
+
+
+def test_a_file_has_no_way_to_other_runs(open_file) -> None:
+    """It holds one run; its head leads nowhere."""
+    visitor = open_file("training")
+
+    assert visitor.page.locator("header .home").evaluate("(each) => each.tagName") == "SPAN"
+    assert visitor.page.title().startswith("Overview · training")
+
+
+def test_what_a_file_does_not_hold_is_told_in_its_place(open_file) -> None:
+    """An address of another run, or of what had no room, shows a sentence and no broken page."""
+    visitor = open_file("training")
+
+    visitor.page.evaluate("() => { location.hash = '#/run/other/overview'; }")
+    visitor.page.wait_for_selector("main > .trouble")
+
+    assert NOT_IN_IT in visitor.page.inner_text("main")
