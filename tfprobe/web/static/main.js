@@ -9,9 +9,10 @@ import { findingsPage } from "./pages/findings.js";
 import { overviewPage } from "./pages/overview.js";
 import { runsPage } from "./pages/runs.js";
 import { stepsPage } from "./pages/steps.js";
+import { timelinePage } from "./pages/timeline.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage, findingsPage, stepsPage, comparePage];
+const PAGES = [overviewPage, findingsPage, stepsPage, timelinePage, comparePage];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });

@@ -56,3 +56,27 @@ async function fromServer(key, signal) {
   if (response.ok && found !== null) return found;
   throw new Trouble(found?.error ?? `The server answered ${response.status}.`, response.status);
 }
+
+/** Ask the server for bytes as they are. Throws Trouble. */
+export async function askBytes(address, { signal } = {}) {
+  let response;
+  try {
+    response = await fetch(address, { signal, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Trouble("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
+  }
+  if (!response.ok) {
+    const found = await response.text();
+    throw new Trouble(sentenceOf(found) ?? `The server answered ${response.status}.`, response.status);
+  }
+  return response.arrayBuffer();
+}
+
+function sentenceOf(text) {
+  try {
+    return JSON.parse(text).error;
+  } catch {
+    return text.trim() || undefined;
+  }
+}

@@ -1,0 +1,64 @@
+// Perfetto's UI in a frame of the page, and the trace that is handed to it. Nothing leaves the machine.
+import { bytes } from "./amounts.js";
+import { askBytes } from "./data.js";
+import { fill, make } from "./elements.js";
+
+const PERFETTO = "/perfetto/";
+const KNOCK_MS = 100;
+const WAIT_MS = 60_000;
+
+/**
+ * Open Perfetto in a place, with the trace of this name ("run/ID/trace?capture=3").
+ * Says how far it is in the place; returns `{ close() }`.
+ */
+export function perfettoIn(place, { name, title, signal }) {
+  const ended = new AbortController();
+  const said = make("p", { role: "status", class: "soft" }, "Reading the trace …");
+  const frame = make("iframe", { class: "perfetto", title: `Perfetto: ${title}`, src: `${PERFETTO}#!/viewer?mode=embedded` });
+  const close = () => {
+    ended.abort();
+    fill(place);
+  };
+  signal?.addEventListener("abort", () => ended.abort());
+  const ready = new Promise((done) => frame.addEventListener("load", done, { once: true }));
+  fill(place, said, frame);
+  opened().catch((error) => {
+    if (ended.signal.aborted) return;
+    frame.remove();
+    fill(said, error.message);
+    said.className = "trouble";
+  });
+  return { close };
+
+  async function opened() {
+    await askBytes(PERFETTO, { signal: ended.signal });
+    const buffer = await askBytes(`/api/${name}`, { signal: ended.signal });
+    const length = buffer.byteLength;
+    fill(said, "Perfetto begins …");
+    await ready;
+    await answered(frame.contentWindow, ended.signal);
+    // Our own frame, on our own server: nobody else gets the buffer.
+    frame.contentWindow.postMessage({ perfetto: { buffer, title, keepApiOpen: true } }, location.origin, [buffer]);
+    fill(said, `Perfetto has ${bytes(length)} of the trace. Its own keys: W A S D, and ? for more.`);
+    said.dataset.sent = String(length);
+  }
+}
+
+/** Knock until Perfetto answers: it listens some time after its page is loaded. */
+function answered(other, signal) {
+  return new Promise((done, failed) => {
+    const end = (how) => {
+      clearInterval(knocking);
+      clearTimeout(late);
+      removeEventListener("message", heard);
+      how();
+    };
+    const heard = (event) => {
+      if (event.source === other && event.origin === location.origin && event.data === "PONG") end(done);
+    };
+    const knocking = setInterval(() => other.postMessage("PING", location.origin), KNOCK_MS);
+    const late = setTimeout(() => end(() => failed(new Error("Perfetto does not answer. Download the trace instead."))), WAIT_MS);
+    addEventListener("message", heard);
+    signal.addEventListener("abort", () => end(() => failed(new Error("closed"))));
+  });
+}
