@@ -26,7 +26,7 @@ _TEXT_CHARACTERS = 500
 def document(run: OpenRun, question: Question) -> Document:
     """Return what changed from this run (A) to the run `with=` (B); without it which this is.
 
-    Raises NoAnswer where they have nothing in common, or where no other run can be opened.
+    Raises NoAnswer where no other run can be opened.
     """
     profile = run.profile
     other_id = question.text("with")
@@ -37,16 +37,15 @@ def document(run: OpenRun, question: Question) -> Document:
         raise NoAnswer("This file holds one run alone: compare runs with `tfprobe ui`.")
     other = run.sibling(other_id).profile
     found = diff(profile, other)
+    head = {"a": _run(profile.run), "b": _run(other.run), "can_open": can_open}
     if isinstance(found, Missing):
-        raise NoAnswer(f"They cannot be compared: {found.reason[:_TEXT_CHARACTERS]}.")
-    return {"can_open": can_open} | _diff(found)
+        return head | {"missing": found.reason[:_TEXT_CHARACTERS]}
+    return head | _diff(found)
 
 
 def _diff(found: Diff) -> Document:
     memory = found.memory
     return {
-        "a": _run(found.before),
-        "b": _run(found.after),
         "is_significant": bool(found.changed_steps),
         "differences": [
             {

@@ -23,6 +23,8 @@ def document(run: OpenRun, question: Question) -> Document:
 
     Raises NoAnswer where that step was not recorded.
     """
+    if not run.profile.works:
+        return {"work": None, "missing": "no step has been recorded", "steps": []}
     work = run.work(question)
     place = run.place(work)
     cycles = run.made("cycles", lambda: by_work(run.profile))

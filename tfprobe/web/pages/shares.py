@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile
 from tfprobe.views import ops, runtime
 from tfprobe.views.breakdown import whole
 from tfprobe.views.breakdown.whole import Breakdown
@@ -30,7 +31,7 @@ def _document(run: OpenRun) -> Document:
     return {
         "captures": len(profile.captures),
         "executions": len(profile.executions),
-        "breakdown": _breakdown(whole.divide(profile)),
+        "breakdown": _breakdown(whole.divide(profile)) | _unread(profile),
         "framework": _ops(run),
         "runtime": _runtime(run),
         "problems": [
@@ -39,6 +40,14 @@ def _document(run: OpenRun) -> Document:
         ],
         "problems_in_all": len(problems),
     }
+
+
+def _unread(profile: Profile) -> Document:
+    """Say so where steps were sampled and none of them can be read."""
+    sampled = sum(work.sampled for work in profile.works)
+    if profile.captures or not sampled:
+        return {}
+    return {"missing": f"of {sampled:,} sampled steps none can be read; see the problems below"}
 
 
 def _breakdown(found: Breakdown | Missing) -> Document:

@@ -9,7 +9,7 @@ import numpy as np
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.durations import bucket_bounds_ns, bucket_of
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views import step_report
+from tfprobe.views import silence, step_report
 from tfprobe.views.outliers import Outlier, Outliers
 from tfprobe.views.phases import PHASES, life
 from tfprobe.views.step_report import WorkSteps
@@ -38,6 +38,9 @@ def document(run: OpenRun, question: Question) -> Document:
     `first=` and `end=` show these steps nearer: then the curve alone is told.
     """
     early = run.early
+    if not early.profile.works:
+        why = "no step has been recorded"
+        return {"work": None, "missing": why, "silences": list(silence.explain(early.profile))}
     work = early.work(question)
     place, found = early.place(work), work_steps(early, work)
     most = work.executed

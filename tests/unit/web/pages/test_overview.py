@@ -134,3 +134,12 @@ def test_a_hostile_run_makes_no_large_document():
 
     assert len(json.dumps(found)) < 1_000_000
     assert (len(found["processes"]), found["processes_in_all"]) == (64, 1_000)
+
+
+def test_samples_that_cannot_be_read_are_not_called_none():
+    """The captures are there, and torn."""
+    torn = profile(works=[work(sampled=2)], problems=(Problem("3.pb", "torn"),))
+
+    found = asked("shares", torn)["breakdown"]
+
+    assert found["missing"].startswith("of 2 sampled steps none can be read")

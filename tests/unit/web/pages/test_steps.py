@@ -155,3 +155,12 @@ def test_a_million_steps_make_a_small_document():
 
     assert len(json.dumps(found)) < 300_000
     assert found["series"]["steps_each"] == 500
+
+
+def test_a_run_without_steps_is_told_why():
+    """TensorFlow was imported, and no step was taken: no page is an error then."""
+    found = asked("steps", profile())
+
+    assert found["missing"] == "no step has been recorded"
+    assert "ran no step tfprobe recognises" in found["silences"][0]
+    assert asked("parts", profile())["missing"] == "no step has been recorded"

@@ -18,7 +18,9 @@ export const comparePage = {
     head.append(await compareChooser(context, other));
     if (!other) return compareSays(place, "Choose another run to compare this one with.");
     try {
-      compareShow(place, await context.ask("compare", { with: other }), context);
+      const found = await context.ask("compare", { with: other });
+      if (found.missing) return compareSays(place, `They cannot be compared: ${found.missing}.`);
+      compareShow(place, found, context);
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
       compareSays(place, error.message, "trouble");

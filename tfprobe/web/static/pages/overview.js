@@ -3,7 +3,7 @@ import { bytes, count, large, percent, time } from "../parts/amounts.js";
 import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
 import { badge, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
 import { Trouble } from "../parts/data.js";
-import { fill, make } from "../parts/elements.js";
+import { fill, make, renew } from "../parts/elements.js";
 import { shortFinding } from "../parts/finding.js";
 import { lines } from "../parts/lines.js";
 import { bucketsTold, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
@@ -58,7 +58,7 @@ async function overviewRest(parts, { ask, link, signal }) {
 async function overviewPart(place, signal, make_, failed = () => {}) {
   try {
     const made = await make_();
-    if (!signal.aborted) fill(place, made);
+    if (!signal.aborted) renew(place, made);
   } catch (error) {
     if (signal.aborted) return;
     failed();
@@ -68,12 +68,11 @@ async function overviewPart(place, signal, make_, failed = () => {}) {
 }
 
 function overviewEarly(parts, found, context) {
-  fill(parts.head, overviewHead(found));
-  fill(parts.figures, overviewFigures(found));
-  fill(parts.steps);
-  overviewSteps(parts.steps, found.main, context);
-  fill(parts.tiers, overviewTiers(parts, found));
-  fill(parts.processes, overviewProcesses(found, context));
+  renew(parts.head, overviewHead(found));
+  renew(parts.figures, overviewFigures(found));
+  overviewSteps(parts, found.main, context);
+  renew(parts.tiers, overviewTiers(parts, found));
+  renew(parts.processes, overviewProcesses(found, context));
 }
 
 function overviewHead(found) {
@@ -141,21 +140,33 @@ function overviewFigures(found) {
   );
 }
 
-function overviewSteps(place, main, { go, link }) {
+function overviewSteps(parts, main, context) {
   if (!main.series) {
-    place.append(card("Step time over time", make("p", {}, `Not known: ${main.missing}.`)));
+    fill(parts.steps, card("Step time over time", make("p", {}, `Not known: ${main.missing}.`)));
     return;
   }
-  const ofLast = main.is_whole ? "" : " the last";
+  if (parts.curve?.work === main.work) parts.curve.chart.refresh(main);
+  else overviewCurveOf(parts, main, context);
+  fill(parts.curve.told, overviewStepsTold(main, context.link));
+}
+
+function overviewCurveOf(parts, main, { go }) {
   const box = card("Step time over time");
-  place.append(box);
-  stepCurve(box, main, { onPick: (step) => go({ work: main.work, step }, { page: "steps" }) });
+  const told = make("div", {});
+  fill(parts.steps, box);
+  const chart = stepCurve(box, main, { onPick: (step) => go({ work: main.work, step }, { page: "steps" }) });
+  box.append(told);
+  parts.curve = { work: main.work, chart, told };
+}
+
+function overviewStepsTold(main, link) {
+  const ofLast = main.is_whole ? "" : " the last";
   const told = [slowTold(main.slow_steps, "Slow steps", ofLast), main.long_gaps.count ? slowTold(main.long_gaps, "Long gaps", ofLast) : "", trendTold(main.trend), bucketsTold(main.series)];
-  box.append(
+  return [
     make("p", { class: "soft small" }, nameOf(`${main.kind} ${main.name}`), main.is_whole ? "" : `: of ${count(main.count)} steps the last ${count(main.series.end_step - main.series.first_step)} are remembered.`),
-    ...told.filter(Boolean).map((text) => make("p", {}, text)),
+    told.filter(Boolean).map((text) => make("p", {}, text)),
     make("p", {}, make("a", { href: link("steps", { work: main.work }) }, "All about steps")),
-  );
+  ];
 }
 
 function overviewTiers(parts, found) {

@@ -5,7 +5,7 @@ import { bars, stack } from "../parts/charts.js";
 import { partColour } from "../parts/colours.js";
 import { card, figures, freshId, keyFigure, missing, nameOf, workChooser } from "../parts/controls.js";
 import { isFile, Trouble } from "../parts/data.js";
-import { fill, make } from "../parts/elements.js";
+import { fill, make, renew } from "../parts/elements.js";
 import { bucketsTold, phaseLegend, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
@@ -23,7 +23,7 @@ export const stepsPage = {
         else drawn = await stepsDrawn(place, context, args, pick);
       },
       async update() {
-        drawn = await stepsDrawn(place, context, args, pick);
+        drawn = (await drawn.refresh(args)) ?? (await stepsDrawn(place, context, args, pick));
       },
     };
 
@@ -37,28 +37,41 @@ export const stepsPage = {
 
 /** Fill the page with the steps of the work that the address names. */
 async function stepsDrawn(place, context, args, pick) {
-  const found = await context.ask("steps", { work: args.work });
+  let found = await context.ask("steps", { work: args.work });
+  if (found.missing) return stepsNone(place, found);
   const chosen = stepsNumber(args.step);
-  const picked = stepsPicked(context, found, pick);
+  const picked = stepsPicked(context, () => found, pick);
   const curve = card("Step time over the steps");
-  fill(
-    place,
-    make("div", { class: "row" }, make("h1", {}, "Steps"), workChooser({ ...context, args: { ...args, step: undefined } }, found.works, found.work)),
-    stepsFigures(found),
-    curve,
-    picked.element,
-    stepsOutliers(found, pick),
-    stepsTimes(found),
-    stepsLife(found.life),
-  );
-  const chart = stepsCurve(curve, context, found, { chosen, pick });
+  const [top, foot] = [make("div", {}), make("div", { class: "page" })];
+  fill(place, make("div", { class: "row" }, make("h1", {}, "Steps"), workChooser({ ...context, args: { ...args, step: undefined } }, found.works, found.work)), top, curve, picked.element, foot);
+  const chart = stepsCurve(curve, context, () => found, { chosen, pick });
+  write();
   picked.choose(chosen);
+
+  function write() {
+    renew(top, stepsFigures(found));
+    renew(foot, stepsOutliers(found, pick), stepsTimes(found), stepsLife(found.life));
+  }
+
   return {
     choose(step) {
       chart.choose(step);
       picked.choose(step);
     },
+    async refresh(now) {
+      const anew = await context.ask("steps", { work: now.work });
+      if (anew.missing || anew.work !== found.work) return null;
+      found = anew;
+      chart.refresh(found);
+      write();
+      return this;
+    },
   };
+}
+
+function stepsNone(place, found) {
+  fill(place, make("h1", {}, "Steps"), make("p", {}, `There is nothing to show: ${found.missing}.`), found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))));
+  return { choose() {}, refresh: async () => null };
 }
 
 function stepsNumber(text) {
@@ -82,30 +95,46 @@ function stepsFigures(found) {
   );
 }
 
-function stepsCurve(box, context, found, { chosen, pick }) {
+function stepsCurve(box, context, known, { chosen, pick }) {
   const note = make("p", { class: "soft small" });
   const troubled = make("p", { class: "trouble", role: "alert", hidden: true });
-  const whole = found.series;
+  const told = make("div", {});
   let asked = 0;
-  const chart = stepCurve(box, found, { height: 280, chosen, onPick: pick, onZoom: nearer });
-  const ofLast = found.is_whole ? "" : " the last";
-  const forgotten = found.is_whole ? "" : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
-  const told = [forgotten, slowTold(found.slow_steps, "Slow steps", ofLast), slowTold(found.long_gaps, "Long gaps", ofLast), trendTold(found.trend)];
-  box.append(note, troubled, ...told.filter(Boolean).map((text) => make("p", {}, text)));
-  fill(note, bucketsTold(whole));
-  return chart;
+  let isNear = false;
+  const chart = stepCurve(box, known(), { height: 280, chosen, onPick: pick, onZoom: nearer });
+  box.append(note, troubled, told);
+  tell(known().series);
+  return {
+    choose: chart.choose,
+    refresh(found) {
+      // Who looks at a part goes on looking at it.
+      if (!isNear) chart.refresh(found);
+      if (!isNear) tell(found.series);
+    },
+  };
+
+  function tell(series) {
+    const found = known();
+    const ofLast = found.is_whole ? "" : " the last";
+    const forgotten = found.is_whole ? "" : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
+    const texts = [forgotten, slowTold(found.slow_steps, "Slow steps", ofLast), slowTold(found.long_gaps, "Long gaps", ofLast), trendTold(found.trend)];
+    fill(told, texts.filter(Boolean).map((text) => make("p", {}, text)));
+    fill(note, bucketsTold(series));
+  }
 
   /** Ask for a part of many steps one by one. */
   async function nearer(first, end) {
+    const whole = known().series;
+    isNear = first !== null;
     if (whole.steps_each === 1 || isFile) return;
     asked += 1;
     const turn = asked;
     const from = Math.max(first ?? 0, 0);
     try {
-      const shown = first === null ? whole : (await context.ask("steps", { work: found.work, first: from, end: Math.max(Math.min(end, whole.end_step), from) })).series;
+      const shown = first === null ? whole : (await context.ask("steps", { work: known().work, first: from, end: Math.max(Math.min(end, whole.end_step), from) })).series;
       if (turn !== asked || !shown.step.length) return;
       chart.show(shown);
-      fill(note, bucketsTold(shown));
+      tell(shown);
       troubled.hidden = true;
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
@@ -115,15 +144,16 @@ function stepsCurve(box, context, found, { chosen, pick }) {
 }
 
 /** The card of one step: a number to type, arrows to walk, and what that step did. */
-function stepsPicked(context, found, pick) {
-  const first = found.first_step;
-  const last = first + found.remembered - 1;
+function stepsPicked(context, known, pick) {
+  const found = known();
+  const range = () => [known().first_step, known().first_step + known().remembered - 1];
+  const [first, last] = range();
   const id = freshId("step");
   let chosen = null;
   let turn = 0;
   const number = make("input", { type: "number", id, min: first, max: last, step: 1, onchange: () => number.value !== "" && go(Number(number.value)) });
-  const before = make("button", { type: "button", onclick: () => go((chosen ?? last + 1) - 1), "aria-label": "The step before" }, "←");
-  const after = make("button", { type: "button", onclick: () => go((chosen ?? first - 1) + 1), "aria-label": "The next step" }, "→");
+  const before = make("button", { type: "button", onclick: () => walk(-1), "aria-label": "The step before" }, "←");
+  const after = make("button", { type: "button", onclick: () => walk(1), "aria-label": "The next step" }, "→");
   const slowest = found.slow_steps.longest?.[0];
   const sampled = found.sampled_steps.at(-1);
   const tools = make(
@@ -140,13 +170,19 @@ function stepsPicked(context, found, pick) {
   const element = card("One step", found.remembered ? tools : null, body);
 
   function go(step) {
-    if (Number.isSafeInteger(step)) pick(Math.min(Math.max(step, first), last));
+    const [least, most] = range();
+    if (Number.isSafeInteger(step)) pick(Math.min(Math.max(step, least), most));
+  }
+
+  function walk(by) {
+    const [least, most] = range();
+    go((chosen ?? (by > 0 ? least - 1 : most + 1)) + by);
   }
 
   function walked(event) {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by || event.target === number) return;
-    go((chosen ?? (by > 0 ? first - 1 : last + 1)) + by);
+    walk(by);
     event.preventDefault();
   }
 
@@ -155,13 +191,11 @@ function stepsPicked(context, found, pick) {
     turn += 1;
     const mine = turn;
     number.value = step ?? "";
-    before.disabled = step !== null && step <= first;
-    after.disabled = step !== null && step >= last;
     if (step === null) {
       fill(body, make("p", { class: "soft" }, found.remembered ? "Choose a step in the chart or in the table, or type its number." : "No step of this work is remembered."));
       return;
     }
-    const [told, parts] = await Promise.all([stepsAsked(() => stepsFacts(context, found, step)), stepsAsked(() => stepsParts(context, found, step))]);
+    const [told, parts] = await Promise.all([stepsAsked(() => stepsFacts(context, known(), step)), stepsAsked(() => stepsParts(context, known(), step))]);
     if (mine === turn) fill(body, told, parts);
   }
 
@@ -193,7 +227,7 @@ async function stepsFacts(context, found, step) {
       keyFigure("It took", time(told.duration_ns), usual),
       keyFigure("Time before it", told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns), told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : ""),
       keyFigure("Phase", told.phase ?? missing("the recording does not tell when its process began"), ""),
-      keyFigure("Began", told.start_unix_ns === null ? missing("the recording does not tell when") : clock(told.start_unix_ns), ""),
+      keyFigure("Began", told.start_unix_ns === null ? missing("the recording does not tell when") : new Date(told.start_unix_ns / 1e6).toLocaleTimeString(), told.start_unix_ns === null ? "" : clock(told.start_unix_ns)),
     ),
     slow.map(([what, each]) => make("p", {}, `${what} took ${time(each.excess_ns)} more than usual (z ${each.z}): `, nameOf(each.why), ".")),
   ];

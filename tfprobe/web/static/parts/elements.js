@@ -25,6 +25,12 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** As `fill`, unless somebody is at work in it: the focus is there, or a table was opened. */
+export function renew(element, ...children) {
+  const isUsed = element.contains(document.activeElement) || element.querySelector("details[open]");
+  return isUsed ? element : fill(element, ...children);
+}
+
 function setAttributes(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;

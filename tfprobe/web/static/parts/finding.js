@@ -58,7 +58,9 @@ export function wholeFinding(finding, link, { id, isSought = false } = {}) {
 
 function evidenceOf(each, link) {
   const amount = each.time_ns !== null ? time(each.time_ns) : each.size_bytes !== null ? bytes(each.size_bytes) : each.share_ratio !== null ? percent(each.share_ratio) : "";
-  const told = each.text === "shown by" ? "See all of it:" : each.text;
+  // Steps that are named are links: once is enough.
+  const isOfSteps = each.links.filter((one) => one.page === "steps" && one.args.step !== undefined).length > 1;
+  const told = each.text === "shown by" ? "See all of it:" : isOfSteps ? each.text.replace(/:[\d, ]*$/, ":") : each.text;
   return [
     make("bdi", {}, told),
     amount ? [" ", make("b", { class: "number" }, amount)] : null,

@@ -7,7 +7,7 @@ import { lines } from "./lines.js";
 /**
  * Draw the curve of a document's `series`, with its `bands`, `slow_steps` and `sampled_steps`.
  * `stepCurve(place, found, { height, chosen, onPick(step), onZoom(first, end) })`; steps are numbers.
- * Returns what `lines` returns, and `choose(step)`, `show(series)`.
+ * Returns what `lines` returns, and `choose(step)`, `show(series)`, `refresh(found)` with what is new.
  */
 export function stepCurve(place, found, { height = 240, label = "Step time over the steps", chosen = null, csvName = "steps", onPick, onZoom } = {}) {
   let now = { found, series: found.series, chosen };
@@ -32,6 +32,10 @@ export function stepCurve(place, found, { height = 240, label = "Step time over 
     choose(step) {
       now = { ...now, chosen: step };
       chart.update({ marks: curveMarks(now) });
+    },
+    refresh(anew) {
+      now = { ...now, found: anew, series: anew.series };
+      chart.update(curveOf(now));
     },
     show(series) {
       now = { ...now, series };
@@ -93,7 +97,7 @@ function curveOf(now) {
     x: { title: "step", kind: "count", values: series.step },
     series: shown,
     bands: (found.bands ?? []).map((band) => ({ from: band.first_step, to: band.last_step + 1, text: band.phase, colour: `phase-${band.phase}` })),
-    most: now.isTall ? null : found.usual_most_ns,
+    most: now.isTall ? null : (found.usual_most_ns ?? null),
     outliers: [...curvePlaces(series, (found.slow_steps?.longest ?? []).map((each) => each.step))],
     marks: curveMarks(now),
   };
