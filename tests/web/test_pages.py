@@ -156,6 +156,23 @@ def test_keys_walk_from_page_to_page(visitor) -> None:
     assert (shown, page.locator("dialog.keys").is_visible()) == (True, False)
 
 
+def test_a_letter_leads_to_a_page_only_after_g(visitor) -> None:
+    """And no key is taken away from a page that is young."""
+    names = visitor.pages("training")
+    page = visitor.show("training", names[-1])
+    page.evaluate(
+        "() => { const young = new KeyboardEvent('keydown', { key: 'o', cancelable: true });"
+        "  Object.defineProperty(young, 'timeStamp', { value: 100 });"
+        "  dispatchEvent(young); window.taken = young.defaultPrevented; }"
+    )
+
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+
+    visitor.settle("overview")
+    assert page.evaluate("() => taken") is False
+
+
 def test_the_choice_of_colours_is_kept(visitor) -> None:
     """Dark stays dark when the page is opened again."""
     page = visitor.show("training", "overview")

@@ -98,18 +98,19 @@ function keysDialog() {
   return dialog;
 }
 
-let frameGoes = 0;
+// When `g` was pressed last, by the clock of events.
+let frameGoes = -Infinity;
 
 function pressedKey(event, pages, { address, page }, keys) {
   const inField = event.target.closest?.("input, select, textarea, dialog, [contenteditable]");
   if (inField || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const isGoing = event.timeStamp - frameGoes < 1500;
-  frameGoes = 0;
+  frameGoes = -Infinity;
   const at = pages.indexOf(page);
   if (event.key === "?") keys.showModal();
   else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
   else if (!address.run) return;
-  else if (isGoing) goTo(pages, address, page, event.key);
+  else if (isGoing && event.key.length === 1) goTo(pages, address, page, event.key);
   else if (event.key === "g") frameGoes = event.timeStamp;
   else if (event.key === "]") frameWalk(address, pages[(at + 1) % pages.length]);
   else if (event.key === "[") frameWalk(address, pages[(at - 1 + pages.length) % pages.length]);
