@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
-LIBRARIES = ("uplot.js", "echarts.js", "d3.js", "d3-flame-graph.js")
+LIBRARIES = ("uplot.js", "echarts.js", "d3.js", "d3-flame-graph.js", "dagre.js")
 STYLES = ("vendor/uplot.css", "vendor/d3-flame-graph.css")
 _FIRST = "main.js"
 # d3-flame-graph brings its style in an element, which the policy of the pages does not let in;
