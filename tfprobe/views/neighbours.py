@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tfprobe.model.graph import Node
@@ -34,7 +34,7 @@ class Edge:
     """What flows from one group to another: tensors, each once however many ops take it.
 
     `known_bytes` are those of the `known` tensors whose sizes are known. `waits` are the pairs of
-    ops of which one only runs after the other.
+    ops of which one only runs after the other. `is_bridge`: it flows through groups left out.
     """
 
     tensors: int = 0
@@ -42,6 +42,7 @@ class Edge:
     known_bytes: int = 0
     waits: int = 0
     shapes: dict[str, int] = field(default_factory=dict)
+    is_bridge: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +102,36 @@ def neighbours(sampled: SampledWork, inputs: Iterable[Flow], scope: str) -> Neig
             counted.add(key)
             _add(edges.setdefault((source, target), Edge()), flow, sampled)
     return Neighbours(groups, edges)
+
+
+def without(found: Neighbours, left_out: Collection[str]) -> Neighbours:
+    """Return the groups but those left out; what flowed through these is an edge that says so."""
+    groups = {path: group for path, group in found.groups.items() if path not in left_out}
+    edges = {ends: edge for ends, edge in found.edges.items() if groups.keys() >= set(ends)}
+    after: dict[str, list[str]] = {}
+    for source, target in found.edges:
+        after.setdefault(source, []).append(target)
+    for source, group in groups.items():
+        # From outside to outside is not of the scope.
+        for target in _beyond(source, after, left_out):
+            if target != source and not (group.is_outside and groups[target].is_outside):
+                edges.setdefault((source, target), Edge(is_bridge=True))
+    return Neighbours(groups, edges)
+
+
+def _beyond(source: str, after: Mapping[str, list[str]], left_out: Collection[str]) -> set[str]:
+    """Return what can be reached from a group through those left out alone."""
+    seen: set[str] = set()
+    waiting = [path for path in after.get(source, ()) if path in left_out]
+    found: set[str] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for target in after.get(path, ()):
+            (waiting.append if target in left_out else found.add)(target)
+    return found
 
 
 def _inputs(sampled: SampledWork, ids: Mapping[str, int], at: int, node: Node) -> Iterator[Flow]:

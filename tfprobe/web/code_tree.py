@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfprobe.errors import NoAnswer
@@ -48,6 +48,13 @@ def code_files(run: OpenRun, found: Priced) -> tuple[FileCost, ...]:
     """
     tree = code_tree(run, found, with_libraries=True)
     return run.made(("code files", found.place), lambda: _by_cost(files(tree.view.shown)))
+
+
+def file_places(run: OpenRun, found: Priced) -> Mapping[str, int]:
+    """Return the place of each file in that list, nothing where nobody knows the code."""
+    if not found.sampled.graph.has_traces:
+        return {}
+    return {each.file: place for place, each in enumerate(code_files(run, found))}
 
 
 def _by_cost(found: Sequence[FileCost]) -> tuple[FileCost, ...]:

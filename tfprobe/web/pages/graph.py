@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfprobe.errors import NoAnswer
 from tfprobe.model.graph import Node
 from tfprobe.views.costs import AT, Int64s, nothing
-from tfprobe.views.neighbours import ARGUMENTS, Edge, Group, Neighbours, flows, neighbours
+from tfprobe.views.neighbours import ARGUMENTS, Edge, Group, Neighbours, flows, neighbours, without
 from tfprobe.views.origins import job_line
 from tfprobe.views.sizes import shape_text
 from tfprobe.web import names, priced
-from tfprobe.web.code_tree import code_files
+from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import Priced
 from tfprobe.web.question import Question
@@ -32,10 +32,10 @@ def document(run: OpenRun, question: Question) -> Document:
     """Return groups and edges, which name groups by their place in the list; of a mean step.
 
     A group is an "op", a "scope" that can be entered, or "outside" of `at`. `left` are the
-    cheapest below `at`, which are not told. With `idle=hide` what never ran is not told either.
+    cheapest below `at`, which are not told; nor is what never ran, unless `idle=show`.
     """
     at = question.text("at").strip("/")
-    idle = question.one_of("idle", ("show", "hide"), default="show")
+    idle = question.one_of("idle", ("hide", "show"), default="hide")
     found = priced.priced(run, question)
     if not found.sampled.has_graph:
         raise NoAnswer("The recording has no graph of these steps.", hint="Scopes and ops it has.")
@@ -50,7 +50,10 @@ def _document(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Docum
     if not inside:
         raise NoAnswer(f"No op of this work has the scope {names.shown(at)!r}.")
     costs = {each.path: _sum(found, each.members) for each in inside}
-    kept = [each for each in inside if with_idle or costs[each.path][AT["runs"]]]
+    idle = {each.path for each in inside if not costs[each.path][AT["runs"]]}
+    if not with_idle:
+        around = without(around, idle)
+    kept = [each for each in inside if each.path in around.groups]
     kept.sort(key=lambda each: (-int(costs[each.path][AT["time_ns"]]), each.path))
     drawn = kept[:MOST_GROUPS] + _outside(around, {each.path for each in kept[:MOST_GROUPS]})
     places = {each.path: place for place, each in enumerate(drawn)}
@@ -64,13 +67,13 @@ def _document(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Docum
         if group.is_outside:
             shown = tree.by_path.get(group.path)
             costs[group.path] = nothing() if shown is None else shown.total
-    files = _files(run, found)
+    files = file_places(run, found)
     return {
         **priced.head(run, found),
         "at": at,
         "whole": priced.row(found, tree.root.total, unknown),
         "idle": "show" if with_idle else "hide",
-        "idle_groups": sum(not costs[each.path][AT["runs"]] for each in inside),
+        "idle_groups": len(idle),
         "groups": [
             {
                 **_group(found, group, at),
@@ -98,7 +101,7 @@ def _outside(around: Neighbours, drawn: set[str]) -> list[Group]:
     for (source, target), edge in around.edges.items():
         for path, other in ((source, target), (target, source)):
             if around.groups[path].is_outside and other in drawn:
-                weights[path] += edge.tensors + edge.waits
+                weights[path] += edge.tensors + edge.waits + edge.is_bridge
     found = sorted(weights, key=lambda path: (-weights[path], path))
     return [around.groups[path] for path in found[:_MOST_OUTSIDE]]
 
@@ -123,7 +126,7 @@ def _group(found: Priced, group: Group, at: str) -> Document:
     }
 
 
-def _node(found: Priced, group: Group, files: dict[str, int]) -> Document:
+def _node(found: Priced, group: Group, files: Mapping[str, int]) -> Document:
     """Return what is known of the op that a group is, or has the name of."""
     nodes = found.sampled.graph.nodes
     at = next((each for each in group.members if nodes[each].name == group.path), None)
@@ -156,14 +159,6 @@ def _edge(edge: Edge, source: int, target: int) -> Document:
         "bytes": edge.known_bytes if edge.known else None,
         "unknown": edge.tensors - edge.known,
         "waits": edge.waits,
+        "is_bridge": edge.is_bridge,
         "shapes": list(edge.shapes),
     }
-
-
-def _files(run: OpenRun, found: Priced) -> dict[str, int]:
-    """Return the place of each file in the list that `source` takes numbers of."""
-    try:
-        files = code_files(run, found)
-    except NoAnswer:
-        return {}
-    return {each.file: place for place, each in enumerate(files)}

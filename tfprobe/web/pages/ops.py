@@ -6,7 +6,7 @@ its place in the list of devices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tfprobe.views.flops.coverage import coverage
 from tfprobe.views.op import OpEntry, op
 from tfprobe.views.origins import job_line
 from tfprobe.web import names, priced
+from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import Priced
 from tfprobe.web.question import Question
@@ -58,6 +59,10 @@ def _document(
     total = found.costs.rows.sum(axis=0)
     entries = _entries(found)
     known = coverage(found.sampled, found.float_ops, _ALL_STEPS)
+    if by == "type":
+        told = _by_type(found, entries, total)
+    else:
+        told = _by_name(found, of_type, total, file_places(run, whole))
     return {
         **priced.head(run, found),
         "by": by,
@@ -66,7 +71,7 @@ def _document(
         "devices": _devices(whole, devices),
         "total": _costs(found, total, total, {}),
         "has_accelerator": bool(total[AT["accelerator_ns"]]),
-        **(_by_type(found, entries, total) if by == "type" else _by_name(found, of_type, total)),
+        **told,
         "treemap": _treemap(found, entries),
         "float_ops_coverage": {
             "ops_ratio": known.ops_ratio,
@@ -102,7 +107,7 @@ def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Docume
     return {"rows": rows, "left": _left(found, left), "count": len(entries)}
 
 
-def _by_name(found: Priced, of_type: str, total: Int64s) -> Document:
+def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int]) -> Document:
     graph, costs = found.sampled.graph, found.costs.rows
     unknown = priced.missing(found)
     ran_as = _ran_as(found)
@@ -123,7 +128,9 @@ def _by_name(found: Priced, of_type: str, total: Int64s) -> Document:
                 "type": names.shown(node.op),
                 "ran_as": sorted(ran_as.get(at, ())),
                 "device": names.shown(found.sampled.devices[at] or ""),
-                "line": None if line is None else names.shown(f"{line.file}:{line.line}"),
+                "code": None if line is None else names.shown(f"{line.file}:{line.line}"),
+                "file": None if line is None else files.get(line.file),
+                "line": None if line is None else line.line,
                 **_costs(found, costs[at], total, unknown),
             }
         )
@@ -140,7 +147,7 @@ def _costs(found: Priced, own: Int64s, total: Int64s, unknown: dict[str, str]) -
     values["occurrences"] = int(own[AT["runs"]])
     values["share_ratio"] = time_ns / int(total[AT["time_ns"]]) if total[AT["time_ns"]] else None
     values["float_ops_per_s"] = (
-        int(own[AT["float_ops"]]) * _NS_PER_S / busy_ns if counted and busy_ns else None
+        None if counted is None or not busy_ns else int(own[AT["float_ops"]]) * _NS_PER_S / busy_ns
     )
     return values
 

@@ -4,15 +4,19 @@ import { ask, isFile, Trouble } from "./parts/data.js";
 import { fill, make } from "./parts/elements.js";
 import { frameOf } from "./parts/frame.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
+import { codePage } from "./pages/code.js";
 import { comparePage } from "./pages/compare.js";
 import { findingsPage } from "./pages/findings.js";
+import { graphPage } from "./pages/graph.js";
+import { opsPage } from "./pages/ops.js";
 import { overviewPage } from "./pages/overview.js";
 import { runsPage } from "./pages/runs.js";
+import { scopesPage } from "./pages/scopes.js";
 import { stepsPage } from "./pages/steps.js";
 import { timelinePage } from "./pages/timeline.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage, findingsPage, stepsPage, timelinePage, comparePage];
+const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, graphPage, timelinePage, comparePage];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });

@@ -111,12 +111,27 @@ def test_the_cheapest_are_left_out_and_told(monkeypatch) -> None:
     assert found["left"] == {"groups": 3, "time_ns": 6_000}
 
 
-def test_what_never_ran_can_be_hidden() -> None:
+def test_what_never_ran_is_hidden_at_first() -> None:
     """A graph of TensorFlow 1 is full of savers and initializers."""
     run = PricedRun(Ran("a"), Ran("save/x", us=0))
 
-    assert [each["name"] for each in run.ask("graph", idle="hide")["groups"]] == ["a"]
+    assert [each["name"] for each in run.ask("graph")["groups"]] == ["a"]
     assert run.ask("graph")["idle_groups"] == 1
+    assert len(run.ask("graph", idle="show")["groups"]) == 2
+
+
+def test_what_flows_through_what_never_ran_is_an_edge() -> None:
+    """The optimizer makes one op of several: what stood between two of them is no gap."""
+    run = PricedRun(
+        Ran("a"),
+        Ran("fused", us=0, inputs=("a", "fused2")),
+        Ran("fused2", us=0, inputs=("fused",)),
+        Ran("b", inputs=("fused2",)),
+    )
+
+    (edge,) = run.ask("graph")["edges"]
+
+    assert (edge["from"], edge["to"], edge["is_bridge"]) == (0, 1, True)
 
 
 def test_a_scope_that_is_not_there_has_no_answer() -> None:

@@ -30,7 +30,10 @@ export function bytes(count) {
 }
 
 export function large(count, unit = "") {
-  return isNothing(count) ? NOTHING : `${scaled(count, COUNTS)}${unit}`.trim();
+  if (isNothing(count)) return NOTHING;
+  const text = scaled(count, COUNTS);
+  // "1.20 GFLOP", but "120 FLOP".
+  return `${text}${unit && /\d$/.test(text) ? " " : ""}${unit}`;
 }
 
 /** A count of things, in full. */

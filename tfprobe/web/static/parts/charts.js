@@ -103,7 +103,7 @@ export function treemap(place, { label, kind = "time", root, height = 380, onOpe
   return ended(element, drawing);
 
   function areaOf(node) {
-    const fillColour = colour(node.colour ?? nameColour(node.name), 0.4);
+    const fillColour = colour(node.colour ?? nameColour(node.name), node.children?.length ? 0.45 : 0.3);
     return { name: shortened(node.name), value: node.value, node, itemStyle: { color: fillColour, borderColor: fillColour }, children: node.children?.map(areaOf) };
   }
 }

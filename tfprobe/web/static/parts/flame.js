@@ -18,11 +18,12 @@ const FRAME_CHARACTERS = 300;
  * `label`: what it shows; `kind`: of the values, "time" where absent
  * `inverted`: true for an icicle, the root on top
  * `onOpen(node)`: was chosen by click or Enter, and zoomed to; `onSearch(text)`: for the address
+ * `onWhole()`: the whole was asked for, by the button or Escape: of a page that draws parts of it
  * `tip(node)`: pairs of texts beside amount and share; `colour(node)`: a name of base.css
  * `search`: the text that is marked at first; `csvName`: the file of its table
  * Returns `{ search(text), reset(), update(root), destroy() }`.
  */
-export function flame(place, root, { label, kind = "time", inverted = false, onOpen, onSearch, tip, colour: colourOf, search = "", csvName } = {}) {
+export function flame(place, root, { label, kind = "time", inverted = false, onOpen, onSearch, onWhole, tip, colour: colourOf, search = "", csvName } = {}) {
   let shown = framed(root);
   let walked = null;
   let svg = null;
@@ -125,6 +126,7 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
 
   function reset() {
     chart?.resetZoom();
+    onWhole?.();
   }
 
   function rootNode() {
