@@ -315,9 +315,10 @@ def _named(rows: Executions, row: Int64s, ops: dict[str, int]) -> Int64s:
 # "_retval_x_0_0" of the fetched one: TensorFlow's graph_partition.cc, subgraph.cc.
 _EDGE = re.compile(r"\Aedge_\d+_(?=.)")
 # "Conv2D:Conv2D num_bytes: 112 ..." is a copy that Conv2D asked for, and
-# "x/_0:_Send::edge_10_x::async num_bytes: ..." one of an edge.
+# "x/_0:_Send::edge_10_x::async num_bytes: ..." one of an edge. "kind:device num_bytes:512" is a
+# memset's own.
 _LABEL = re.compile(
-    r"(?P<op>[^\s:]+):[^\s:]+(?:::(?P<edge>edge_\d+_[^\s:]+)(?:::\w+)?)? num_bytes:"
+    r"(?!kind:)(?P<op>[^\s:]+):[^\s:]+(?:::(?P<edge>edge_\d+_[^\s:]+)(?:::\w+)?)? num_bytes:"
 )
 _ENDS = re.compile(r"_(?:(?:arg|retval)_(?P<passed>.+)_\d+_\d+|(?:recv|send)_(?P<sent>.+)_\d+)\Z")
 _NO_OP = re.compile(r"mem(?:cpy|set)|unknown\Z|CopyHostTo|CopyDeviceTo|\Z", re.IGNORECASE)

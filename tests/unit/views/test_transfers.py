@@ -153,6 +153,11 @@ def test_copies_that_overlap_are_not_exposed_twice() -> None:
     assert shown.copying.exposed_ns == 100_000
 
 
+def test_what_a_memset_says_of_itself_is_no_op() -> None:
+    """TensorFlow's tracer writes "kind:device num_bytes:512 async:1" of it."""
+    assert cause("Memset", "Memset", "kind:device num_bytes:512 async:1") == ""
+
+
 def test_memsets_stand_apart() -> None:
     """Filling memory with zeros moves nothing over the bus."""
     shown = found(
