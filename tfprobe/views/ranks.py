@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
+from tfprobe.views.together import SLOWER_RATIO
 
 Measure = Literal["step", "between"]
 MEASURES: tuple[Measure, ...] = ("step", "between")
@@ -56,6 +57,12 @@ class Ranks:
     median_ns: float
     lanes: tuple[Lane, ...]
     left_out: int
+
+    @property
+    def slow(self) -> tuple[Lane, ...]:
+        """Return the processes that are slower than the middle by so much that it is told."""
+        late = [lane for lane in self.lanes if lane.middle_ratio > SLOWER_RATIO]
+        return tuple(sorted(late, key=lambda lane: -lane.middle_ratio))
 
 
 def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:

@@ -13,7 +13,7 @@ from tfprobe.views.fleet import ProcessRow, RunRow
 Number = TypeVar("Number", int, float)
 
 # What is slower than the middle by more is named: below, ranks take turns at being the slowest.
-_SLOWER_RATIO = 1.25
+SLOWER_RATIO = 1.25
 
 
 def is_live(state: str) -> bool:
@@ -63,7 +63,7 @@ def straggler(run: RunRow) -> ProcessRow | None:
     if len(rows) < 2:
         return None
     slowest = max(rows, key=_p50_ns)
-    return slowest if _p50_ns(slowest) > _SLOWER_RATIO * _p50_ns(middle(rows)) else None
+    return slowest if _p50_ns(slowest) > SLOWER_RATIO * _p50_ns(middle(rows)) else None
 
 
 def _p50_ns(row: ProcessRow) -> float:
