@@ -16,6 +16,7 @@ from tfprobe.views.memory.roles import Variable, variables
 from tfprobe.views.memory.whole import Lasting, Memory, lasting, memories
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import Alike, alike, chosen_document, known, process_document
+from tfprobe.web.pages.axis import Measured, on_one_axis
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
@@ -48,7 +49,8 @@ def document(run: OpenRun, question: Question) -> Document:
         "bys": list(HELD_BYS),
         **_of_allocators(run, allocators, question, work),
         "variables": _variables(run, found, work),
-        "hosts": [] if isinstance(hosts, Missing) else _hosts(hosts),
+        "hosts": [] if isinstance(hosts, Missing) else [_host(each) for each in hosts[:MOST_HOSTS]],
+        "over_time": None if isinstance(hosts, Missing) else _over_time(hosts),
         "more_hosts": 0 if isinstance(hosts, Missing) else max(len(hosts) - MOST_HOSTS, 0),
         "missing": {name: each.reason for name, each in parts.items() if isinstance(each, Missing)},
     }
@@ -211,15 +213,7 @@ def _variable(found: Variable) -> Document:
     }
 
 
-def _hosts(found: Sequence[HostMemory]) -> list[Document]:
-    """Return processes in their order; of those with the highest peaks the level over time too."""
-    largest = sorted(found, key=lambda each: -each.peak_bytes)
-    drawn = {each.process.index for each in largest[:MOST_LINES]}
-    first_ns = min(int(each.at_ns[0]) for each in found)
-    return [_host(each, first_ns, each.process.index in drawn) for each in found[:MOST_HOSTS]]
-
-
-def _host(found: HostMemory, first_ns: int, is_drawn: bool) -> Document:
+def _host(found: HostMemory) -> Document:
     limit = found.limit_bytes
     return {
         **process_document(found.process),
@@ -228,16 +222,26 @@ def _host(found: HostMemory, first_ns: int, is_drawn: bool) -> Document:
         "limit_bytes": known(limit),
         "used_ratio": known(found.used_ratio),
         "growth": growth_document(found.growth),
-        "level": _level(found, first_ns) if is_drawn else None,
         "missing": {"limit_bytes": limit.reason} if isinstance(limit, Missing) else {},
     }
 
 
-def _level(found: HostMemory, first_ns: int) -> Document:
-    """Return the level over time: of too many moments the highest of neighbours."""
-    count = len(found.at_ns)
-    starts = np.unique(np.arange(min(count, MOST_MOMENTS)) * count // min(count, MOST_MOMENTS))
+def _over_time(found: Sequence[HostMemory]) -> Document:
+    """Return the levels of the processes with the highest peaks over the time of all."""
+    largest = sorted(found, key=lambda each: -each.peak_bytes)[:MOST_LINES]
+    drawn = sorted(largest, key=lambda each: each.process.index)
+    measured = [Measured(each.at_ns, each.resident_bytes.astype(np.float64)) for each in drawn]
+    at_ns, values = on_one_axis(measured, most=MOST_MOMENTS)
+    first_ns = min(int(each.at_ns[0]) for each in found)
     return {
-        "after_ns": (found.at_ns[starts] - first_ns).tolist(),
-        "resident_bytes": np.maximum.reduceat(found.resident_bytes, starts).tolist(),
+        "after_ns": [each - first_ns for each in at_ns],
+        "lines": [
+            {**process_document(each.process), "resident_bytes": _whole(line)}
+            for each, line in zip(drawn, values, strict=True)
+        ],
+        "more": len(found) - len(drawn),
     }
+
+
+def _whole(line: Sequence[float | None]) -> list[int | None]:
+    return [None if value is None else int(value) for value in line]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfprobe.errors import Missing, UsageError
 from tfprobe.model.profile import LIVE_STATES, Profile, Work
 from tfprobe.views import lives, overhead, ranks, steps
@@ -21,6 +23,7 @@ from tfprobe.views.ranks import MEASURES, Lane, Measure, Ranks
 from tfprobe.views.series import Curve
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.alike import known, process_document, works_alike
+from tfprobe.web.pages.axis import Measured, on_one_axis
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
@@ -206,7 +209,7 @@ def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Documen
     head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
     found = ranks.beside(ordered, measure)
     if isinstance(found, Missing):
-        return {**head, "lanes": [], "left_out": 0, "missing": found.reason}
+        return {**head, "lanes": [], "slow": [], "left_out": 0, "missing": found.reason}
     place = {(work.process, work.index): at for at, work in enumerate(profile.works)}
     return {
         **head,
@@ -230,6 +233,7 @@ def _ranks_document(found: Ranks) -> Document:
         "steps_per_column": found.steps_per_column,
         "median_ns": found.median_ns,
         "left_out": found.left_out,
+        "slow": [lane.process for lane in found.slow],
     }
 
 
@@ -334,11 +338,12 @@ def _lines(
         range(len(known_curves)), key=lambda at: known_curves[at][1].mean, reverse=most
     )
     chosen = [known_curves[at] for at in sorted(by_mean[:MOST_LINES])]
-    at_ns = sorted({point.at_ns for _, curve in chosen for point in curve.points})
+    at_ns, values = on_one_axis([_measured(curve) for _, curve in chosen])
     return {
         "at_ns": [each - first_ns for each in at_ns],
         "lines": [
-            {**about, **_about(curve), "values": _on(at_ns, curve)} for about, curve in chosen
+            {**about, **_about(curve), "values": line}
+            for (about, curve), line in zip(chosen, values, strict=True)
         ],
         "more": len(known_curves) - len(chosen),
         "missing": next((curve.reason for _, curve in curves if isinstance(curve, Missing)), None)
@@ -347,9 +352,11 @@ def _lines(
     }
 
 
-def _on(at_ns: Sequence[int], curve: Curve) -> list[float | None]:
-    values = dict(curve.points)
-    return [values.get(each) for each in at_ns]
+def _measured(curve: Curve) -> Measured:
+    return Measured(
+        np.array([point.at_ns for point in curve.points], dtype=np.int64),
+        np.array([point.value for point in curve.points], dtype=np.float64),
+    )
 
 
 def _about(curve: Curve) -> Document:

@@ -8,15 +8,19 @@ import { codePage } from "./pages/code.js";
 import { comparePage } from "./pages/compare.js";
 import { findingsPage } from "./pages/findings.js";
 import { graphPage } from "./pages/graph.js";
+import { inputPage } from "./pages/input.js";
+import { memoryPage } from "./pages/memory.js";
 import { opsPage } from "./pages/ops.js";
 import { overviewPage } from "./pages/overview.js";
+import { processesPage } from "./pages/processes.js";
 import { runsPage } from "./pages/runs.js";
 import { scopesPage } from "./pages/scopes.js";
 import { stepsPage } from "./pages/steps.js";
 import { timelinePage } from "./pages/timeline.js";
+import { transfersPage } from "./pages/transfers.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, graphPage, timelinePage, comparePage];
+const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, graphPage, timelinePage, inputPage, memoryPage, transfersPage, processesPage, comparePage];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });

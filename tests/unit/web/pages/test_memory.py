@@ -103,7 +103,8 @@ def test_a_run_without_steps_tells_of_its_processes() -> None:
     assert document["missing"] == {"allocators": "no step has been recorded"}
     (host,) = document["hosts"]
     assert (host["last_bytes"], host["peak_bytes"], host["limit_bytes"]) == (3 * KIB, 3 * KIB, None)
-    assert host["level"]["resident_bytes"] == [KIB, 2 * KIB, 3 * KIB]
+    (line,) = document["over_time"]["lines"]
+    assert line["resident_bytes"] == [KIB, 2 * KIB, 3 * KIB]
     assert "cgroup" in host["missing"]["limit_bytes"]
 
 
@@ -121,11 +122,12 @@ def test_a_host_over_a_long_time_keeps_its_highest_moments() -> None:
     """100,000 pulses are 2,000 points; the one that was highest is among them."""
     pulses = [pulse(at, resident_bytes=99_999 if at == 51_111 else 7) for at in range(100_000)]
 
-    (host,) = told(profile(pulses=pulses))["hosts"]
+    found = told(profile(pulses=pulses))["over_time"]
 
-    assert len(host["level"]["resident_bytes"]) == memory.MOST_MOMENTS
-    assert max(host["level"]["resident_bytes"]) == 99_999
-    assert np.all(np.diff(host["level"]["after_ns"]) > 0)
+    (line,) = found["lines"]
+    assert len(line["resident_bytes"]) == memory.MOST_MOMENTS
+    assert max(line["resident_bytes"]) == 99_999
+    assert np.all(np.diff(found["after_ns"]) > 0)
 
 
 def test_of_many_processes_those_with_most_memory_are_drawn() -> None:
@@ -133,7 +135,9 @@ def test_of_many_processes_those_with_most_memory_are_drawn() -> None:
     pulses = [pulse(1, process=at, resident_bytes=at + 1) for at in range(40)]
     made = profile(processes=[process(index=at) for at in range(40)], pulses=pulses)
 
-    hosts = told(made)["hosts"]
+    document = told(made)
 
-    assert len(hosts) == 40
-    assert [each["process"] for each in hosts if each["level"]] == list(range(24, 40))
+    assert len(document["hosts"]) == 40
+    lines = document["over_time"]["lines"]
+    assert [each["process"] for each in lines] == list(range(24, 40))
+    assert document["over_time"]["more"] == 24

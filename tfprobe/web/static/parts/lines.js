@@ -154,6 +154,7 @@ export function lines(place, options) {
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    ctx.textAlign = "left";
     for (const mark of now.marks) {
       const left = self.valToPos(scaledX(mark.x), "x", true);
       ctx.strokeStyle = ctx.fillStyle = colour(mark.colour ?? "ink-soft");

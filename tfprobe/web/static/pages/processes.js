@@ -1,0 +1,291 @@
+// The processes of a run: what each did and used, who is late at which steps, when they lived, their machines.
+import { bytes, count, percent, time, written } from "../parts/amounts.js";
+import { heatmap } from "../parts/charts.js";
+import { badge, card, choose, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
+import { fill, make } from "../parts/elements.js";
+import { lines } from "../parts/lines.js";
+import { livesChart } from "../parts/lives.js";
+import { absent, andMore, processName, processWord, sentence } from "../parts/sentences.js";
+import { table } from "../parts/table.js";
+import { argsOf, turning } from "../parts/turning.js";
+
+const PROCESS_MEASURES = { step: "what a step takes", between: "the time before a step" };
+const PROCESS_NS_PER_US = 1000;
+// A rank that takes this much longer than the middle is at the end of the scale, if none is worse.
+const PROCESS_LATE_RATIO = 1.1;
+const PROCESS_NAMED = 3;
+
+export const processesPage = {
+  name: "processes",
+  title: "Processes",
+  show: (place, context) =>
+    turning(place, context, "processes", (args) => argsOf(args, "host", "measure", "work"), (found, args) => processesContent(found, args, context)),
+};
+
+function processesContent(found, args, context) {
+  return [
+    make("div", { class: "row" }, make("h1", {}, "Processes")),
+    processesFigures(found),
+    found.processes.length > 1 ? [processesLate(found, context), processesRanks(found, args, context)] : null,
+    processesTable(found, args, context),
+    processesLives(found, context),
+    processesHardware(found, args, context),
+    found.processes.length > 1 ? null : card("Beside each other", absent(found.ranks.missing)),
+  ];
+}
+
+function processesFigures({ processes, more_processes: more, ranks }) {
+  const states = new Map();
+  for (const each of processes) states.set(each.state, (states.get(each.state) ?? 0) + 1);
+  const hosts = new Set(processes.map((each) => each.host)).size;
+  const all = [
+    keyFigure("Processes", count(processes.length + more), [...states].map(([state, number]) => `${count(number)} ${state}`).join(", ")),
+    keyFigure("Hosts", count(hosts)),
+  ];
+  if (ranks.lanes.length) {
+    const slowest = ranks.lanes.reduce((most, each) => (each.middle_ratio > most.middle_ratio ? each : most));
+    all.push(
+      keyFigure("The middle of all", time(ranks.median_ns), PROCESS_MEASURES[ranks.measure]),
+      keyFigure("Slowest", processWord(slowest), `${percent(slowest.middle_ratio)} of the middle; last in ${percent(slowest.slowest_ratio)} of the steps`),
+    );
+  }
+  return figures(...all);
+}
+
+/** Who keeps the others waiting: that takes the sampled steps, so it comes when it is there. */
+function processesLate(found, context) {
+  const box = make("div", {}, make("p", { class: "wait", role: "status" }, "Looking who is late …"));
+  context.ask("stragglers").then(
+    (told) => fill(box, processesFindings(told, found.ranks)),
+    (error) => error.name !== "AbortError" && fill(box, absent(error.message)),
+  );
+  return card("Who is late", box);
+}
+
+function processesFindings({ findings, missing: why }, ranks) {
+  const slow = ranks.lanes.filter((lane) => ranks.slow.includes(lane.process)).slice(0, PROCESS_NAMED);
+  if (!findings.length && slow.length) return slow.map((lane) => processesSlow(lane, ranks));
+  if (why) return absent(why);
+  if (!findings.length) return make("p", {}, badge("good", "nobody"), " No process takes so much longer than the others that they wait for it.");
+  return findings.map((each) =>
+    make(
+      "div",
+      {},
+      make("div", { class: "row" }, badge(each.severity), make("strong", {}, make("bdi", {}, each.title))),
+      make("ul", {}, each.evidence.map((one) => make("li", {}, make("bdi", {}, processesEvidence(one))))),
+      make("p", {}, make("bdi", {}, `→ ${each.action}`)),
+    ),
+  );
+}
+
+/** Slow by step times alone: whether others wait for it, only collectives would tell. */
+function processesSlow(lane, ranks) {
+  const what = ranks.measure === "step" ? `takes ${percent(lane.middle_ratio)} of what the middle takes` : `comes later to a step than the middle, by ${percent(lane.middle_ratio - 1)} of a cycle`;
+  const said = `${processName(lane)} ${what}, and is the slowest in ${percent(lane.slowest_ratio)} of ${count(lane.compared)} steps.`;
+  return make(
+    "div",
+    {},
+    make("div", { class: "row" }, badge("warning", "slower"), make("strong", {}, make("bdi", {}, said.charAt(0).toUpperCase() + said.slice(1)))),
+    make("p", { class: "soft" }, "Whether the others wait for it is not known: sampled steps with collectives would tell."),
+  );
+}
+
+function processesEvidence(each) {
+  const told = [each.text];
+  if (each.time_us !== undefined) told.push(time(each.time_us * PROCESS_NS_PER_US));
+  if (each.ratio !== undefined) told.push(percent(each.ratio));
+  return [told.join(": "), each.command ? `(${each.command})` : ""].filter(Boolean).join(" ");
+}
+
+function processesRanks({ ranks, groups }, args, context) {
+  const tools = make(
+    "div",
+    { class: "row" },
+    groups.length > 1
+      ? choose({ label: "Work", value: processesGroup(ranks, groups)?.work, options: groups.map((each) => [each.work, `${each.kind} ${each.name.slice(0, 80)} in ${count(each.processes)} processes`]), onChange: (work) => context.go({ ...args, work }) })
+      : null,
+    ranks.lanes.length ? choose({ label: "Compare", value: ranks.measure, options: ranks.measures.map((each) => [each, PROCESS_MEASURES[each]]), onChange: (measure) => context.go({ ...args, measure }) }) : null,
+  );
+  const box = card("Beside each other, step by step", tools);
+  if (!ranks.lanes.length) {
+    box.append(absent(ranks.missing));
+    return box;
+  }
+  const columns = ranks.lanes[0].cells.length;
+  const wide = ranks.steps_per_column;
+  const names = Array.from({ length: columns }, (_, at) => processesColumn(ranks, at, wide));
+  const cells = ranks.lanes.flatMap((lane, row) => lane.cells.map((cell, column) => [column, row, cell]));
+  box.append(make("p", { class: "soft" }, processesExplained(ranks)));
+  heatmap(box, {
+    label: "Processes beside each other",
+    kind: "ratio",
+    csvName: "ranks",
+    x: { title: "step", values: names },
+    y: { title: "process", values: ranks.lanes.map(processWord) },
+    cells,
+    least: 1,
+    most: Math.max(PROCESS_LATE_RATIO, processesWorst(ranks)),
+    height: Math.min(900, 90 + (ranks.lanes.length > 24 ? 12 : 22) * ranks.lanes.length),
+    onPick: (_, row) => context.go({ work: ranks.lanes[row].work }, { page: "steps" }),
+  });
+  box.append(andMore(ranks.left_out, "processes, which are faster than these") ?? "");
+  return box;
+}
+
+function processesGroup(ranks, groups) {
+  return groups.find((each) => each.kind === ranks.kind && each.name === ranks.name);
+}
+
+function processesColumn(ranks, at, wide) {
+  const first = ranks.first_step + at * wide;
+  const last = Math.min(first + wide - 1, ranks.last_step);
+  return first === last ? count(first) : `${count(first)} to ${count(last)}`;
+}
+
+function processesExplained(ranks) {
+  const column = ranks.steps_per_column > 1 ? ` A column is the median of ${count(ranks.steps_per_column)} steps.` : "";
+  const what = ranks.measure === "step" ? "what a step took in each process, over the median of all at the same step" : "how much longer the time before a step was than the median of all, as a part of the median cycle, on top of 100 %";
+  return `A cell is ${what}: 100 % is as the middle.${column} Steps that were traced are left out.`;
+}
+
+/** The end of the scale: high, but not so high that one odd cell takes the colour from all others. */
+function processesWorst({ lanes }) {
+  const every = lanes.flatMap((lane) => lane.cells).filter(Number.isFinite).sort((one, other) => one - other);
+  return every[Math.floor(0.998 * (every.length - 1))] ?? 1;
+}
+
+function processesTable(found, args, context) {
+  const lanes = new Map(found.ranks.lanes.map((lane) => [lane.process, lane]));
+  const { hardware } = found;
+  const [role, work] = ["role", "work_title"].map((name) => processesOne(found.processes, name));
+  return table({
+    caption: ["All processes", ...(found.processes.length > 1 ? [role, work] : [])].filter(Boolean).join(", ").slice(0, 200),
+    csvName: "processes",
+    rows: found.processes,
+    of: found.processes.length + found.more_processes,
+    sort: args.sort ?? "",
+    filter: args.find ?? "",
+    search: found.processes.length > 8,
+    onSort: (sort) => context.go({ ...args, sort }, { keep: true }),
+    onFilter: (find) => context.go({ ...args, find }, { keep: true }),
+    columns: [
+      { key: "process", title: "Process", value: processName, cell: (row) => processesLink(row, context) },
+      role === null ? { key: "role", title: "Role", cell: (row) => (row.role ? nameOf(row.role) : "") } : null,
+      { key: "state", title: "State", cell: (row) => badge(row.state) },
+      work && found.processes.length > 1 ? null : { key: "work_title", title: "Work", missing: () => "no step ran in it", cell: (row) => (row.work_title ? nameOf(row.work_title) : missing("no step ran in it")) },
+      { key: "steps", title: "Steps", kind: "count" },
+      { key: "steps_per_s", title: "Steps/s", kind: "large", hint: "from the first step to the last, pauses included", missing: (row) => row.missing.steps_per_s },
+      { key: "p50_ns", title: "p50", kind: "time", hint: "half of the steps took no longer", missing: (row) => row.missing.p50_ns },
+      { key: "p95_ns", title: "p95", kind: "time", missing: (row) => row.missing.p95_ns },
+      ...(lanes.size ? processesLaneColumns(lanes, found.ranks) : []),
+      { key: "captures", title: "Sampled", kind: "count" },
+      { key: "overhead_ratio", title: "Overhead", kind: "ratio", hint: "what recording took of its time", missing: (row) => row.missing.overhead_ratio },
+      { key: "cores_busy", title: "CPUs busy", kind: "large", missing: (row) => row.missing.cores_busy, cell: (row) => processesCpus(row) },
+      !found.processes.some((row) => row.throttled_ratio) ? null : { key: "throttled_ratio", title: "Held back", kind: "ratio", hint: "by the control group, of the CPU time that was used or wanted", missing: (row) => row.missing.throttled_ratio },
+      { key: "peak_bytes", title: "Peak memory", kind: "bytes", missing: (row) => row.missing.peak_bytes },
+    ].filter(Boolean),
+    none: hardware.missing.processes ?? "No process was recorded.",
+  });
+}
+
+/** What all processes have in common: "" is nothing, null that they differ. */
+function processesOne(rows, name) {
+  const every = new Set(rows.map((row) => row[name] ?? ""));
+  return every.size > 1 ? null : [...every][0] ?? "";
+}
+
+function processesLaneColumns(lanes, ranks) {
+  const why = () => "it has no step in common with the others";
+  return [
+    { key: "middle_ratio", title: "Of the middle", kind: "ratio", hint: PROCESS_MEASURES[ranks.measure], value: (row) => lanes.get(row.process)?.middle_ratio ?? null, missing: why },
+    { key: "slowest_ratio", title: "Slowest in", kind: "ratio", hint: "the part of the steps in which nobody took longer", value: (row) => lanes.get(row.process)?.slowest_ratio ?? null, missing: why },
+  ];
+}
+
+function processesLink(row, context) {
+  const name = nameOf(processName(row));
+  return row.work === null ? name : make("a", { href: context.link("steps", { work: row.work }) }, name);
+}
+
+function processesCpus(row) {
+  if (row.cores_busy === null) return missing(row.missing.cores_busy);
+  return row.usable_cpus === null ? written(row.cores_busy, "large") : `${written(row.cores_busy, "large")} of ${written(row.usable_cpus, "large")}`;
+}
+
+function processesLives(found, context) {
+  const box = card("When they lived");
+  if (!found.lives.length) {
+    box.append(absent("nobody told when these processes began"));
+    return box;
+  }
+  const works = new Map(found.processes.map((each) => [each.process, each.work]));
+  livesChart(box, found.lives, {
+    onPick: (life) => works.get(life.process) !== null && works.has(life.process) && context.go({ work: works.get(life.process) }, { page: "steps" }),
+  });
+  box.append(andMore(found.more_lives, "processes") ?? "");
+  return box;
+}
+
+function processesHardware({ hardware }, args, context) {
+  const hosts = hardware.hosts.length > 1
+    ? choose({ label: "Host", value: hardware.host, options: [["", "all hosts"], ...hardware.hosts.map((each) => [each, each])], onChange: (host) => context.go({ ...args, host }) })
+    : null;
+  const head = make("div", { class: "row" }, make("h2", {}, "What they used"), hosts);
+  if (hardware.missing.processes && hardware.missing.devices) {
+    return make("section", { class: "card" }, head, make("ul", {}, make("li", {}, sentence(hardware.missing.processes)), make("li", {}, sentence(hardware.missing.devices))));
+  }
+  const grid = make("div", { class: "columns" });
+  if (hardware.missing.processes) grid.append(card("Processes", absent(hardware.missing.processes)));
+  else {
+    grid.append(processesCurves("CPUs busy", hardware.processes.cores_busy, "large", processWord), processesCurves("Resident memory", hardware.processes.resident_bytes, "bytes", processWord));
+  }
+  if (hardware.missing.devices) return [head, grid, card("Accelerators", absent(hardware.missing.devices))];
+  const device = (each) => (hardware.hosts.length > 1 && !hardware.host ? `${each.host} GPU ${each.index}` : `GPU ${each.index}`);
+  const { accelerators } = hardware;
+  grid.append(
+    processesCurves("Accelerators at work", accelerators.utilization_ratio, "ratio", device),
+    processesCurves("Accelerator memory", accelerators.memory_used_bytes, "bytes", device),
+    processesCurves("Power, W", accelerators.power_watts, "large", device),
+  );
+  return [head, grid, processesDevices(hardware)];
+}
+
+function processesCurves(title, curves, kind, nameEach) {
+  const box = card(title);
+  if (!curves.lines.length) {
+    box.append(absent(curves.missing ?? "nothing was sampled"));
+    return box;
+  }
+  lines(box, {
+    label: title,
+    height: 170,
+    csvName: title.toLowerCase().replace(/\W+/g, "-"),
+    x: { title: "since the first process began", kind: "time", values: curves.at_ns },
+    series: curves.lines.map((each) => ({ name: nameEach(each), values: each.values, kind })),
+  });
+  box.append(andMore(curves.more, title === "Accelerators at work" ? "that work more, in the table" : "with less, in the table") ?? "");
+  return box;
+}
+
+function processesDevices({ devices, more_devices: more }) {
+  const told = (name) => (row) => row[name]?.mean ?? null;
+  const why = (name) => (row) => row.missing[name];
+  const of = (row, name, limit, kind) => (row[name] === null ? missing(row.missing[name]) : row[limit] === null ? written(row[name].mean, kind) : `${written(row[name].mean, kind)} of ${written(row[limit], kind)}`);
+  return table({
+    caption: "Accelerators, on average",
+    csvName: "accelerators",
+    rows: devices,
+    of: devices.length + more,
+    search: devices.length > 8,
+    columns: [
+      { key: "index", title: "Accelerator", value: (row) => `${row.host} GPU ${row.index}` },
+      { key: "name", title: "Name" },
+      { key: "utilization_ratio", title: "At work", kind: "ratio", bar: true, value: told("utilization_ratio"), missing: why("utilization_ratio") },
+      { key: "memory_used_bytes", title: "Memory", kind: "bytes", value: told("memory_used_bytes"), cell: (row) => (row.memory_used_bytes === null ? missing(row.missing.memory_used_bytes) : `${bytes(row.memory_used_bytes.mean)} of ${bytes(row.memory_total_bytes)}`) },
+      { key: "power_watts", title: "Power, W", kind: "large", value: told("power_watts"), cell: (row) => of(row, "power_watts", "power_limit_watts", "large") },
+      { key: "temperature_celsius", title: "°C", kind: "large", value: told("temperature_celsius"), missing: why("temperature_celsius") },
+      { key: "sm_clock_hz", title: "Clock, Hz", kind: "large", value: told("sm_clock_hz"), cell: (row) => of(row, "sm_clock_hz", "max_sm_clock_hz", "large") },
+      { key: "throttle_reasons", title: "Held down by", value: (row) => row.throttle_reasons.map((each) => `${each.reason} in ${percent(each.ratio)}`).join(", ") },
+    ],
+  });
+}

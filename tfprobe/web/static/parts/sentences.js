@@ -1,0 +1,43 @@
+// Sentences and names that several pages write the same way.
+import { bytes } from "./amounts.js";
+import { make } from "./elements.js";
+
+/** A reason as a sentence: "no step was sampled" is "No step was sampled." */
+export function sentence(reason) {
+  const text = String(reason ?? "");
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(whole) ? whole : `${whole}.`;
+}
+
+/** What stands in the place of something that is not there, and why. */
+export function absent(reason) {
+  return make("p", { class: "soft" }, sentence(reason));
+}
+
+/** What a process is called in one line: its rank, its host, its number there. */
+export function processName(each) {
+  const where = [each.host, each.pid ? `pid ${each.pid}` : null].filter(Boolean).join(" ");
+  if (each.rank === null || each.rank === undefined) return where || `process ${each.process + 1}`;
+  return where ? `rank ${each.rank} · ${where}` : `rank ${each.rank}`;
+}
+
+/** The same in a word or two, for axes. */
+export function processWord(each) {
+  if (each.rank !== null && each.rank !== undefined) return `rank ${each.rank}`;
+  return each.pid ? `${each.host} ${each.pid}` : `process ${each.process + 1}`;
+}
+
+/** What comes after all rows that a document has: "and 1,234 more". */
+export function andMore(number, what = "more") {
+  return number > 0 ? make("p", { class: "soft small" }, `and ${number.toLocaleString("en")} ${what}.`) : null;
+}
+
+/** How memory grows with steps, as a word and a sentence. */
+export function growthText(growth) {
+  if (!growth?.verdict) return sentence(growth?.missing ?? "growth is not known");
+  const slope = `${bytes(Math.abs(growth.bytes_per_step))} a step`;
+  const over = `in steps ${growth.first_step.toLocaleString("en")} to ${growth.last_step.toLocaleString("en")}`;
+  if (growth.verdict === "growing") return `It grows by ${slope} ${over}, and goes on: a leak.`;
+  if (growth.verdict === "warming_up") return `It grew while the job warmed up, and came to an end ${over}.`;
+  return `It is steady ${over}.`;
+}
