@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 
-STEPS = 15
+# A third is sampled, and on a busy machine a sample of one worker may have no partner: five must.
+STEPS = 45
 # Longer than a worker waits for a core on a busy machine.
 LATE_S = 0.2
 
