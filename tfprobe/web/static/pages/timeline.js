@@ -102,13 +102,13 @@ async function stepShown(place, context, captures, args) {
     closer.hidden = !isFile || isBase;
     const { window } = found;
     const holds = window.from_ns <= Math.max(from_ns, base.whole.from_ns) && window.to_ns >= Math.min(to_ns, base.whole.to_ns);
-    const isClose = found.is_whole || window.to_ns - window.from_ns <= 6 * length;
+    const isClose = found.is_whole || window.to_ns - window.from_ns <= 4 * length;
     if (isFile || (holds && isClose)) return;
     if (isBase) return put(base);
     loading?.abort();
     loading = new AbortController();
     try {
-      const next = await context.ask("timeline", { capture, from_ns: Math.floor(from_ns - length), to_ns: Math.ceil(to_ns + length) });
+      const next = await context.ask("timeline", { capture, from_ns: Math.floor(from_ns - length / 2), to_ns: Math.ceil(to_ns + length / 2) });
       if (!controller.signal.aborted) put(next);
     } catch (error) {
       if (error.name !== "AbortError") fill(said, error.message);
