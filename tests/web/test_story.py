@@ -40,6 +40,23 @@ def test_links_of_findings_land_on_their_evidence(visitor) -> None:
     expect(page.locator(".step-body .figure dd").first).to_contain_text(f"{int(step):,}")
 
 
+def test_links_of_evidence_are_those_of_pages(visitor) -> None:
+    """Whatever the evidence is, there is a page for it that opens."""
+    page = visitor.show("training", "findings")
+    addresses = page.locator(".evidence a").evaluate_all(
+        "(links) => [...new Set(links.map((each) => each.getAttribute('href')))]"
+    )
+    known = set(visitor.pages("training"))
+
+    assert addresses
+    for address in addresses:
+        name = address.split("?")[0].rsplit("/", 1)[1]
+        assert name in known
+        page.evaluate("(to) => { location.hash = to; }", address)
+        visitor.settle(name)
+        expect(page.locator(f"main > .page-{name}")).to_be_visible()
+
+
 def test_an_address_brings_its_finding_into_sight(visitor) -> None:
     """The finding that is named has the focus."""
     page = visitor.show("training", "findings")

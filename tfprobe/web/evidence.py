@@ -58,7 +58,7 @@ class Places:
         return list(self._links(evidence, work))
 
     def _links(self, evidence: Evidence, work: int | None) -> Iterator[Link]:
-        of_work = {} if work is None else {"work": work}
+        of_work: dict[str, int | str] = {} if work is None else {"work": work}
         if evidence.step is not None:
             yield _link(f"step {evidence.step:,}", "steps", of_work | {"step": evidence.step})
         capture = self._captures.get((evidence.capture, evidence.step or 0))
@@ -67,14 +67,17 @@ class Places:
         for step in evidence.steps:
             yield _link(f"step {step:,}", "steps", of_work | {"step": step})
         file, _, line = evidence.source.rpartition(":")
-        if file and line.isdecimal():
+        # Where no op was made the page of code has nothing: what Python did is text.
+        if evidence.node and file and line.isdecimal():
             yield _link(evidence.source, "code", of_work | {"file": file, "line": int(line)})
         if evidence.op_type:
-            yield _sought(evidence.op_type, "ops", of_work)
+            yield _link(evidence.op_type, "ops", of_work | {"find": _short(evidence.op_type)})
         if evidence.scope:
-            yield _sought(evidence.scope, "scopes", of_work)
-        if evidence.node and not evidence.scope:
-            yield _sought(evidence.node, "graph", of_work)
+            args = of_work | {"by": "layer", "at": evidence.scope}
+            yield _link(evidence.scope, "scopes", args)
+        elif evidence.node:
+            args = of_work | {"by": "name", "find": _short(evidence.node)}
+            yield _link(evidence.node, "ops", args)
         if evidence.iterator:
             yield _link("its input", "input", of_work)
         if evidence.command:
@@ -84,8 +87,8 @@ class Places:
 
 
 def _link(label: str, page: str, args: Mapping[str, int | str]) -> Link:
-    return {"label": label, "page": page, "args": dict(args)}
+    return {"label": _short(label), "page": page, "args": dict(args)}
 
 
-def _sought(name: str, page: str, args: Mapping[str, int]) -> Link:
-    return _link(name, page, {**args, "q": name[:_SOUGHT_CHARACTERS]})
+def _short(name: str) -> str:
+    return name[:_SOUGHT_CHARACTERS]

@@ -32,16 +32,25 @@ def test_a_capture_that_is_gone_leads_to_its_step_alone():
 
 def test_a_line_leads_to_the_code():
     """The name of a file may hold colons."""
-    evidence = Evidence("a step", source="C:/train.py:42")
+    evidence = Evidence("a step", source="C:/train.py:42", node="a/b")
 
-    assert places(evidence) == [("code", {"work": 0, "file": "C:/train.py", "line": 42})]
+    assert places(evidence)[0] == ("code", {"work": 0, "file": "C:/train.py", "line": 42})
+
+
+def test_a_line_that_made_no_op_leads_nowhere():
+    """It is a line between steps: the code page knows only of lines that made ops."""
+    assert places(Evidence("reading a tensor", source="train.py:42")) == []
 
 
 def test_an_op_a_scope_and_a_node_lead_to_their_pages():
     """Each is sought by its name."""
-    assert places(Evidence("x", op_type="MatMul")) == [("ops", {"work": 0, "q": "MatMul"})]
-    assert places(Evidence("x", scope="a/b", node="a/b/c")) == [("scopes", {"work": 0, "q": "a/b"})]
-    assert places(Evidence("x", node="a/b/c")) == [("graph", {"work": 0, "q": "a/b/c"})]
+    assert places(Evidence("x", op_type="MatMul")) == [("ops", {"work": 0, "find": "MatMul"})]
+    assert places(Evidence("x", scope="a/b", node="a/b/c")) == [
+        ("scopes", {"work": 0, "by": "layer", "at": "a/b"})
+    ]
+    assert places(Evidence("x", node="a/b/c")) == [
+        ("ops", {"work": 0, "by": "name", "find": "a/b/c"})
+    ]
 
 
 def test_slow_steps_lead_to_each_of_them():
@@ -74,4 +83,4 @@ def test_a_long_name_makes_no_long_address():
     """The name of an op may have a million characters."""
     ((_, args),) = places(Evidence("x", op_type="M" * 1_000_000), None)
 
-    assert len(args["q"]) == 500
+    assert len(args["find"]) == 500

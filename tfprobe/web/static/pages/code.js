@@ -18,6 +18,7 @@ export const codePage = {
     const tree = make("div", { class: "page" });
     const source = make("div");
     let asked = null;
+    let files = [];
     await turn(args);
     place.append(tree, source);
     return { shown: () => seeLine(source), turn, update: () => ((asked = null), turn(args)) };
@@ -26,10 +27,12 @@ export const codePage = {
       args = next;
       const question = JSON.stringify([codeQuestion(args), args.view, args.sort, args.find]);
       if (question !== asked) {
-        showCode(tree, await askCode(context, args), context, args, go);
+        const answer = await askCode(context, args);
+        files = answer.found.files ?? [];
+        showCode(tree, answer, context, args, go);
         asked = question;
       }
-      await showSource(source, context, args);
+      await showSource(source, context, { ...args, file: codeFile(files, args.file) });
       seeLine(source);
     }
 
@@ -40,6 +43,13 @@ export const codePage = {
     }
   },
 };
+
+/** Links from elsewhere name a file by its path: find its number; "" where no op was made in it. */
+function codeFile(files, named) {
+  if (named === undefined || /^\d*$/.test(named)) return named;
+  const found = files.find((each) => each.path === named);
+  return found ? String(found.file) : "";
+}
 
 function codeQuestion({ work, frames, metric, at }) {
   return { work, frames: frames === "job" ? frames : "", metric: metric === "time" ? "" : metric, at: at === "0" ? "" : at };

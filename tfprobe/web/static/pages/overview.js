@@ -49,7 +49,7 @@ async function overviewRest(parts, { ask, link, signal }) {
     const found = await ask("shares");
     fill(parts.problems, overviewProblems(found));
     fill(parts.framework, overviewFramework(found, link));
-    return overviewAnswer(found, link);
+    return overviewAnswer(found);
   }, () => fill(parts.framework));
   await overviewPart(parts.findings, signal, async () => overviewFindings(await ask("findings"), link));
 }
@@ -94,7 +94,7 @@ function stateTold(run) {
   return states[run.state] ?? "";
 }
 
-function overviewAnswer(found, link) {
+function overviewAnswer(found) {
   const told = found.breakdown;
   if (told.missing) {
     return card("Where a step goes", make("p", {}, `Not known: ${told.missing}.`), make("p", { class: "soft" }, "A step is sampled as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample."));
@@ -103,7 +103,7 @@ function overviewAnswer(found, link) {
   const of = told.works > 1 ? ` of ${count(told.works)} kinds of step, each by its time` : "";
   const box = card("Where a step goes", make("p", { class: "answer" }, answerTold(told.answer)));
   groupsBar(box, told.groups);
-  const causes = told.causes.length ? make("div", {}, make("h3", {}, "Of these"), causesList(told.causes, link)) : null;
+  const causes = told.causes.length ? make("div", {}, make("h3", {}, "Of these"), causesList(told.causes)) : null;
   box.append(
     make("div", { class: "columns" }, make("div", {}, groupsTable(told.groups, told.cycle_ns)), causes ?? ""),
     make("p", { class: "soft small" }, `Shares of the time from one step to the next, from ${steps}${of}. All such time together is ${time(told.total_ns)}${told.cycle_ns ? `; a recorded cycle takes ${time(told.cycle_ns)}` : ""}.`),
@@ -190,7 +190,7 @@ function overviewApplication(found) {
 function overviewFramework(found, link) {
   const told = found.framework;
   if (told.missing) return card("Framework", make("p", {}, `Not known: ${told.missing}.`), overviewRuntime(found.runtime));
-  const rows = told.types.map((each) => [make("a", { href: link("ops", { q: each.type }), class: "cut" }, nameOf(each.type)), count(each.count), time(each.total_ns), percent(each.share_ratio)]);
+  const rows = told.types.map((each) => [make("a", { href: link("ops", { find: each.type }), class: "cut" }, nameOf(each.type)), count(each.count), time(each.total_ns), percent(each.share_ratio)]);
   const more = told.types_in_all - told.types.length;
   return card(
     "Framework",

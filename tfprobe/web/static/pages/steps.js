@@ -263,7 +263,7 @@ async function stepsParts(context, found, step) {
   box.append(
     make("p", {}, make("a", { href: context.link("timeline", { capture: has.capture }) }, "Its timeline"), has.between_ns === null ? "" : `; of the ${time(has.cycle_ns)} ${time(has.between_ns)} lie between it and the next`),
   );
-  if (has.causes.length) box.append(make("h3", {}, "Of these"), causesList(has.causes, context.link));
+  if (has.causes.length) box.append(make("h3", {}, "Of these"), causesList(has.causes));
   return box;
 }
 

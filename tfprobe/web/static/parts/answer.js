@@ -45,7 +45,7 @@ export function groupsTable(groups, cycle_ns) {
 }
 
 /** Make the list of what time went to, each with the line it is at. */
-export function causesList(causes, link) {
+export function causesList(causes) {
   return make(
     "ul",
     { class: "plain-list" },
@@ -57,7 +57,7 @@ export function causesList(causes, link) {
         `${each.label} `,
         make("span", { class: "number soft" }, `${time(each.time_ns)}${each.share_ratio === undefined ? "" : `, ${percent(each.share_ratio)}`} `),
         nameOf(each.what),
-        each.file ? [" ", make("a", { href: link("code", { file: each.file, line: each.line }), class: "mono" }, nameOf(`${shortPath(each.file)}:${each.line}`))] : null,
+        each.file ? [" ", make("bdi", { class: "mono soft", title: `${each.file}:${each.line}` }, `${shortPath(each.file)}:${each.line}`)] : null,
       ),
     ),
   );

@@ -65,6 +65,7 @@ function evidenceOf(each, link) {
     make("bdi", {}, told),
     amount ? [" ", make("b", { class: "number" }, amount)] : null,
     each.iterator ? [" ", make("bdi", { class: "mono soft" }, each.iterator)] : null,
+    each.source && !each.links.some((one) => one.page === "code") ? [" ", make("bdi", { class: "mono soft" }, each.source)] : null,
     each.links.map((one) => [" ", make("a", { href: link(one.page, one.args), class: "evidence-link" }, nameOf(linkTold(one)))]),
   ];
 }
