@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, Route
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    Route,
+)
 
 # Waits are for something that comes; this long only where it never does.
 PATIENCE_MS = 60_000
@@ -27,6 +35,7 @@ class Visitor:
     def __init__(self, browser: Browser, address: str, **context: Any) -> None:
         """Open a window. Any: options of a Playwright context."""
         self.origin = re.match(r"https?://[^/#]+", address)
+        self.token = address.partition("#token=")[2]
         self.complaints: list[str] = []
         self.expected: list[str] = []
         self.context: BrowserContext = browser.new_context(**context)
@@ -35,12 +44,7 @@ class Visitor:
         self.page: Page = self.context.new_page()
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
-        self.page.on(
-            "requestfailed",
-            lambda request: self.complaints.append(
-                f"request failed: {request.url} {request.failure}"
-            ),
-        )
+        self.page.on("requestfailed", self._failed)
         self.page.on("response", self._answered)
         self._address = address
         self.page.goto(address)
@@ -91,6 +95,11 @@ class Visitor:
             return
         self.complaints.append(f"asked elsewhere: {url}")
         route.abort()
+
+    def _failed(self, request: Request) -> None:
+        # A page that is left asks for nothing more.
+        if request.failure != "net::ERR_ABORTED":
+            self.complaints.append(f"request failed: {request.url} {request.failure}")
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,10 +30,11 @@ class _Part:
     lock: threading.Lock = field(default_factory=threading.Lock)
     read_at_s: float | None = None
     ended_at_s: float | None = None
+    has_grown: bool = True
 
     def may_grow(self, now_s: float) -> bool:
         """Say whether a further look may find more."""
-        if self.read_at_s is None:
+        if self.read_at_s is None or self.has_grown:
             return True
         if self.ended_at_s is not None and self.read_at_s >= self.ended_at_s + SETTLED_S:
             return False
@@ -92,6 +93,16 @@ class Book:
         self._read(name, entry, entry.run, entry.whole)
         return entry.run
 
+    def has_grown(self, names: Iterable[str]) -> None:
+        """Read these runs again at the next question, however long ago they were read.
+
+        A page that was told of news asks for them, and is not told again.
+        """
+        with self._choosing:
+            entries = [self._open[name] for name in names if name in self._open]
+        for entry in entries:
+            entry.early.has_grown = entry.whole.has_grown = True
+
     def folder(self, name: str) -> RunFolder:
         """Return the directory of a run.
 
@@ -128,6 +139,8 @@ class Book:
             now_s = self._clock()
             if not part.may_grow(now_s):
                 return
+            # Before it is read: what is noted meanwhile is for the next time.
+            part.has_grown = False
             try:
                 confinement.check(entry.run.folder, self._directory)
                 reading.refresh()

@@ -52,7 +52,7 @@ class Pages:
         self._here, place = this_machine(), directory.resolve()
         self._book = Book(place, self._here)
         self._looks = Looks(place, self._here)
-        self.events = Events(self._looks.look)
+        self.events = Events(self._looks.look, note=self._book.has_grown)
         self._complain = complain
 
     def guarded(self, *, keys: Keys, hosts: Hosts) -> ASGIApp:

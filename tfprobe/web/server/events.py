@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -36,11 +36,13 @@ class Events:
         self,
         look: Callable[[], FleetLook],
         *,
+        note: Callable[[Iterable[str]], None] = lambda _: None,
         every_s: float = EVERY_S,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        """Take what looks at all runs; it is called by one thread at a time."""
+        """Take what looks at all runs; `note` is told which have something new, before any page."""
         self._look = look
+        self._note = note
         self._every_s = every_s
         self._heartbeat_s = heartbeat_s
         self._listeners: set[_Listener] = set()
@@ -95,6 +97,7 @@ class Events:
         gone: dict[str, Word] = {run: None for run in self._told if run not in words}
         news = {run: word for run, word in words.items() if self._told.get(run) != word}
         self._told = words
+        self._note(news)
         for listener in self._listeners:
             listener.hear({**gone, **news})
 

@@ -3,6 +3,9 @@ import { addressOf, here } from "./parts/address.js";
 import { ask, isFile, Trouble } from "./parts/data.js";
 import { fill, make } from "./parts/elements.js";
 import { frameOf } from "./parts/frame.js";
+import { isLive, listenForNews, liveMark } from "./parts/live.js";
+import { recordButton } from "./parts/record.js";
+import { isBusyIn, replaceInPlace, seldom } from "./parts/renewal.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 import { codePage } from "./pages/code.js";
 import { comparePage } from "./pages/compare.js";
@@ -24,6 +27,14 @@ const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codeP
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });
+const mark = liveMark();
+const record = recordButton();
+// Until a person may be done with what they do.
+const LATER_MS = 2000;
+const soon = seldom(renewShown);
+let isListening = false;
+// The state of the run as the frame tells it.
+let told = "";
 let shown = { controller: null, handle: null, run: null, page: null };
 
 function pageOf(address) {
@@ -42,8 +53,11 @@ async function showHere() {
   shown.controller?.abort();
   shown.handle?.leave?.();
   const controller = new AbortController();
-  if (address.run && address.run !== shown.run) describeRun(address);
+  const isOther = address.run !== shown.run;
   shown = { controller, handle: null, run: address.run, page };
+  // The list of runs is live for as long as it is shown.
+  if (isOther) tellState(address.run ? "" : "running");
+  if (isOther && address.run) describeRun(address);
   frame.turn(address, page);
   document.title = address.run ? `${page.title} · ${address.run} · tfprobe` : "tfprobe";
   const content = make("div", { class: `page page-${page.name}` });
@@ -53,11 +67,77 @@ async function showHere() {
     if (controller.signal.aborted) return handle?.leave?.();
     shown.handle = handle ?? null;
     fill(place, content);
+    mark.updated();
+    listen();
     handle?.shown?.();
   } catch (error) {
     if (!controller.signal.aborted) fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
     if (!(error instanceof Trouble) && error.name !== "AbortError") throw error;
   }
+}
+
+/**
+ * Bring what is shown up to date: by its own `update(changed)`, else anew in its place, but not for
+ * steps alone, which most pages show nothing of.
+ */
+async function renewShown(changed) {
+  const { controller, handle, page } = shown;
+  const isAffected = handle?.update || changed.has("captures") || changed.has("state");
+  if (!page || controller.signal.aborted || !isAffected) return;
+  if (!handle?.update && isBusyIn(place)) {
+    setTimeout(() => soon(changed), LATER_MS);
+    return;
+  }
+  try {
+    await (handle?.update ? handle.update(changed) : showInPlace(page, controller));
+    if (!controller.signal.aborted) mark.updated();
+  } catch (error) {
+    if (controller.signal.aborted) return;
+    // Of a server that has gone the mark tells, and what was there stays to be read.
+    if (!(error instanceof Trouble)) throw error;
+    if (error.status) fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
+  }
+}
+
+async function showInPlace(page, controller) {
+  const content = make("div", { class: `page page-${page.name}` });
+  const next = (await page.show(content, contextOf(here(), controller.signal))) ?? null;
+  if (controller.signal.aborted) {
+    next?.leave?.();
+    return;
+  }
+  shown.handle?.leave?.();
+  shown.handle = next;
+  const putBack = replaceInPlace(place, content);
+  next?.shown?.();
+  putBack();
+}
+
+function onNews(news) {
+  if (!shown.run) {
+    const changed = [...news.values()].flatMap((each) => each.changed);
+    // A list of runs shows all of it.
+    if (changed.length) soon(["state", ...changed]);
+    return;
+  }
+  if (!news.has(shown.run)) return;
+  const { word, changed } = news.get(shown.run);
+  const state = word?.state ?? "gone";
+  if (state !== told) describeRun(here());
+  tellState(state);
+  if (changed.length) soon(changed);
+}
+
+function tellState(state) {
+  told = state;
+  mark.state(state);
+  record.run(isLive(state) && shown.run ? shown.run : "");
+}
+
+/** Listen from when the server knows us: what it refuses, it tells no stream. */
+function listen() {
+  if (!isListening) listenForNews(onNews, mark.link);
+  isListening = true;
 }
 
 function showAnew() {
@@ -88,7 +168,9 @@ async function describeRun(address) {
   const context = contextOf(address);
   const unknown = { id: address.run, command: null, state: "unknown", started: null };
   const header = await context.ask("header").catch(() => unknown);
-  if (shown.run === address.run) frame.describe(header);
+  if (shown.run !== address.run) return;
+  frame.describe(header);
+  tellState(isFile ? "" : header.state);
 }
 
 function trouble(error) {
@@ -96,6 +178,12 @@ function trouble(error) {
   return make("p", { class: "trouble", role: "alert" }, sentence);
 }
 
+async function begin() {
+  await beginSession();
+  await showHere();
+}
+
+if (!isFile) frame.acts.append(mark.element, record);
 frame.put(place);
 addEventListener("hashchange", showHere);
-beginSession().then(showHere, (error) => fill(place, isUnknown(error) ? tokenForm(error.message, showHere) : trouble(error)));
+begin().catch((error) => fill(place, isUnknown(error) ? tokenForm(error.message, showHere) : trouble(error)));

@@ -92,6 +92,20 @@ def test_only_what_is_new_is_told(runs):
     run(test)
 
 
+def test_what_is_open_knows_of_news_before_any_page(runs):
+    """A page that asks at once must not be given what was read before."""
+
+    async def test() -> None:
+        noted: list[list[str]] = []
+        events = Events(runs.look, note=lambda names: noted.append(list(names)), every_s=0)
+        async with listening(events) as hear:
+            await hear()
+
+        assert noted[0] == ["r1"]
+
+    run(test)
+
+
 def test_a_page_that_lags_behind_hears_the_newest(runs):
     """Nothing piles up for it."""
 

@@ -45,15 +45,29 @@ async function unpacked(text) {
 }
 
 async function fromServer(key, signal) {
+  const found = await fetched(key, { signal, headers: { Accept: "application/json" } });
+  if (found === null) throw new Trouble("The server's answer cannot be read.");
+  return found;
+}
+
+/** Bring the server something, `post("run/ID/sample", { steps: 5 })`; returns what it says, null for nothing. Throws Trouble. */
+export function post(name, content) {
+  return fetched(name, { method: "POST", body: JSON.stringify(content) });
+}
+
+async function fetched(key, options) {
   let response;
   try {
-    response = await fetch(`/api/${key}`, { signal, cache: "no-store", headers: { Accept: "application/json" } });
+    response = await fetch(`/api/${key}`, { cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Trouble("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
   }
-  const found = await response.json().catch(() => null);
-  if (response.ok && found !== null) return found;
+  const found = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return null;
+  });
+  if (response.ok) return found;
   throw new Trouble(found?.error ?? `The server answered ${response.status}.`, response.status);
 }
 

@@ -1,5 +1,5 @@
 // Be known to the server: a token is exchanged for a cookie, which no script can read.
-import { Trouble } from "./data.js";
+import { isFile, post, Trouble } from "./data.js";
 import { make } from "./elements.js";
 
 const TOKEN = /^#token=(.+)$/;
@@ -8,7 +8,7 @@ const NOT_KNOWN = 401;
 /** Exchange the token that the address holds, if it does, and take it out of the address. */
 export async function beginSession() {
   const token = TOKEN.exec(location.hash)?.[1];
-  if (token === undefined) return;
+  if (token === undefined || isFile) return;
   // At once: what stays there stays in the browser's history, too.
   history.replaceState(null, "", "#/");
   await exchangeToken(token);
@@ -44,13 +44,5 @@ export function tokenForm(sentence, known) {
 }
 
 async function exchangeToken(token) {
-  let response;
-  try {
-    response = await fetch("/api/session", { method: "POST", cache: "no-store", body: JSON.stringify({ token }) });
-  } catch {
-    throw new Trouble("The server does not answer: `tfprobe ui` has ended, or the tunnel to it.");
-  }
-  if (response.ok) return;
-  const found = await response.json().catch(() => null);
-  throw new Trouble(found?.error ?? `The server answered ${response.status}.`, response.status);
+  await post("session", { token });
 }

@@ -1,0 +1,72 @@
+// Show a page anew in its place, as seldom as it takes long, and so that a person does not lose theirs.
+
+// A page that takes a second to make is made every tenth second at most: jobs run on the same machine.
+const REST_RATIO = 9;
+const LEAST_MS = 1000;
+
+/**
+ * Return a function that asks for a renewal: `renew` is called soon, never twice at a time, and not
+ * again before a rest. What is asked for meanwhile is asked once, with all that was asked joined.
+ */
+export function seldom(renew) {
+  let waiting = null;
+  let isAtIt = false;
+
+  async function go() {
+    if (isAtIt || waiting === null) return;
+    isAtIt = true;
+    const changed = waiting;
+    waiting = null;
+    const began_ms = performance.now();
+    try {
+      await renew(changed);
+    } finally {
+      const took_ms = performance.now() - began_ms;
+      setTimeout(() => {
+        isAtIt = false;
+        go();
+      }, Math.max(LEAST_MS, REST_RATIO * took_ms));
+    }
+  }
+
+  return (changed) => {
+    waiting = new Set([...(waiting ?? []), ...changed]);
+    go();
+  };
+}
+
+/** Whether a person is in the middle of something that a new page would take away. */
+export function isBusyIn(place) {
+  const now = document.activeElement;
+  if (document.querySelector("dialog[open]") || String(getSelection())) return true;
+  return place.contains(now) && now.matches("input, select, textarea");
+}
+
+/** Put new content in the place of the old one; scroll positions and the focus stay where they were. */
+export function replaceInPlace(place, content) {
+  const old = place.firstElementChild;
+  const focused = old ? renewalPath(old, document.activeElement) : null;
+  const scrolls = old ? [...old.querySelectorAll("*")].filter((each) => each.scrollTop || each.scrollLeft).map((each) => [renewalPath(old, each), each.scrollTop, each.scrollLeft]) : [];
+  const opened = old ? [...old.querySelectorAll("details[open]")].map((each) => renewalPath(old, each)) : [];
+  const { scrollX, scrollY } = window;
+  place.replaceChildren(content);
+  for (const path of opened) renewedAt(content, path)?.setAttribute("open", "");
+  return () => {
+    for (const [path, top, left] of scrolls) renewedAt(content, path)?.scrollTo(left, top);
+    scrollTo(scrollX, scrollY);
+    if (focused) renewedAt(content, focused)?.focus({ preventScroll: true });
+  };
+}
+
+/** The way from an element to one inside it, as places among children; null where it is not inside. */
+function renewalPath(root, element) {
+  if (!root.contains(element) || root === element) return null;
+  const path = [];
+  for (let each = element; each !== root; each = each.parentElement) path.unshift([...each.parentElement.children].indexOf(each));
+  return { path, tag: element.tagName };
+}
+
+function renewedAt(root, { path, tag }) {
+  const found = path.reduce((element, place) => element?.children[place], root);
+  return found?.tagName === tag ? found : null;
+}
