@@ -16,6 +16,7 @@ import numpy as np
 
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest.sampled import captures_of
+from tfprobe.model.executions import Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.tables import Int64s
 from tfprobe.views.breakdown.kinds import names
@@ -179,7 +180,7 @@ def _fixed(profile: Profile, laid: Laid) -> Document:
         "tracks": [_track(track) for track in laid.tracks],
         "overview": _overview(laid, whole),
         "longest": _longest(profile, laid),
-        "trace_bytes": _trace_bytes(laid),
+        "trace_bytes": _trace_bytes(profile, laid),
     }
 
 
@@ -361,6 +362,12 @@ def share(length_ns: int, capture: Capture) -> float | None:
     return round(length_ns / capture.duration_ns, 6) if capture.duration_ns else None
 
 
-def _trace_bytes(laid: Laid) -> int:
-    """Return about how long the file for Perfetto is, names without."""
-    return _TRACE_BYTES_A_SLICE * len(laid.row_at)
+def _trace_bytes(profile: Profile, laid: Laid) -> int:
+    """Return about how long the file for Perfetto is: boxes, arrows to kernels, what was asked."""
+    rows = profile.executions
+    lengths = np.array([len(text) for text in rows.strings.values], dtype=np.int64)
+    name_bytes = lengths[rows.name[laid.row_at]] if len(laid.row_at) else np.zeros(0, np.int64)
+    arrows = rows.place[laid.row_at] == Place.ACCELERATOR
+    counted = int((rows.bytes[laid.row_at] > 0).sum())
+    boxes = _TRACE_BYTES_A_SLICE * (len(laid.row_at) + counted) + int(name_bytes.sum())
+    return boxes + int((2 * (_TRACE_BYTES_A_SLICE + name_bytes[arrows])).sum())

@@ -169,6 +169,10 @@ async function stepShown(place, context, captures, args) {
   };
 }
 
+function slicesText(number) {
+  return number === 1 ? "1 slice" : `${count(number)} slices`;
+}
+
 function viewOf({ from_ns, to_ns }) {
   const [from, to] = [Number(from_ns), Number(to_ns)];
   return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from ? { from_ns: from, to_ns: to } : null;
@@ -199,7 +203,7 @@ function headOf(context, captures, base) {
         choose({
           label: "Step",
           value: base.capture,
-          options: alike.map((each) => [each.capture, `${each.step} · ${time(each.duration_ns)} · ${count(each.slices)} slices`]),
+          options: alike.map((each) => [each.capture, `${each.step} · ${time(each.duration_ns)} · ${slicesText(each.slices)}`]),
           onChange: (capture) => goTo(Number(capture)),
         }),
         button(at - 1, "The recorded step before", "‹"),
@@ -320,21 +324,22 @@ function sliceCard(context, base, told, known, goTo) {
     const busy = told.duration_ns ? `, busy ${percent(told.busy_ns / told.duration_ns)} of ${time(told.duration_ns)}` : "";
     return card(`${count(told.count)} slices too small to be seen`, make("p", {}, `From ${time(told.start_ns)} on${busy}. The longest is `, nameOf(told.name), ". Zoom in for each: Enter, or +."));
   }
+  const work = base.work?.work;
   const facts = [
-    ["Op", told.op && told.category.name !== "between" ? make("a", { href: context.link("ops", { find: told.op }) }, nameOf(told.op)) : null],
+    ["Op", told.op && told.category.name !== "between" ? make("a", { href: context.link("ops", { work, find: told.op.slice(0, 200) }) }, nameOf(told.op)) : null],
     ["Counts as", [swatch(categoryColour(told.category)), told.category.label]],
     ["Takes", `${time(told.duration_ns)}, ${percent(told.duration_ns / base.duration_ns)} of the step`],
     ["From, to", `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`],
     ["Thread or stream", known ? nameOf(`${known.group}, ${known.lane}`) : null],
     ["Device", known?.device ? nameOf(known.device) : null],
-    ["Scope", known?.scope ? make("a", { href: context.link("scopes", { find: known.scope }) }, nameOf(known.scope)) : null],
+    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(known.scope)), " ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null],
     ["Bytes asked for", known?.bytes ? bytes(known.bytes) : null],
     ["Bytes of outputs", known?.output_bytes ? bytes(known.output_bytes) : null],
     ["Recorded as", known?.detail ? nameOf(known.detail) : null],
     ["Inputs", known?.inputs?.length ? known.inputs.map(tensorLine) : null],
     ["Outputs", known?.outputs?.length ? known.outputs.map(tensorLine) : null],
     ["Belongs to", known?.linked?.length ? known.linked.map((link) => make("div", {}, `${link.relation} `, make("button", { type: "button", class: "link", onclick: () => goTo(link.slice) }, nameOf(link.name || link.slice)))) : null],
-    ["Code", known?.code?.length ? known.code.slice(-3).reverse().map((frame) => make("div", {}, make("a", { href: context.link("code", { find: frame.file.split("/").at(-1) }) }, nameOf(`${frame.file}:${frame.line}`)), " in ", make("code", {}, frame.function))) : null],
+    ["Code", known?.code?.length ? known.code.slice(-3).reverse().map((frame) => make("div", {}, make("a", { href: context.link("code", { work, view: "lines", find: `${frame.file.split("/").at(-1)}:${frame.line}` }) }, nameOf(`${frame.file}:${frame.line}`)), " in ", make("code", {}, frame.function))) : null],
   ];
   return card(
     "",
@@ -385,7 +390,7 @@ function perfettoCard(context, base, signal) {
   ];
   return card(
     "Perfetto",
-    make("p", { class: "soft" }, `Perfetto is served from this machine and asks nobody else. The trace of this step has ${count(base.total)} slices, about ${bytes(base.trace_bytes)}; it goes from the server to this browser, and is not kept. The file that is downloaded opens in Perfetto's own site and in chrome://tracing, too.`),
+    make("p", { class: "soft" }, `Perfetto is served from this machine and asks nobody else. The trace of this step has ${slicesText(base.total)}, about ${bytes(base.trace_bytes)}; it goes from the server to this browser, and is not kept. The file that is downloaded opens in Perfetto's own site and in chrome://tracing, too.`),
     make("div", { class: "row" }, buttons),
     place,
   );
