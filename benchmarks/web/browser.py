@@ -50,9 +50,9 @@ _WATCH = """
     }
   };
   window.benchmarkFrames = () => {
-    const frames = []; let last = performance.now(), running = true;
+    const frames = []; let last, running = true;
     const next = (now) => {
-      frames.push(now - last);
+      if (last !== undefined) frames.push(now - last);
       last = now;
       if (running) requestAnimationFrame(next);
     };
@@ -123,7 +123,7 @@ def turned(page: Page, fragment: str, selector: str) -> Opened:
 def frames(page: Page, place: tuple[float, float], *, turns: int = 40) -> Frames:
     """Turn the wheel with Ctrl to zoom, and drag with Shift, by real events at a place."""
     page.mouse.move(*place)
-    page.evaluate("window.benchmarkEnd = benchmarkFrames()")
+    page.evaluate("() => { window.benchmarkEnd = benchmarkFrames(); }")
     for direction in (-1, 1):
         page.keyboard.down("Control")
         for _ in range(turns):
@@ -135,7 +135,7 @@ def frames(page: Page, place: tuple[float, float], *, turns: int = 40) -> Frames
             page.mouse.move(place[0] + direction * 8 * step, place[1])
         page.mouse.up()
         page.mouse.move(*place)
-    taken: list[float] = page.evaluate("benchmarkEnd()")
+    taken: list[float] = page.evaluate("() => benchmarkEnd()")
     return frames_of(taken)
 
 
