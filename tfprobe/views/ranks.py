@@ -24,6 +24,12 @@ MOST_LANES = 256
 ALONE = Missing("one process alone ran this work: there is nobody to compare it with")
 _NO_STEP_IN_COMMON = Missing("no step is remembered of two processes that was not traced")
 
+# Of two equal ranks one is last in half of the steps; of ten, or of few steps, by no chance.
+_LAST_RATIO = 0.5
+_LATE_RATIO = 1.02
+_LEAST_LANES = 3
+_LEAST_COMPARED = 50
+
 _Floats = npt.NDArray[np.float64]
 
 
@@ -60,9 +66,17 @@ class Ranks:
 
     @property
     def slow(self) -> tuple[Lane, ...]:
-        """Return the processes that are slower than the middle by so much that it is told."""
-        late = [lane for lane in self.lanes if lane.middle_ratio > SLOWER_RATIO]
+        """Return the processes that are slower than the middle by so much that it is told.
+
+        That is by a quarter; or by less, and in half of very many steps slower than all others.
+        """
+        late = [lane for lane in self.lanes if self._is_slow(lane)]
         return tuple(sorted(late, key=lambda lane: -lane.middle_ratio))
+
+    def _is_slow(self, lane: Lane) -> bool:
+        is_last = lane.slowest_ratio >= _LAST_RATIO and lane.middle_ratio > _LATE_RATIO
+        is_no_chance = lane.compared >= _LEAST_COMPARED and len(self.lanes) >= _LEAST_LANES
+        return lane.middle_ratio > SLOWER_RATIO or (is_last and is_no_chance)
 
 
 def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:
