@@ -129,12 +129,22 @@ def gpu_step(*, late_us: int = 0, start_ns: int = 0) -> bytes:
     }
     copied = "kind_src:pageable kind_dst:device size:1048576 dest:0 async:1"
     base = 64 << 20
+    facts = {"buffered_elements": "1", "buffer_limit": "2"}
     threads = {
+        "tf_data_iterator_get_next/3": [
+            TraceEvent("Iterator::Root", 0, 75),
+            TraceEvent("Iterator::Root::Prefetch", 1, 73, facts),
+        ],
+        "tf_data/4": [
+            TraceEvent("Iterator::Root::Prefetch::ParallelMapV2", 2, 70, {"parallelism": "2"}),
+            TraceEvent("Iterator::Root::Prefetch::ParallelMapV2::TFRecord", 3, 6),
+        ],
         "python": [
             TraceEvent("train_step", 0, 990, {"tf_function_call": "notTraced-nonXla"}),
             call("cuStreamSynchronize", 840, 140, correlation=6),
         ],
         "tf_Compute/7": [
+            TraceEvent("IteratorGetNext:IteratorGetNext", 0, 76),
             TraceEvent("m/Cast:Cast", 80, 20),
             call("cuMemcpyHtoDAsync_v2", 85, 10, correlation=1, details=copied),
             TraceEvent("m/dense/MatMul:MatMul", 130, 25),

@@ -99,7 +99,7 @@ def ranks(root: Path) -> None:
         WrittenProcess(
             pid=100 + rank,
             host=f"node{rank // 4}",
-            manifest={"rank": rank, "role": "worker"},
+            manifest={"rank": {"source": "TF_CONFIG", "index": rank, "world": 8, "role": "worker"}},
             works=[
                 WrittenWork(
                     kind="fit",

@@ -11,7 +11,7 @@ from tfprobe.views.input.documents import work_document as input_document
 from tfprobe.views.input.use import PipelineUse, StageUse
 from tfprobe.views.input.verdict import WorkInput, judge
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.alike import chosen_document
+from tfprobe.web.pages.alike import chosen_document, process_document
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
@@ -58,6 +58,7 @@ def _other(run: OpenRun, item: WorkInput) -> Document:
     return {
         "work": run.place(item.work),
         "title": item.title,
+        **process_document(run.profile.processes[item.work.process]),
         "input_ratio": item.ratio,
         "level": item.level.value,
     }

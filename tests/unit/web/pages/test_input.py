@@ -39,14 +39,8 @@ def test_the_bottleneck_is_told_with_its_remedy_and_the_path_to_it() -> None:
     assert item["pipeline"]["stages"][bottleneck]["name"] == "Map"
     assert item["pipeline"]["blocking_path"] == [0, 1, 2]
     assert item["remedies"]
-    assert document["judged"] == [
-        {
-            "work": 0,
-            "title": "session_run loss",
-            "input_ratio": item["input_ratio"],
-            "level": "high",
-        }
-    ]
+    (listed,) = document["judged"]
+    assert (listed["work"], listed["title"], listed["level"]) == (0, "session_run loss", "high")
 
 
 def test_stages_stand_behind_their_parents() -> None:

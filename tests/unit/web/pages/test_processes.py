@@ -14,7 +14,7 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import SECOND_NS, activity, device_pulse, pulse
 from tfprobe.errors import Missing, UsageError
 from tfprobe.model.profile import Process, Profile, Work
-from tfprobe.web.pages import processes, stragglers
+from tfprobe.web.pages import processes
 from tfprobe.web.question import Question
 
 MS = 1_000_000
@@ -170,35 +170,3 @@ def test_thousands_of_processes_are_cut() -> None:
 
     assert (len(document["processes"]), document["more_processes"]) == (2_000, 500)
     assert (len(document["lives"]), document["more_lives"]) == (256, 2_244)
-
-
-def test_a_late_rank_is_named_with_evidence() -> None:
-    """Steps take 10 ms in all ranks; rank 1 comes 5 ms later to each of them."""
-    works = [stepped(at, [10] * 50, gaps_ns=(1 + 5 * at) * MS) for at in range(2)]
-
-    document = stragglers.document(ToldRun(profile(works=works, processes=ranks(2))), Question())
-
-    (finding,) = document["findings"]
-    assert finding["title"].startswith("Rank 1 is slower")
-    assert [each["text"] for each in finding["evidence"][:2]] == [
-        "rank 1, own time a step",
-        "rank 0, own time a step",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        (profile(works=[work()]), "fewer than two"),
-        (
-            profile(works=[work(), work(process=1)], processes=[process(), process(index=1)]),
-            "which rank",
-        ),
-    ],
-)
-def test_where_nobody_can_be_late_the_reason_is_told(made: Profile, reason: str) -> None:
-    """One process waits for nobody."""
-    document = stragglers.document(ToldRun(made), Question())
-
-    assert document["findings"] == []
-    assert reason in document["missing"]

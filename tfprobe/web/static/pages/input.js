@@ -2,7 +2,7 @@
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { badge, card, figures, keyFigure, nameOf, workChooser } from "../parts/controls.js";
 import { make } from "../parts/elements.js";
-import { absent, andMore, sentence } from "../parts/sentences.js";
+import { absent, andMore, processName, sentence } from "../parts/sentences.js";
 import { stageTree } from "../parts/stagetree.js";
 import { table } from "../parts/table.js";
 import { argsOf, turning } from "../parts/turning.js";
@@ -15,7 +15,7 @@ export const inputPage = {
   name: "input",
   title: "Input",
   show: (place, context) =>
-    turning(place, context, "input", (args) => argsOf(args, "work"), (found, args) => inputContent(found, args, context)),
+    turning(place, context, { name: "input", asked: (args) => argsOf(args, "work"), content: (found, args) => inputContent(found, args, context) }),
 };
 
 function inputContent(found, args, context) {
@@ -59,7 +59,7 @@ function inputBottleneck({ pipeline, sources }) {
 function inputFigures(item) {
   const cycle = item.is_watched ? "A cycle" : "A step";
   const all = [
-    keyFigure("Waits for input", time(item.wait_ns), "a cycle"),
+    keyFigure(item.keeps_up ? "Takes input" : "Waits for input", time(item.wait_ns), item.is_watched ? "a cycle" : "a step"),
     keyFigure(cycle, time(item.cycle_ns), item.captures === 1 ? "one recorded step" : `mean of ${count(item.captures)} recorded steps`),
   ];
   if (item.fed_bytes) all.push(keyFigure("Fed a step", bytes(item.fed_bytes)));
@@ -131,8 +131,9 @@ function inputOthers(found, args, context) {
     href: (row) => context.link("input", { ...args, work: row.work }),
     columns: [
       { key: "title", title: "Work" },
+      { key: "process", title: "Process", value: processName },
       { key: "input_ratio", title: "Waits for input", kind: "ratio", bar: true, colour: "part-input_wait" },
-      { key: "level", title: "", value: (row) => sentence(INPUT_LEVELS[row.level][1]), cell: (row) => badge(...INPUT_LEVELS[row.level]) },
+      { key: "level", title: "Verdict", value: (row) => sentence(INPUT_LEVELS[row.level][1]), cell: (row) => badge(...INPUT_LEVELS[row.level]) },
     ],
   });
 }

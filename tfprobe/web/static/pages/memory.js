@@ -29,7 +29,7 @@ export const memoryPage = {
   name: "memory",
   title: "Memory",
   show: (place, context) =>
-    turning(place, context, "memory", (args) => argsOf(args, "at", "by", "work"), (found, args) => memoryContent(found, args, context)),
+    turning(place, context, { name: "memory", asked: (args) => argsOf(args, "at", "by", "work"), content: (found, args) => memoryContent(found, args, context) }),
 };
 
 function memoryContent(found, args, context) {
@@ -94,18 +94,18 @@ function memoryAllocators(found, args, context) {
 function memoryChosen(found, args, context) {
   const { chosen } = found;
   return [
-    memoryLevel(chosen),
+    memoryLevel(chosen, context),
     card("Who holds the peak", ...memoryHolders(found, args, context)),
     memoryGrowth(chosen),
     memoryPieces(chosen),
   ];
 }
 
-function memoryLevel(chosen) {
+function memoryLevel(chosen, context) {
   const box = card(
     "",
     make("h2", {}, `Over step ${count(chosen.step)}: `, nameOf(`${chosen.device} ${chosen.allocator}`)),
-    make("p", {}, memorySentence(chosen)),
+    make("p", {}, memorySentence(chosen), " ", chosen.capture === null ? null : make("a", { href: context.link("timeline", { capture: chosen.capture }) }, "Its timeline")),
   );
   lines(box, {
     label: "Memory held over the step",
@@ -164,7 +164,7 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
       {
         key: "name",
         title: MEMORY_BYS[by].replace(/^./, (letter) => letter.toUpperCase()),
-        cell: (row) => (linked(row) ? make("a", { href: context.link(page, { ...argsOf(args, "work"), find: memoryFind(row.name, by) }) }, nameOf(row.name)) : nameOf(by === "role" ? memoryRole(row.name)[0] : row.name)),
+        cell: (row) => (linked(row) ? make("a", { href: context.link(page, { ...argsOf(args, "work"), ...memorySought(row.name, by) }) }, nameOf(row.name)) : nameOf(by === "role" ? memoryRole(row.name)[0] : row.name)),
       },
       { key: "bytes", title: "Size", kind: "bytes" },
       { key: "share", title: "Share", kind: "ratio", bar: true, value: (row) => row.bytes / (chosen.peak_bytes || 1) },
@@ -176,9 +176,10 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
   });
 }
 
-/** What another page searches for: of a line of code its file. */
-function memoryFind(name, by) {
-  return by === "line" ? name.replace(/:\d+$/, "").split("/").at(-1) : name.slice(0, 500);
+/** What another page is asked for, to find a holder there: of a line of code its file. */
+function memorySought(name, by) {
+  if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
+  return { ...(by === "op" ? { by: "name" } : {}), ...(by === "layer" ? { by } : {}), find: name.slice(0, 500) };
 }
 
 function memoryMap(panel, chosen, by) {

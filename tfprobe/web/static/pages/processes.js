@@ -3,6 +3,7 @@ import { bytes, count, percent, time, written } from "../parts/amounts.js";
 import { heatmap } from "../parts/charts.js";
 import { badge, card, choose, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
 import { fill, make } from "../parts/elements.js";
+import { wholeFinding } from "../parts/finding.js";
 import { lines } from "../parts/lines.js";
 import { livesChart } from "../parts/lives.js";
 import { absent, andMore, processName, processWord, sentence } from "../parts/sentences.js";
@@ -10,16 +11,17 @@ import { table } from "../parts/table.js";
 import { argsOf, turning } from "../parts/turning.js";
 
 const PROCESS_MEASURES = { step: "what a step takes", between: "the time before a step" };
-const PROCESS_NS_PER_US = 1000;
 // A rank that takes this much longer than the middle is at the end of the scale, if none is worse.
 const PROCESS_LATE_RATIO = 1.1;
 const PROCESS_NAMED = 3;
+// Curves of a running job grow by a point a second, and nobody reads as fast.
+const PROCESSES_EVERY_MS = 5000;
 
 export const processesPage = {
   name: "processes",
   title: "Processes",
   show: (place, context) =>
-    turning(place, context, "processes", (args) => argsOf(args, "host", "measure", "work"), (found, args) => processesContent(found, args, context)),
+    turning(place, context, { name: "processes", asked: (args) => argsOf(args, "host", "measure", "work"), content: (found, args) => processesContent(found, args, context), everyMs: PROCESSES_EVERY_MS }),
 };
 
 function processesContent(found, args, context) {
@@ -52,30 +54,24 @@ function processesFigures({ processes, more_processes: more, ranks }) {
   return figures(...all);
 }
 
-/** Who keeps the others waiting: that takes the sampled steps, so it comes when it is there. */
+/** Who keeps the others waiting: the advice takes the sampled steps, so it comes when it is there. */
 function processesLate(found, context) {
   const box = make("div", {}, make("p", { class: "wait", role: "status" }, "Looking who is late …"));
-  context.ask("stragglers").then(
-    (told) => fill(box, processesFindings(told, found.ranks)),
+  context.ask("findings").then(
+    (told) => fill(box, processesFindings(told, found, context)),
     (error) => error.name !== "AbortError" && fill(box, absent(error.message)),
   );
   return card("Who is late", box);
 }
 
-function processesFindings({ findings, missing: why }, ranks) {
+function processesFindings({ findings }, { ranks, processes }, context) {
+  const late = findings.filter((each) => each.rule === "straggler");
+  if (late.length) return late.map((each) => wholeFinding(each, context.link));
   const slow = ranks.lanes.filter((lane) => ranks.slow.includes(lane.process)).slice(0, PROCESS_NAMED);
-  if (!findings.length && slow.length) return slow.map((lane) => processesSlow(lane, ranks));
-  if (why) return absent(why);
-  if (!findings.length) return make("p", {}, badge("good", "nobody"), " No process takes so much longer than the others that they wait for it.");
-  return findings.map((each) =>
-    make(
-      "div",
-      {},
-      make("div", { class: "row" }, badge(each.severity), make("strong", {}, make("bdi", {}, each.title))),
-      make("ul", {}, each.evidence.map((one) => make("li", {}, make("bdi", {}, processesEvidence(one))))),
-      make("p", {}, make("bdi", {}, `→ ${each.action}`)),
-    ),
-  );
+  if (slow.length) return slow.map((lane) => processesSlow(lane, ranks));
+  if (!ranks.lanes.length) return absent(ranks.missing);
+  if (processes.every((each) => each.rank === null)) return absent("no process says which rank it is, so that nobody knows which work together");
+  return make("p", {}, badge("good", "nobody"), " No process takes so much longer than the others that they wait for it.");
 }
 
 /** Slow by step times alone: whether others wait for it, only collectives would tell. */
@@ -88,13 +84,6 @@ function processesSlow(lane, ranks) {
     make("div", { class: "row" }, badge("warning", "slower"), make("strong", {}, make("bdi", {}, said.charAt(0).toUpperCase() + said.slice(1)))),
     make("p", { class: "soft" }, "Whether the others wait for it is not known: sampled steps with collectives would tell."),
   );
-}
-
-function processesEvidence(each) {
-  const told = [each.text];
-  if (each.time_us !== undefined) told.push(time(each.time_us * PROCESS_NS_PER_US));
-  if (each.ratio !== undefined) told.push(percent(each.ratio));
-  return [told.join(": "), each.command ? `(${each.command})` : ""].filter(Boolean).join(" ");
 }
 
 function processesRanks({ ranks, groups }, args, context) {
@@ -157,7 +146,7 @@ function processesWorst({ lanes }) {
 function processesTable(found, args, context) {
   const lanes = new Map(found.ranks.lanes.map((lane) => [lane.process, lane]));
   const { hardware } = found;
-  const [role, work] = ["role", "work_title"].map((name) => processesOne(found.processes, name));
+  const [role, work, state] = ["role", "work_title", "state"].map((name) => processesOne(found.processes, name));
   return table({
     caption: ["All processes", ...(found.processes.length > 1 ? [role, work] : [])].filter(Boolean).join(", ").slice(0, 200),
     csvName: "processes",
@@ -171,7 +160,7 @@ function processesTable(found, args, context) {
     columns: [
       { key: "process", title: "Process", value: processName, cell: (row) => processesLink(row, context) },
       role === null ? { key: "role", title: "Role", cell: (row) => (row.role ? nameOf(row.role) : "") } : null,
-      { key: "state", title: "State", cell: (row) => badge(row.state) },
+      state && found.processes.length > 1 ? null : { key: "state", title: "State", cell: (row) => badge(row.state) },
       work && found.processes.length > 1 ? null : { key: "work_title", title: "Work", missing: () => "no step ran in it", cell: (row) => (row.work_title ? nameOf(row.work_title) : missing("no step ran in it")) },
       { key: "steps", title: "Steps", kind: "count" },
       { key: "steps_per_s", title: "Steps/s", kind: "large", hint: "from the first step to the last, pauses included", missing: (row) => row.missing.steps_per_s },

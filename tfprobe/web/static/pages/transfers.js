@@ -20,7 +20,7 @@ export const transfersPage = {
   name: "transfers",
   title: "Transfers",
   show: (place, context) =>
-    turning(place, context, "transfers", (args) => argsOf(args, "by", "work"), (found, args) => transfersContent(found, args, context)),
+    turning(place, context, { name: "transfers", asked: (args) => argsOf(args, "by", "work"), content: (found, args) => transfersContent(found, args, context) }),
 };
 
 function transfersContent(found, args, context) {
@@ -119,7 +119,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
       {
         key: "name",
         title: TRANSFER_BYS[by].replace(/^./, (letter) => letter.toUpperCase()),
-        cell: (row) => (row.name.startsWith("(") ? nameOf(row.name) : make("a", { href: context.link(page, { ...argsOf(args, "work"), find: row.name.slice(0, 500) }) }, nameOf(row.name))),
+        cell: (row) => (row.name.startsWith("(") ? nameOf(row.name) : make("a", { href: context.link(page, { ...argsOf(args, "work"), ...transfersSought(row.name, by) }) }, nameOf(row.name))),
       },
       { key: "direction", title: "Direction", value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction },
       { key: "count", title: "Copies", kind: "number", value: (row) => row.count / steps, cell: (row) => transfersPer(row.count, steps) },
@@ -129,6 +129,12 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
       { key: "exposed", title: "Exposed", kind: "time", value: (row) => transfersNs(row.exposed_us) / steps },
     ],
   });
+}
+
+/** What another page is asked for, to find there what copied. */
+function transfersSought(name, by) {
+  if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
+  return { by: by === "op" ? "name" : by, find: name.slice(0, 500) };
 }
 
 function transfersCollectives({ collectives, sampled_steps: steps }) {

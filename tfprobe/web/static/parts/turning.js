@@ -1,26 +1,32 @@
-// Pages that are drawn anew when their arguments change or the run has something new.
+// Pages that are drawn anew when their arguments change, or while the run goes on.
 import { Trouble } from "./data.js";
 import { fill, make } from "./elements.js";
+import { isBusyIn, replaceInPlace } from "./renewal.js";
 
 /**
  * Draw a page, and give `main.js` what it needs to draw it again.
  * `asked(args)` are the arguments of the document `name`; `content(found, args)` returns elements.
- * Of two answers under way at once the older is thrown away.
+ * Of two answers under way at once the older is thrown away. With `everyMs` the page is drawn again
+ * while the run goes on, not more often than that; without, when steps were sampled.
  */
-export async function turning(place, context, name, asked, content) {
+export async function turning(place, context, { name, asked, content, everyMs = 0 }) {
   let args = context.args;
   let newest = 0;
+  let drawnAt = 0;
 
-  async function drawn() {
+  async function draw(put) {
     newest += 1;
     const mine = newest;
     const found = await context.ask(name, asked(args));
-    if (mine === newest && !context.signal.aborted) fill(place, content(found, args));
+    if (mine !== newest || context.signal.aborted) return;
+    put(place, make("div", { class: "turned" }, content(found, args)));
+    drawnAt = Date.now();
   }
 
-  async function again() {
+  async function turn(changed) {
+    args = changed;
     try {
-      await drawn();
+      await draw(fill);
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof Trouble)) throw error;
@@ -28,14 +34,13 @@ export async function turning(place, context, name, asked, content) {
     }
   }
 
-  await drawn();
-  return {
-    turn(changed) {
-      args = changed;
-      return again();
-    },
-    update: again,
-  };
+  async function update(changed) {
+    const isDue = changed.has("state") || Date.now() - drawnAt >= everyMs;
+    if (isDue && !isBusyIn(place)) await draw((where, drawn) => replaceInPlace(where, drawn)());
+  }
+
+  await draw(fill);
+  return everyMs ? { turn, update } : { turn };
 }
 
 /** The arguments of these names, as far as they are given. */
