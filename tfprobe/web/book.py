@@ -19,6 +19,9 @@ from tfprobe.web.question import Question
 
 # Who compares two runs has two open, and goes back to a third.
 MOST_OPEN = 4
+# But of large ones no more than two: a million take some 300 MB with what is made of them.
+MOST_ROWS = 1_500_000
+_FOR_COMPARING = 2
 # Pages ask for several documents at once; what came within a second is on the next look.
 FRESH_S = 1.0
 
@@ -130,9 +133,15 @@ class Book:
             if entry is None or entry.identity != identity:
                 entry = _Entry(OpenRun(folder, self._here, sibling=self.opened), identity)
             self._open[name] = entry
-            while len(self._open) > self._most:
+            while self._are_too_many():
                 del self._open[next(iter(self._open))]
         return entry
+
+    def _are_too_many(self) -> bool:
+        rows = sum(each.run.row_count for each in self._open.values())
+        return len(self._open) > self._most or (
+            len(self._open) > _FOR_COMPARING and rows > MOST_ROWS
+        )
 
     def _read(self, name: str, entry: _Entry, reading: Reading, part: _Part) -> None:
         with part.lock:

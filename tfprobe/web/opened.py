@@ -54,6 +54,12 @@ class Reading:
         """Whether the run was over before it was read last: it changes no more."""
         return self._following.has_ended
 
+    @property
+    def row_count(self) -> int:
+        """How many rows of tables it keeps in memory."""
+        profile = self._profile
+        return 0 if profile is None else len(profile.executions) + len(profile.spans)
+
     def made(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` returned for this key since the run changed last."""
         with self.lock:

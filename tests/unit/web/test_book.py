@@ -126,6 +126,19 @@ def test_the_run_that_was_asked_for_longest_ago_is_closed(directory, clock):
     assert book.opened("r2") is not second
 
 
+def test_of_large_runs_two_are_open(directory, clock, monkeypatch):
+    """To be compared; a third closes the one that was asked for longest ago."""
+    monkeypatch.setattr(Reading, "row_count", 1_000_000)
+    book = Book(directory, HERE, clock=clock)
+    first, second = book.opened("r1"), book.opened("r2")
+
+    assert (book.opened("r1"), book.opened("r2")) == (first, second)
+    book.opened("r3")
+
+    assert book.opened("r2") is second
+    assert book.opened("r1") is not first
+
+
 def test_another_run_of_the_same_name_is_opened_anew(directory, clock):
     """Removed and recorded again."""
     book = Book(directory, HERE, clock=clock)

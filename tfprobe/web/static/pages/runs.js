@@ -61,10 +61,16 @@ function runsColumns() {
     { key: "on_ratio", title: "Where", kind: "ratio", hint: "Before, on and after the accelerator, by the newest sampled steps; sorts by the share on it", cell: runsShares },
     { key: "processes", title: "Processes", kind: "count", hint: "Recorded processes; of a run that goes on, how many of them are there", cell: runsProcesses },
     { key: "captures", title: "Sampled", kind: "count", hint: "Steps that were traced" },
-    { key: "command", title: "Command", missing: why("command"), cell: (run) => (run.command === null ? missing(run.missing.command) : nameOf(run.command, { class: "cut runs-command" })) },
+    { key: "command", title: "Command", missing: why("command"), cell: runsCommand },
     { key: "host", title: "Host", missing: why("host") },
     { key: "user", title: "User", missing: why("user") },
   ];
+}
+
+/** Without the directory of the interpreter, which tells least and is longest; the title has all. */
+function runsCommand(run) {
+  if (run.command === null) return missing(run.missing.command);
+  return nameOf(run.command.replace(/^\S*\//, ""), { class: "cut runs-command", title: run.command });
 }
 
 function runsStart(run) {
