@@ -29,15 +29,16 @@ RULES = Rules(
 
 def scope(profile: Placed, costs: Costs, choice: Choice) -> Shown:
     """Return the scopes and nodes that `choice` shows, below one root."""
-    branches = {
-        node.name: Branch(
+    branches: dict[str, Branch] = {}
+    for at, node in enumerate(profile.graph.nodes):
+        # Below their layers, gradients of two tapes may have one name.
+        same = branches.get(node.name)
+        branches[node.name] = Branch(
             name=node.name,
-            own=costs.rows[at],
-            types=types_of(profile, at),
-            members=(at,),
+            own=costs.rows[at] if same is None else same.own + costs.rows[at],
+            types=types_of(profile, at) | (frozenset() if same is None else same.types),
+            members=(at,) if same is None else (*same.members, at),
         )
-        for at, node in enumerate(profile.graph.nodes)
-    }
     for name in list(branches):
         _add_scopes(branches, name, counted=choice.as_engine)
     tops: list[Branch] = []

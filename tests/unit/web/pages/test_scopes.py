@@ -47,6 +47,15 @@ def test_layers_have_their_gradients() -> None:
     assert _tree(found)[:2] == [("dense", -1, 75_000), ("(backward)", 0, 40_000)]
 
 
+def test_gradients_that_come_to_one_name_both_pay() -> None:
+    """Two tapes may have differentiated the same layer."""
+    again = Ran("gradients/net/dense/MatMul", us=7)
+
+    places = PricedRun(*RUN, again).ask("scopes", by="layer", at="net/dense/(backward)")["places"]
+
+    assert (places["name"], places["time_ns"]) == (["(backward)", "MatMul"], [47_000, 47_000])
+
+
 def test_the_path_of_a_place_is_made_of_names() -> None:
     """What a page joins, a question finds: a name that begins with a slash, too."""
     run = PricedRun(Ran("/odd//name", us=10))
