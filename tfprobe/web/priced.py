@@ -26,6 +26,7 @@ METRICS: Mapping[str, str] = {
 }
 # Columns of a place, of a mean step: all but parameters, which are there once.
 COLUMNS = ("time_ns", "accelerator_ns", "cpu_ns", "bytes", "float_ops", "params", "runs")
+_SAMPLE = "Record with `tfprobe run --every N`, or ask for a sample while the job runs."
 _NO_MEMORY = "the recording does not tell what ops asked of their allocators"
 _NO_PARAMETERS = "the recording has no graph"
 _NO_FLOAT_OPS = "the shapes that ops met are not known"
@@ -114,7 +115,7 @@ def _priced(run: OpenRun, place: int) -> Priced:
     if isinstance(sampled, Missing):
         raise NoAnswer(
             f"There is nothing to show: {sampled.reason}.",
-            hint=" ".join(silence.explain(run.profile)),
+            hint=" ".join(silence.explain(run.profile)) or _SAMPLE,
         )
     float_ops = count(sampled)
     return Priced(place, sampled, float_ops, summed_costs(sampled, float_ops))

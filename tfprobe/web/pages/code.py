@@ -40,21 +40,17 @@ def document(run: OpenRun, question: Question) -> Document:
     if at >= len(tree.places):
         raise UsageError(f"There is no place {at:,} in this tree of {len(tree.places):,}.")
     files = code_files(run, found)
-    key = ("code", found.place, frames, metric, at)
-    return run.made(
-        key,
-        lambda: {
-            **priced.head(run, found),
-            "frames": frames,
-            "metric": metric,
-            "at": at,
-            "above": _above(tree, at),
-            "whole": priced.row(found, tree.view.shown.total, priced.missing(found)),
-            "unplaced_ns": _unplaced_ns(found, tree),
-            "places": _columns(found, tree, at, metric, files),
-            **_files(found, files),
-        },
-    )
+    return {
+        **priced.head(run, found),
+        "frames": frames,
+        "metric": metric,
+        "at": at,
+        "above": _above(tree, at),
+        "whole": priced.row(found, tree.view.shown.total, priced.missing(found)),
+        "unplaced_ns": _unplaced_ns(found, tree),
+        "places": _columns(found, tree, at, metric, files),
+        **_files(found, files),
+    }
 
 
 def _columns(

@@ -39,8 +39,7 @@ def document(run: OpenRun, question: Question) -> Document:
     found = priced.priced(run, question)
     if not found.sampled.has_graph:
         raise NoAnswer("The recording has no graph of these steps.", hint="Scopes and ops it has.")
-    key = ("graph", found.place, at, idle)
-    return run.made(key, lambda: _document(run, found, at, with_idle=idle == "show"))
+    return _document(run, found, at, with_idle=idle == "show")
 
 
 def _document(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Document:

@@ -48,8 +48,8 @@ def document(run: OpenRun, question: Question) -> Document:
     device = question.whole("device", default=-1, least=0, most=max(len(devices) - 1, 0))
     if device >= len(devices):
         raise UsageError("No step ran on any device.")
-    key = ("ops", whole.place, by, of_type, device)
-    return run.made(key, lambda: _document(run, whole, by, of_type, devices, device))
+    # Not kept, nor are the other pages: what is costly of them is, and questions have no end.
+    return _document(run, whole, by, of_type, devices, device)
 
 
 def _document(

@@ -31,18 +31,14 @@ def document(run: OpenRun, question: Question) -> Document:
     top = tree.by_path.get(at)
     if top is None:
         raise NoAnswer(f"No op of this work has the scope {names.shown(at)!r}.")
-    key = ("scopes", found.place, by, metric, at)
-    return run.made(
-        key,
-        lambda: {
-            **priced.head(run, found),
-            "by": by,
-            "metric": metric,
-            "at": at,
-            "whole": priced.row(found, tree.root.total, priced.missing(found)),
-            "places": _columns(found, folded.fold(top, AT[priced.METRICS[metric]]), at),
-        },
-    )
+    return {
+        **priced.head(run, found),
+        "by": by,
+        "metric": metric,
+        "at": at,
+        "whole": priced.row(found, tree.root.total, priced.missing(found)),
+        "places": _columns(found, folded.fold(top, AT[priced.METRICS[metric]]), at),
+    }
 
 
 def _columns(found: Priced, places: list[Place], at: str) -> Document:

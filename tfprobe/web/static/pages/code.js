@@ -2,7 +2,7 @@
 import { count, percent, time } from "../parts/amounts.js";
 import { heat } from "../parts/colours.js";
 import { badge, choose, nameOf, tabs, workChooser } from "../parts/controls.js";
-import { breadcrumbs, costColumns, costFlame, costOfWhole, costTable, METRICS, metricChooser, placesTree, rowsBelow, runsText, unknownCosts } from "../parts/costs.js";
+import { breadcrumbs, costColumns, costFlame, costOfWhole, costTable, METRICS, metricChooser, placesTree, rowsBelow, runsText, showing, unknownCosts } from "../parts/costs.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
@@ -13,34 +13,20 @@ const SOURCE_STEP = 600;
 export const codePage = {
   name: "code",
   title: "Code",
-  async show(place, context) {
-    let args = context.args;
+  show(place, context) {
     const tree = make("div", { class: "page" });
     const source = make("div");
-    let asked = null;
-    let files = [];
-    await turn(args);
-    place.append(tree, source);
-    return { shown: () => seeLine(source), turn, update: () => ((asked = null), turn(args)) };
-
-    async function turn(next) {
-      args = next;
-      const question = JSON.stringify([codeQuestion(args), args.view, args.sort, args.find]);
-      if (question !== asked) {
-        const answer = await askCode(context, args);
-        files = answer.found.files ?? [];
-        showCode(tree, answer, context, args, go);
-        asked = question;
-      }
-      await showSource(source, context, { ...args, file: codeFile(files, args.file) });
-      seeLine(source);
-    }
-
-    function go(changes, { keep = false } = {}) {
-      const next = { ...args, ...changes };
-      if (keep) args = next;
-      context.go(next, { keep });
-    }
+    return showing(place, context, {
+      question: (args) => [codeQuestion(args), args.view, args.sort, args.shape],
+      load: (args) => askCode(context, args),
+      draw: async (found, args, go, { isNew }) => {
+        // A line that is chosen leaves the rest as it is.
+        if (isNew) showCode(tree, found, context, args, go);
+        fill(place, tree, source);
+        await showSource(source, context, { ...args, file: codeFile(found.found.files, args.file) });
+      },
+      seen: () => seeLine(source),
+    });
   },
 };
 
@@ -50,6 +36,9 @@ function codeFile(files, named) {
   const found = files.find((each) => each.path === named);
   return found ? String(found.file) : "";
 }
+
+// Who goes elsewhere leaves the source that is open.
+const codeClosed = { find: "", file: "", line: "" };
 
 function codeQuestion({ work, frames, metric, at }) {
   return { work, frames: frames === "job" ? frames : "", metric: metric === "time" ? "" : metric, at: at === "0" ? "" : at };
@@ -93,7 +82,7 @@ function showCode(place, { found, root }, context, args, go) {
       { class: "row" },
       make("h1", {}, "Code"),
       workChooser(context, found.works, found.work),
-      choose({ label: "Frames", options: [["all", "of the job and libraries"], ["job", "of the job alone"]], value: found.frames, onChange: (frames) => go({ frames: frames === "all" ? "" : frames, at: "" }) }),
+      choose({ label: "Frames", options: [["all", "of the job and libraries"], ["job", "of the job alone"]], value: found.frames, onChange: (frames) => go({ frames: frames === "all" ? "" : frames, at: "", ...codeClosed }) }),
       metricChooser(found, (chosen) => go({ metric: chosen === "time" ? "" : chosen })),
     ),
     make("p", { class: "soft" }, "Ops by the lines of Python that made them, when the graph was built: not time that Python took."),
@@ -116,7 +105,7 @@ function showCode(place, { found, root }, context, args, go) {
 function codeCalls(panel, found, root, metric, context, args, go) {
   const { places } = found;
   const here = root.number;
-  const open = (node) => node.number !== here && go({ at: node.number || "", find: "" });
+  const open = (node) => node.number !== here && go({ at: node.number || "", ...codeClosed });
   const source = (row) => (row.file === null ? null : context.link("code", { ...args, file: row.file, line: row.line }));
   const drawing = make("section", { class: "card" });
   panel.append(
@@ -136,7 +125,7 @@ function codeCalls(panel, found, root, metric, context, args, go) {
       args,
       go,
       top: root,
-      first: { key: "name", title: "Line", cell: (row) => make("span", { class: "op-name" }, make("a", { class: "cut", href: context.link("code", { ...args, at: row.number, find: "" }) }, nameOf(row.name)), source(row) ? make("a", { class: "small", href: source(row), "aria-label": `Source of ${row.name}` }, "source") : null) },
+      first: { key: "name", title: "Line", cell: (row) => make("span", { class: "op-name" }, make("a", { class: "cut", href: context.link("code", { ...args, at: row.number, ...codeClosed }) }, nameOf(row.name)), source(row) ? make("a", { class: "small", href: source(row), "aria-label": `Source of ${row.name}` }, "source") : null) },
     }).filter(Boolean),
   );
   costFlame(drawing, root, {
@@ -145,14 +134,14 @@ function codeCalls(panel, found, root, metric, context, args, go) {
     args,
     go,
     onOpen: open,
-    onWhole: () => here && go({ at: "" }),
+    onWhole: () => here && go({ at: "", ...codeClosed }),
     tip: (node) => (node.within ? [] : [["own time", time(places.own_time_ns[node.index])], ["runs", runsText(places.runs[node.index])]]),
   });
 }
 
 function codeSteps(found, root, args) {
   const above = found.at === root.number ? found.above : [{ number: 0, name: "" }, { number: root.number, name: root.name }];
-  return above.map((each) => [each.number ? each.name : "all code", { ...args, at: each.number || "" }]);
+  return above.map((each) => [each.number ? each.name : "all code", { ...args, at: each.number || "", ...codeClosed }]);
 }
 
 function codeTable(panel, found, view, context, args, go) {

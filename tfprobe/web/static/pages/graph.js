@@ -1,7 +1,7 @@
 // The graph of the ops, collapsed by scope: what flows between the parts of a scope, and what they cost.
 import { bytes, count, large, percent, time } from "../parts/amounts.js";
 import { check, nameOf, workChooser } from "../parts/controls.js";
-import { breadcrumbs, runsText } from "../parts/costs.js";
+import { breadcrumbs, runsText, showing } from "../parts/costs.js";
 import { fill, make } from "../parts/elements.js";
 import { layered } from "../parts/layered.js";
 import { codePath } from "./code.js";
@@ -11,29 +11,17 @@ const NEIGHBOURS_TOLD = 12;
 export const graphPage = {
   name: "graph",
   title: "Graph",
-  async show(place, context) {
-    let args = context.args;
-    let asked = null;
+  show(place, context) {
     let drawn = null;
-    await turn(args);
-    return { turn, update: () => ((asked = null), turn(args)) };
-
-    async function turn(next) {
-      args = next;
-      const question = graphQuestion(args);
-      if (JSON.stringify(question) !== asked) {
-        const found = await context.ask("graph", question);
-        asked = JSON.stringify(question);
-        drawn = showGraph(place, found, context, () => args, go);
-      }
-      drawn.pick(args.pick ?? "");
-    }
-
-    function go(changes, { keep = false } = {}) {
-      const next = { ...args, ...changes };
-      if (keep) args = next;
-      context.go(next, { keep });
-    }
+    return showing(place, context, {
+      question: graphQuestion,
+      load: (args) => context.ask("graph", graphQuestion(args)),
+      draw: (found, args, go, { isNew }) => {
+        // Another choice in the same graph: it stays where it was moved to.
+        if (isNew) drawn = showGraph(place, found, context, args, go);
+        drawn.pick(args);
+      },
+    });
   },
 };
 
@@ -53,7 +41,7 @@ function showGraph(place, found, context, args, go) {
     if (group.path !== null && group.path !== at && (group.kind !== "op" || group.nodes > 1)) go({ at: group.path, pick: "" });
   };
   const choose = (number) => {
-    showDetails(panel, found, number, context, args(), go);
+    showDetails(panel, found, number, context, args, go);
     go({ pick: groups[number].name }, { keep: true });
   };
   fill(
@@ -68,7 +56,7 @@ function showGraph(place, found, context, args, go) {
     make(
       "div",
       { class: "row" },
-      breadcrumbs(graphSteps(at, args()), (to) => context.link("graph", to)),
+      breadcrumbs(graphSteps(at, args), (to) => context.link("graph", to)),
       make("span", { class: "soft" }, graphTold(found)),
     ),
     make("div", { class: "graph-and-details" }, drawing, panel),
@@ -94,11 +82,11 @@ function showGraph(place, found, context, args, go) {
     onLeave: leave,
   });
   return {
-    pick(name) {
+    pick({ pick: name = "" }) {
       const number = groups.findIndex((group) => group.name === name || (name && group.path === name));
       if (number < 0) return showHint(panel, found);
       shown.choose(number);
-      showDetails(panel, found, number, context, args(), go);
+      showDetails(panel, found, number, context, args, go);
     },
   };
 }

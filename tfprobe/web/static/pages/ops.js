@@ -3,41 +3,19 @@ import { count, percent, time } from "../parts/amounts.js";
 import { stack, treemap } from "../parts/charts.js";
 import { nameColour } from "../parts/colours.js";
 import { choose, figures, keyFigure, nameOf, tabs, workChooser } from "../parts/controls.js";
-import { costColumns, runsText, unknownCosts } from "../parts/costs.js";
+import { costColumns, runsText, showing, unknownCosts } from "../parts/costs.js";
 import { fill, make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 
 export const opsPage = {
   name: "ops",
   title: "Ops",
-  async show(place, context) {
-    let args = context.args;
-    const ofAll = opsQuestion(args);
-    let found = await context.ask("ops", ofAll);
-    let asked = JSON.stringify(ofAll);
-    showOps(place, found, context, args, go);
-
-    return {
-      async turn(next) {
-        args = next;
-        const question = JSON.stringify(opsQuestion(args));
-        if (question !== asked) {
-          found = await context.ask("ops", opsQuestion(args));
-          asked = question;
-        }
-        showOps(place, found, context, args, go);
-      },
-      async update() {
-        found = await context.ask("ops", opsQuestion(args));
-        showOps(place, found, context, args, go);
-      },
-    };
-
-    function go(changes, { keep = false } = {}) {
-      const next = { ...args, ...changes };
-      if (keep) args = next;
-      context.go(next, { keep });
-    }
+  show(place, context) {
+    return showing(place, context, {
+      question: opsQuestion,
+      load: (args) => context.ask("ops", opsQuestion(args)),
+      draw: (found, args, go) => showOps(place, found, context, args, go),
+    });
   },
 };
 
@@ -80,7 +58,7 @@ function opsTable(panel, found, context, args, go) {
   const byType = found.by === "type";
   const columns = costColumns(found, { whole_ns: found.total.time_ns, own: false, accelerator: found.has_accelerator, total: true });
   const fused = found.rows.some((row) => row.ran_as.length);
-  const ranAs = { key: "ran_as", title: "Ran as", value: (row) => row.ran_as.join(", ") || null, cell: (row) => nameOf(row.ran_as.join(", ")), hint: "what the optimizer made of it" };
+  const ranAs = { key: "ran_as", title: "Ran as", value: (row) => row.ran_as.join(", ") || null, cell: (row) => nameOf(row.ran_as.join(", "), { class: "cut narrow" }), hint: "what the optimizer made of it" };
   const typed = { work: args.work, device: args.device, by: "name" };
   panel.append(
     table({
@@ -96,7 +74,7 @@ function opsTable(panel, found, context, args, go) {
       none: "No op ran.",
       columns: [
         byType ? { key: "type", title: "Type" } : { key: "name", title: "Node", cell: (row) => opsPlaces(row, context, args) },
-        byType ? { key: "nodes", title: "Nodes", kind: "count", hint: "nodes of this type that ran" } : { key: "type", title: "Type" },
+        byType ? { key: "nodes", title: "Nodes", kind: "count", hint: "nodes of this type that ran" } : { key: "type", title: "Type", cell: (row) => nameOf(row.type, { class: "cut narrow" }) },
         ...columns,
         fused ? ranAs : null,
         byType ? null : { key: "device", title: "Device" },

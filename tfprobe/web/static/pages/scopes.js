@@ -1,6 +1,6 @@
 // What the scopes of names cost, or the layers, which have their gradients with them.
 import { choose, nameOf, workChooser } from "../parts/controls.js";
-import { breadcrumbs, costFlame, costOfWhole, costTable, METRICS, metricChooser, placesTree, rowsBelow, runsText, unknownCosts } from "../parts/costs.js";
+import { breadcrumbs, costFlame, costOfWhole, costTable, METRICS, metricChooser, placesTree, rowsBelow, runsText, showing, unknownCosts } from "../parts/costs.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { time } from "../parts/amounts.js";
@@ -8,38 +8,30 @@ import { time } from "../parts/amounts.js";
 export const scopesPage = {
   name: "scopes",
   title: "Scopes and layers",
-  async show(place, context) {
-    let args = context.args;
-    let found = await askScopes(context, args);
-    showScopes(place, found, context, args, go);
-
-    return { turn, update: () => turn(args) };
-
-    async function turn(next) {
-      args = next;
-      found = await askScopes(context, args);
-      showScopes(place, found, context, args, go);
-    }
-
-    function go(changes, { keep = false } = {}) {
-      const next = { ...args, ...changes };
-      if (keep) args = next;
-      context.go(next, { keep });
-    }
+  show(place, context) {
+    return showing(place, context, {
+      question: scopesQuestion,
+      load: (args) => askScopes(context, args),
+      draw: (found, args, go) => showScopes(place, found, context, args, go),
+    });
   },
 };
 
+function scopesQuestion({ work, by, metric, at = "" }) {
+  return { work, by: by === "layer" ? by : "", metric: metric === "time" ? "" : metric, at };
+}
+
 /** The document from a scope down, and the tree that it tells. */
 async function askScopes(context, args) {
-  const { work, at = "" } = args;
-  const asked = { work, by: args.by === "layer" ? "layer" : "", metric: args.metric === "time" ? "" : args.metric };
+  const asked = scopesQuestion(args);
+  const { at } = asked;
   try {
-    const found = await context.ask("scopes", { ...asked, at });
+    const found = await context.ask("scopes", asked);
     return { found, root: scopesTree(found, at), at };
   } catch (error) {
     if (!isFile || !at || !(error instanceof Trouble)) throw error;
     // The file has the whole tree, and of that the part as far as it is told.
-    const found = await context.ask("scopes", asked);
+    const found = await context.ask("scopes", { ...asked, at: "" });
     const part = scopeWithin(scopesTree(found, ""), at);
     if (!part) throw error;
     return { found, root: part, at };

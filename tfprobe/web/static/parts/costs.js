@@ -1,8 +1,11 @@
 // What the pages of costs share: which cost to look at, the columns of it, trees of places.
+import { here } from "./address.js";
 import { count, large, percent, written } from "./amounts.js";
 import { choose, missing, nameOf, tabs } from "./controls.js";
+import { Trouble } from "./data.js";
 import { fill, make } from "./elements.js";
 import { flame } from "./flame.js";
+import { isUnknown } from "./session.js";
 import { table } from "./table.js";
 
 /** What a tree can be drawn by: its column, how it is written, what it is called. */
@@ -135,7 +138,7 @@ export function costTable({ found, rows, caption, csvName, args, go, onOpen, hre
 
 function foldedText(top, found) {
   const small = top.children.find((node) => node.within);
-  return small ? `And ${small.name} ones, ${written(small.value, METRICS[found.metric].kind)} together.` : "";
+  return small ? `And ${small.name}, ${written(small.value, METRICS[found.metric].kind)} together.` : "";
 }
 
 /** The way from the whole to a place: `[[text, args], …]`, the last is where one is. */
@@ -154,4 +157,47 @@ export function breadcrumbs(steps, link) {
 /** A share of the whole with the amount: "1.20 ms, 34.0 % of all ops". */
 export function costOfWhole(value, whole, kind = "time") {
   return whole ? `${written(value, kind)}, ${percent(value / whole)} of all ops` : written(value, kind);
+}
+
+/**
+ * What a page of costs hands back: of the arguments of the address `question` takes what is asked,
+ * `load` asks it, `draw(found, args, go, { isNew })` shows the answer in `place`, `seen()` when it is there.
+ * Of several turns at once only the last is shown; a question without an answer says so in its place.
+ */
+export async function showing(place, context, { question, load, draw, seen }) {
+  let args = context.args;
+  let turns = 0;
+  let known = { key: null, found: null };
+  await turn(args);
+  return { shown: seen, turn, update: () => turn(args, true) };
+
+  async function turn(next, fresh = false) {
+    args = next;
+    turns += 1;
+    const mine = turns;
+    const key = JSON.stringify(question(args));
+    const isNew = fresh || key !== known.key;
+    try {
+      const found = isNew ? await load(args) : known.found;
+      if (mine !== turns) return;
+      known = { key, found };
+      await draw(found, args, go, { isNew });
+      seen?.();
+    } catch (error) {
+      if (error.name === "AbortError" || mine !== turns) return;
+      known = { key: null, found: null };
+      if (!(error instanceof Trouble) || isUnknown(error)) throw error;
+      fill(place, make("p", { class: "trouble", role: "alert" }, error.message), anew());
+    }
+  }
+
+  function anew() {
+    return Object.keys(args).length ? make("p", {}, make("a", { href: context.link(here().page) }, "Show this page as it opens")) : null;
+  }
+
+  function go(changes, { keep = false } = {}) {
+    const next = { ...args, ...changes };
+    if (keep) args = next;
+    context.go(next, { keep });
+  }
 }

@@ -136,10 +136,10 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
     const size = Math.min(1.15, (width - 24) / laid.width, (tall - 24) / laid.height);
     // Of a graph that is much too large what stands around its first node is shown: one can read it.
     const readable = Math.max(size, READABLE);
-    const left = (width - laid.width * readable) / 2;
-    const top = laid.height * readable <= tall ? (tall - laid.height * readable) / 2 : 12;
+    const first = laid.nodes[0] ?? { x: 0, y: 0 };
+    const left = placed(width, laid.width * readable, first.x * readable);
+    const top = placed(tall, laid.height * readable, first.y * readable);
     selection.call(zoom.transform, d3.zoomIdentity.translate(left, top).scale(readable));
-    if (size < readable && laid.nodes.length) selection.call(zoom.translateTo, laid.nodes[0].x, laid.nodes[0].y);
   }
 
   function bringIntoSight(at) {
@@ -148,6 +148,12 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
     const inside = left > 60 && left < svg.clientWidth - 60 && top > 30 && top < svg.clientHeight - 30;
     if (!inside) selection.call(zoom.translateTo, x, y);
   }
+}
+
+/** Where to begin to draw in a room: in its middle, or so that what matters is there. */
+function placed(room, size, matters) {
+  if (size <= room) return (room - size) / 2;
+  return Math.min(12, Math.max(room - size - 12, room / 2 - matters));
 }
 
 function laidOut(nodes, edges) {
