@@ -108,8 +108,10 @@ def ranks(root: Path) -> None:
                     sampled=[2],
                 )
             ],
-            events=_samples([2]),
+            events=_samples([2], graph=FINGERPRINT),
             captures={_capture(2): run_metadata({CPU: [Node("MatMul", 0, 400)]})},
+            graphs={f"{FINGERPRINT}.graph.pb": _graph(["MatMul"])},
+            code={f"{FINGERPRINT}.json": json.dumps(_code(["MatMul"])).encode()},
             header={11: 2},
         )
         for rank in range(8)
@@ -172,6 +174,7 @@ MADE_UP: Mapping[str, Callable[[Path], None]] = {
 }
 # Where pages may have nothing to show but why: nothing was sampled, or not as ops of TensorFlow.
 WITHOUT_ANSWERS = frozenset({"broken", "recorded-tpu", "stepless", "unsampled"})
+WITHOUT_GRAPH = frozenset({"gpu", "recorded-gpu"})
 RECORDED: Mapping[str, str] = {
     "recorded-gpu": "tfprof_testdata/run_meta",
     "recorded-tpu": "xprof/tpu_inference_2.xplane.pb",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.captures import GOLDEN
-from tests.web.recordings import HOSTILE, MADE_UP, RECORDED, WITHOUT_ANSWERS
+from tests.web.recordings import HOSTILE, MADE_UP, RECORDED, WITHOUT_ANSWERS, WITHOUT_GRAPH
 
 RUNS = (*MADE_UP, *(RECORDED if GOLDEN.is_dir() else ()))
 # A question that the run cannot answer has a sentence, and a status that says so.
@@ -36,10 +36,13 @@ _FOCUSED = """() => {
   if (!at || at === document.body || at.id === "end") return null;
   const style = getComputedStyle(at);
   const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+  // In a drawing the frame of the thing is its ring.
+  const drawn = at instanceof SVGElement && [...at.querySelectorAll("rect")]
+    .some((each) => parseFloat(getComputedStyle(each).strokeWidth) >= 2);
   const box = at.getBoundingClientRect();
   return {
     what: `${at.tagName}.${at.className} ${(at.ariaLabel ?? at.textContent).slice(0, 40)}`,
-    seen: (ring || style.boxShadow !== "none") && box.width > 0 && box.bottom > 0,
+    seen: (ring || drawn || style.boxShadow !== "none") && box.width > 0 && box.bottom > 0,
     inMain: Boolean(at.closest("main")), inPages: Boolean(at.closest("nav.pages")),
   };
 }"""
@@ -50,6 +53,8 @@ def test_every_page_opens(visitor, run) -> None:
     """On each kind of run, without an error, within the window, and never as somebody's HTML."""
     if run in WITHOUT_ANSWERS:
         visitor.expected.append(NO_ANSWER)
+    if run in WITHOUT_GRAPH:
+        visitor.expected.append(r"/api/run/[\w-]+/(code|graph)\b")
     wide = []
 
     for name in visitor.pages(run):
@@ -107,6 +112,20 @@ def test_everybody_can_use_every_page(visit, run, colours) -> None:
         ]
 
     assert found == []
+
+
+@pytest.mark.parametrize("name", ["ops", "steps", "code"])
+def test_an_address_that_says_nonsense_gets_a_sentence(visitor, name) -> None:
+    """In the place of the page, which the next address brings back."""
+    visitor.expected.append(r"/api/run/training/.*work=99")
+    page = visitor.show("training", name)
+
+    page.evaluate("(to) => { location.hash = to; }", f"#/run/training/{name}?work=99")
+    page.locator("main .trouble:visible").first.wait_for()
+    page.evaluate("(to) => { location.hash = to; }", f"#/run/training/{name}?work=0")
+
+    page.locator(f"main > .page-{name}").wait_for()
+    page.locator("main .trouble:visible").wait_for(state="detached")
 
 
 def test_a_keyboard_reaches_everything_and_shows_where_it_is(visitor) -> None:

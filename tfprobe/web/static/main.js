@@ -47,7 +47,7 @@ async function showHere() {
   const page = pageOf(address);
   if (shown.page === page && shown.run === address.run && shown.handle?.turn) {
     frame.turn(address, page);
-    shown.handle.turn(address.args);
+    await turnShown(address.args);
     return;
   }
   shown.controller?.abort();
@@ -73,6 +73,20 @@ async function showHere() {
   } catch (error) {
     if (!controller.signal.aborted) fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
     if (!(error instanceof Trouble) && error.name !== "AbortError") throw error;
+  }
+}
+
+/** Give the page that is shown other arguments; one that cannot show these is shown anew at the next. */
+async function turnShown(args) {
+  const { controller, handle } = shown;
+  try {
+    await handle.turn(args);
+  } catch (error) {
+    if (controller.signal.aborted) return;
+    handle.leave?.();
+    shown.handle = null;
+    fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
+    if (!(error instanceof Trouble)) throw error;
   }
 }
 
