@@ -11,6 +11,8 @@ import { table } from "../parts/table.js";
 
 const SHOWN_MACHINES = 4;
 const SHOWN_PROBLEMS = 10;
+// Of a running job steps come all the time; what is made of its captures takes work, and changes slowly.
+const OVERVIEW_REST_MS = 10_000;
 
 export const overviewPage = {
   name: "overview",
@@ -20,12 +22,16 @@ export const overviewPage = {
     place.append(parts.head, parts.answer, parts.findings, parts.figures, parts.steps, parts.tiers, parts.processes, parts.problems);
     overviewEarly(parts, await context.ask("overview"), context);
     // The page is there already; these take as long as the captures take to read.
-    const rest = () => overviewRest(parts, context);
+    let since = 0;
+    const rest = () => {
+      since = performance.now();
+      return overviewRest(parts, context);
+    };
     return {
       shown: rest,
       async update() {
         overviewEarly(parts, await context.ask("overview"), context);
-        await rest();
+        if (performance.now() - since > OVERVIEW_REST_MS) await rest();
       },
     };
   },

@@ -9,6 +9,9 @@ import { fill, make, renew } from "../parts/elements.js";
 import { bucketsTold, phaseLegend, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
+// Tables and bars that change each second cannot be read; of a running job they are drawn anew this often.
+const STEPS_REST_MS = 10_000;
+
 export const stepsPage = {
   name: "steps",
   title: "Steps",
@@ -45,11 +48,14 @@ async function stepsDrawn(place, context, args, pick) {
   const [top, foot] = [make("div", {}), make("div", { class: "page" })];
   fill(place, make("div", { class: "row" }, make("h1", {}, "Steps"), workChooser({ ...context, args: { ...args, step: undefined } }, found.works, found.work)), top, curve, picked.element, foot);
   const chart = stepsCurve(curve, context, () => found, { chosen, pick });
+  let since = -Infinity;
   write();
   picked.choose(chosen);
 
   function write() {
     renew(top, stepsFigures(found));
+    if (performance.now() - since < STEPS_REST_MS) return;
+    since = performance.now();
     renew(foot, stepsOutliers(found, pick), stepsTimes(found), stepsLife(found.life));
   }
 
@@ -227,7 +233,7 @@ async function stepsFacts(context, found, step) {
       keyFigure("It took", time(told.duration_ns), usual),
       keyFigure("Time before it", told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns), told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : ""),
       keyFigure("Phase", told.phase ?? missing("the recording does not tell when its process began"), ""),
-      keyFigure("Began", told.start_unix_ns === null ? missing("the recording does not tell when") : new Date(told.start_unix_ns / 1e6).toLocaleTimeString(), told.start_unix_ns === null ? "" : clock(told.start_unix_ns)),
+      keyFigure("Began", told.start_unix_ns === null ? missing(told.start_missing ?? "the recording does not tell when") : new Date(told.start_unix_ns / 1e6).toLocaleTimeString(), told.start_unix_ns === null ? "" : clock(told.start_unix_ns)),
     ),
     slow.map(([what, each]) => make("p", {}, `${what} took ${time(each.excess_ns)} more than usual (z ${each.z}): `, nameOf(each.why), ".")),
   ];
@@ -243,6 +249,7 @@ function stepsOfCurve({ series, sampled_steps, raised_steps, bands, slow_steps, 
     duration_ns: series.median_ns[at],
     gap_ns: at ? series.gap_ns[at] : null,
     start_unix_ns: null,
+    start_missing: "this file does not hold it",
     is_sampled: sampled_steps.includes(step),
     has_raised: raised_steps.includes(step),
     phase: bands.find((band) => band.first_step <= step && step <= band.last_step)?.phase ?? null,
