@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.data_types import data_type, named_data_type
 from tfprobe.ingest.xspace.names import HOST
+from tfprobe.ingest.xspace.plane import Plane
 from tfprobe.ingest.xspace.stats import number, stat_values, times_ns
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.strings import Interner
@@ -29,17 +30,17 @@ _UNTOLD = -1
 
 
 def add_allocations(
-    columns: Columns[Allocations], interner: Interner, plane: Any, op_types: Mapping[str, str]
+    columns: Columns[Allocations], interner: Interner, plane: Plane, op_types: Mapping[str, str]
 ) -> None:
-    """Add a row for each event of an allocator in the host's plane. Any: an XPlane.
+    """Add a row for each event of an allocator in the host's plane.
 
     `op_types` tells the op of a node by its name.
     """
-    signs = {at: sign for at, each in plane.event_metadata.items() if (sign := _sign(each.name))}
-    for line in plane.lines if signs else ():
-        found = [event for event in line.events if event.metadata_id in signs]
+    signs = {at: sign for at, name in plane.names.items() if (sign := _sign(name))}
+    for number_of_line, line in enumerate(plane.lines if signs else ()):
+        found = plane.events(number_of_line, signs)
         start_ns, _ = times_ns(line, found)
-        pieces = [_piece(stat_values(plane, each.stats), op_types) for each in found]
+        pieces = [_piece(stat_values(plane.message, each.stats), op_types) for each in found]
         position = interner.position
         columns.add(
             len(found),

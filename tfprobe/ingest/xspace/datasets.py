@@ -25,6 +25,7 @@ import numpy as np
 
 from tfprobe.ingest.columns import int32s, int64s
 from tfprobe.ingest.xspace.names import ITERATOR, op_of
+from tfprobe.ingest.xspace.plane import Plane
 from tfprobe.ingest.xspace.stats import integer, times_ns
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Flags, Int32s, Int64s
@@ -58,8 +59,8 @@ class Run(NamedTuple):
 class DatasetRuns:
     """The functions that iterators ran during a capture."""
 
-    def __init__(self, plane: Any, interner: Interner, of_iterators: set[str]) -> None:
-        """Find them in the plane of the host. Any: an XPlane.
+    def __init__(self, plane: Plane, interner: Interner, of_iterators: set[str]) -> None:
+        """Find them in the plane of the host.
 
         `of_iterators` are the names of ops that ran for iterators in captures until now; those of
         this one are added.
@@ -67,15 +68,14 @@ class DatasetRuns:
         self._plane = plane
         self._of_iterators = of_iterators
         self._interner = interner
-        roles = ((at, _role(each.name)) for at, each in plane.event_metadata.items())
+        roles = ((at, _role(name)) for at, name in plane.names.items())
         self._roles = {at: role for at, role in roles if role is not None}
-        self._ops = {
-            at for at, each in plane.event_metadata.items() if op_of(each.name) is not None
-        }
-        calls = [call for line in plane.lines for call in self._calls(line)]
+        self._ops = {at for at, name in plane.names.items() if _is_op(name)}
+        lines = range(len(plane.lines))
+        calls = [call for line in lines for call in self._calls(line)]
         self._paths = {call.number: interner.position(call.path) for call in calls}
         has_iterators = _Role.ITERATOR in self._roles.values()
-        work = [self._events(line, _WORKING) for line in plane.lines] if has_iterators else []
+        work = [self._events(line, _WORKING) for line in lines] if has_iterators else []
         early = list(self._early(work, {call.path for call in calls}))
         self._paths |= {run.number: self._position(run) for run in early}
         loose = [run for run in early if not run.number]
@@ -100,8 +100,9 @@ class DatasetRuns:
         starts_ns, paths = self._segments[line]
         return paths[np.searchsorted(starts_ns, moments_ns, side="right")]
 
-    def _calls(self, line: Any) -> Iterator[Run]:
+    def _calls(self, line: int) -> Iterator[Run]:
         """Give the calls of functions on a thread, each by the iterator that it is within."""
+        lane = self._plane.lines[line].name
         around: list[_Around] = []
         for event in self._events(line, _CALLING):
             while around and around[-1].end_ns <= event.start_ns:
@@ -111,16 +112,15 @@ class DatasetRuns:
                 self._go_into(around, event)
             elif innermost is not None and innermost.path:
                 owner, path = innermost.owner, innermost.path
-                yield Run(event.number, owner, path, line.name, event.start_ns, event.end_ns)
+                yield Run(event.number, owner, path, lane, event.start_ns, event.end_ns)
 
     def _position(self, run: Run) -> int:
         return self._interner.position(run.path) if run.path else SOME_ITERATOR
 
     def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[Run]:
         """Give the runs that nothing in the capture called; number 0 where it is not told."""
-        runs = [
-            event for line in self._plane.lines for event in self._events(line, (_Role.FUNCTION,))
-        ]
+        lines = range(len(self._plane.lines))
+        runs = [event for line in lines for event in self._events(line, (_Role.FUNCTION,))]
         if not runs:
             return  # this capture does not tell what was called
         called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
@@ -129,19 +129,19 @@ class DatasetRuns:
         if has_groups:
             self._of_iterators |= self._ops_of_iterators(work, called)
         first: dict[int, Run] = {}
-        for line, events in zip(self._plane.lines, work, strict=False):
+        for at, (line, events) in enumerate(zip(self._plane.lines, work, strict=False)):
             for event in (event for event in events if event.number not in called):
                 run = Run(event.number, 0, path, line.name, event.start_ns, event.end_ns)
                 first[event.number] = min(first.get(event.number, run), run, key=_start_ns)
             if line.name.startswith(_POOLS):
-                yield from self._loose(line, events, path, has_groups=has_groups)
+                yield from self._loose(at, events, path, has_groups=has_groups)
         yield from first.values()
 
     def _ops_of_iterators(self, work: list[list[_Event]], called: set[int]) -> set[str]:
         """Return the names of the ops that ran in work of iterators."""
         found: set[int] = set()
-        for line, events in zip(self._plane.lines, work, strict=False):
-            ops = [event for event in line.events if event.metadata_id in self._ops]
+        for at_line, (line, events) in enumerate(zip(self._plane.lines, work, strict=False)):
+            ops = self._plane.events(at_line, self._ops)
             starts_ns, _ = times_ns(line, ops)
             order = np.argsort(starts_ns, kind="stable")
             for each in events:
@@ -149,17 +149,17 @@ class DatasetRuns:
                     continue
                 bounds = np.searchsorted(starts_ns[order], (each.start_ns, each.end_ns))
                 found.update(ops[at].metadata_id for at in order[slice(*bounds)].tolist())
-        return {self._plane.event_metadata[at].name for at in found}
+        return {self._plane.names[at] for at in found}
 
     def _loose(
-        self, line: Any, events: list[_Event], path: str, *, has_groups: bool
+        self, at: int, events: list[_Event], path: str, *, has_groups: bool
     ) -> Iterator[Run]:
         """Give the runs whose ops a thread of a pool ran before or after all work it tells of.
 
         What came before began before the recording, as no step did. Work that was not over when
         the recording ended may be the step's too: its ops have no group, and go by their names.
         """
-        found = [event for event in line.events if event.metadata_id in self._ops]
+        line, found = self._plane.lines[at], self._plane.events(at, self._ops)
         start_ns, duration_ns = times_ns(line, found)
         first_ns = events[0].start_ns if events else _NEVER_NS
         after = start_ns >= max((event.end_ns for event in events), default=_NEVER_NS)
@@ -172,32 +172,34 @@ class DatasetRuns:
                 yield Run(0, 0, path, line.name, began_ns, ended_ns)
 
     def _is_of_iterator(self, event: Any) -> bool:
-        name = self._plane.event_metadata[event.metadata_id].name
+        name = self._plane.name_of(event)
         return name in self._of_iterators and not self._has_group(event)
 
     def _has_group(self, event: Any) -> bool:
-        stats = self._plane.stat_metadata
+        stats = self._plane.message.stat_metadata
         return any(stats[stat.metadata_id].name == "group_id" for stat in event.stats)
 
     def _go_into(self, around: list[_Around], event: _Event) -> None:
         if event.role is _Role.PRODUCE:
             around.append(_Around(event.end_ns, 0, ""))
             return
-        path = self._plane.event_metadata[event.message.metadata_id].name
+        path = self._plane.name_of(event.message)
         if around and not around[-1].path:
             # The first GetNext in a ...Produce is that of the input: its parent produces.
-            around[-1].owner = integer(self._plane, event.message, "parent_id")
+            around[-1].owner = integer(self._plane.message, event.message, "parent_id")
             around[-1].path = _ELEMENT.sub("", path.rpartition("::")[0])
         around.append(_Around(event.end_ns, event.number, path))
 
-    def _events(self, line: Any, wanted: tuple[_Role, ...]) -> list[_Event]:
+    def _events(self, line: int, wanted: tuple[_Role, ...]) -> list[_Event]:
         """Return the events of these roles, by start, the outer before the inner."""
         roles = {at: role for at, role in self._roles.items() if role in wanted}
-        found = [event for event in line.events if event.metadata_id in roles]
-        start_ns, duration_ns = times_ns(line, found)
+        found = self._plane.events(line, roles)
+        start_ns, duration_ns = times_ns(self._plane.lines[line], found)
         columns = (start_ns.tolist(), (start_ns + duration_ns).tolist(), found)
         events = [
-            _Event(start, end, roles[each.metadata_id], integer(self._plane, each, "id"), each)
+            _Event(
+                start, end, roles[each.metadata_id], integer(self._plane.message, each, "id"), each
+            )
             for start, end, each in zip(*columns, strict=True)
         ]
         return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
@@ -276,6 +278,11 @@ def _role(name: str) -> _Role | None:
     if name == _FUNCTION_RUN:
         return _Role.FUNCTION
     return _Role.PRODUCE if _PRODUCE.match(name) else None
+
+
+@functools.lru_cache(maxsize=2**16)
+def _is_op(name: str) -> bool:
+    return op_of(name) is not None
 
 
 def _together(start_ns: Int64s, duration_ns: Int64s, chosen: Flags) -> Iterator[tuple[int, int]]:

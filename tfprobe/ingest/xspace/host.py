@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from tfprobe.ingest.xspace.datasets import DatasetRuns
 from tfprobe.ingest.xspace.names import HOST, is_background, op_of
+from tfprobe.ingest.xspace.plane import Plane
 from tfprobe.ingest.xspace.stats import stat_values, times_ns
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.strings import Interner
@@ -37,17 +38,23 @@ class HostReader:
         self._events: dict[str, _Event | None] = {}
 
     def add_ops(
-        self, columns: Columns[Executions], plane: Any, runs: DatasetRuns | None = None
+        self, columns: Columns[Executions], plane: Plane, runs: DatasetRuns | None = None
     ) -> None:
         """Add the ops of a plane by start; then those that ended on another thread.
 
-        `runs` tells those that an iterator of tf.data runs. Any: an XPlane.
+        `runs` tells those that an iterator of tf.data runs.
         """
-        told = {at: self._event(each.name) for at, each in plane.event_metadata.items()}
+        told = {at: self._event(name) for at, name in plane.names.items()}
         events = {at: each for at, each in told.items() if each is not None}
         waits = _AsyncOps(plane)
         parts = [
-            self._line(line, events, waits, functools.partial(runs.paths_at, at) if runs else None)
+            self._line(
+                line,
+                plane.events(at, events),
+                events,
+                waits,
+                functools.partial(runs.paths_at, at) if runs else None,
+            )
             for at, line in enumerate(plane.lines)
         ]
         rows = [np.concatenate(each) for each in zip(_NO_ROWS, *parts, strict=True)]
@@ -97,12 +104,15 @@ class HostReader:
     def _line(
         self,
         line: Any,
+        found: Sequence[Any],
         events: Mapping[int, _Event],
         waits: _AsyncOps,
         paths_at: Callable[[Int64s], Int32s] | None,
     ) -> tuple[npt.NDArray[Any], ...]:
-        """Return the columns of the ops of one thread, in the order of _NO_ROWS."""
-        found = [event for event in line.events if event.metadata_id in events]
+        """Return the columns of the ops of one thread, in the order of _NO_ROWS.
+
+        `found` are the events of the thread that `events` knows. Any: XLine and XEvents.
+        """
         kinds = [events[event.metadata_id] for event in found]
         start_ns, duration_ns = times_ns(line, found)
         role = np.array([kind.role for kind in kinds], dtype=np.int8)
@@ -198,8 +208,8 @@ def _hold_any(start_ns: Int64s, duration_ns: Int64s, moments_ns: Int64s) -> Flag
 class _AsyncOps:
     """Join the start and the completion of asynchronous ops, which are on different threads."""
 
-    def __init__(self, plane: Any) -> None:
-        self._plane = plane
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane.message
         self._starts: dict[object, tuple[str, str, int]] = {}
         self._ends_ns: dict[object, int] = {}
         self._work_ends_ns: list[int] = []

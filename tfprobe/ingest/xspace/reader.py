@@ -9,13 +9,14 @@ import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.messages import parse
-from tfprobe.ingest.trace import Marker, Trace
+from tfprobe.ingest.trace import Trace
 from tfprobe.ingest.xspace.allocations import add_allocations
 from tfprobe.ingest.xspace.datasets import DatasetRuns
 from tfprobe.ingest.xspace.devices import add_kernels
 from tfprobe.ingest.xspace.host import HostReader
 from tfprobe.ingest.xspace.markers import markers
 from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
+from tfprobe.ingest.xspace.plane import Plane
 from tfprobe.ingest.xspace.spans import SpanReader, has_calls
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions
@@ -63,32 +64,31 @@ class Reader:
         is_unix = _set_clock(space)
         rows, spans = Columns(Executions), Columns(Spans)
         threads = _threads(space.planes)
-        for plane in space.planes:
-            if is_gpu(plane.name):
-                add_kernels(rows, self._interner, plane)
-            elif plane.name in (HOST, DRIVER):
+        hosts: list[Plane] = []
+        for message in space.planes:
+            if is_gpu(message.name):
+                add_kernels(rows, self._interner, message)
+            elif message.name in (HOST, DRIVER):
+                plane = Plane(message)
                 self._add_host(rows, spans, plane, threads)
+                hosts += [plane] if message.name == HOST and self._with_spans else []
         table = rows.rows(self._interner)
         return Trace(
             rows=table,
             spans=spans.rows(self._interner).by("start_ns"),
-            allocations=self._allocations(space, table).by("at_ns"),
+            allocations=self._allocations(hosts, table).by("at_ns"),
             is_unix=is_unix,
-            markers=self._markers(space),
+            markers=tuple(marker for plane in hosts for marker in markers(plane)),
             has_calls=not len(table) and has_calls(space.planes),
         )
 
-    def _markers(self, space: Any) -> tuple[Marker, ...]:
-        hosts = (plane for plane in space.planes if plane.name == HOST and self._with_spans)
-        return tuple(marker for plane in hosts for marker in markers(plane))
-
-    def _allocations(self, space: Any, rows: Executions) -> Allocations:
+    def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:
         columns = Columns(Allocations)
-        if self._with_spans:
+        if hosts:
             texts = rows.strings
             pairs = np.unique(np.stack((rows.name, rows.op_type)), axis=1).T.tolist()
             op_types = {texts[name]: texts[op_type] for name, op_type in pairs}
-            for plane in (plane for plane in space.planes if plane.name == HOST):
+            for plane in hosts:
                 add_allocations(columns, self._interner, plane, op_types)
         return columns.rows(self._interner)
 
@@ -96,14 +96,16 @@ class Reader:
         self,
         rows: Columns[Executions],
         spans: Columns[Spans],
-        plane: Any,
+        plane: Plane,
         threads: dict[int, str],
     ) -> None:
         runs = DatasetRuns(plane, self._interner, self._of_iterators) if self._with_spans else None
-        if plane.name == HOST:
+        if plane.message.name == HOST:
             self._host.add_ops(rows, plane, runs)
         if runs is not None:
-            self._spans.add_spans(spans, plane, runs, threads if plane.name == DRIVER else {})
+            self._spans.add_spans(
+                spans, plane, runs, threads if plane.message.name == DRIVER else {}
+            )
 
 
 def _set_clock(space: Any) -> bool:

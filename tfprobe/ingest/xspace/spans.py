@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.xspace.datasets import DatasetRuns
 from tfprobe.ingest.xspace.names import ITERATOR, copy_bytes, is_background, op_of
+from tfprobe.ingest.xspace.plane import Plane
 from tfprobe.ingest.xspace.stats import number, stat_values, times_ns
 from tfprobe.model.spans import SpanKind, Spans
 from tfprobe.model.strings import Interner
@@ -55,19 +56,21 @@ class SpanReader:
     def add_spans(
         self,
         columns: Columns[Spans],
-        plane: Any,
+        plane: Plane,
         runs: DatasetRuns,
         lanes: Mapping[int, str],
     ) -> None:
-        """Add the spans of a plane; `lanes` renames its lines by their ids. Any: an XPlane."""
+        """Add the spans of a plane; `lanes` renames its lines by their ids."""
         kinds: dict[int, SpanKind | None] = {}
         calls = self._calls(plane)
         for at, line in enumerate(plane.lines):
             lane = lanes.get(line.id, line.name)
             paths_at = functools.partial(runs.paths_at, at)
-            self._add_line(columns, plane, line, lane, kinds, paths_at)
+            found = self._found(plane, at, kinds)
+            if found:
+                self._add_line(columns, plane, line, lane, found, paths_at)
             if calls:
-                self._add_preparing(columns, line, lane, calls)
+                self._add_preparing(columns, line, plane.events(at, calls), lane, calls)
         for run in runs.runs:
             columns.add(
                 1,
@@ -84,15 +87,12 @@ class SpanReader:
     def _add_line(
         self,
         columns: Columns[Spans],
-        plane: Any,
+        plane: Plane,
         line: Any,
         lane: str,
-        kinds: dict[int, SpanKind | None],
+        found: Sequence[tuple[Any, SpanKind]],
         paths_at: Callable[[Int64s], Int32s],
     ) -> None:
-        found = list(self._found(plane, line, kinds))
-        if not found:
-            return
         start_ns, duration_ns = times_ns(line, [event for event, _ in found])
         facts = [self._facts(plane, event, kind) for event, kind in found]
         kind = np.array([kind for _, kind in found], dtype=np.int8)
@@ -113,31 +113,29 @@ class SpanReader:
         )
 
     def _found(
-        self, plane: Any, line: Any, kinds: dict[int, SpanKind | None]
-    ) -> Iterator[tuple[Any, SpanKind]]:
-        for event in line.events:
-            at = event.metadata_id
-            if at not in kinds:
-                kinds[at] = self._kind(plane, event)
-            kind = kinds[at]
-            if kind is not None:
-                yield event, kind
+        self, plane: Plane, line: int, kinds: dict[int, SpanKind | None]
+    ) -> list[tuple[Any, SpanKind]]:
+        for identity, at in plane.first_events(line):
+            if identity not in kinds:
+                kinds[identity] = self._kind(plane, line, identity, at)
+        known = {identity: kind for identity, kind in kinds.items() if kind is not None}
+        return [(event, known[event.metadata_id]) for event in plane.events(line, known)]
 
-    def _kind(self, plane: Any, event: Any) -> SpanKind | None:
-        name = plane.event_metadata[event.metadata_id].name
+    def _kind(self, plane: Plane, line: int, identity: int, at: int) -> SpanKind | None:
+        name = plane.names.get(identity, "")
         if name not in self._kinds:
-            self._kinds[name] = kind_of(name, stat_values(plane, event.stats))
+            stats = plane.lines[line].events[at].stats
+            self._kinds[name] = kind_of(name, stat_values(plane.message, stats))
         return self._kinds[name]
 
-    def _facts(self, plane: Any, event: Any, kind: SpanKind) -> SpanFacts:
-        name = plane.event_metadata[event.metadata_id].name
-        return span_facts(name, kind, stat_values(plane, event.stats), self._interner)
+    def _facts(self, plane: Plane, event: Any, kind: SpanKind) -> SpanFacts:
+        stats = stat_values(plane.message, event.stats)
+        return span_facts(plane.name_of(event), kind, stats, self._interner)
 
-    def _calls(self, plane: Any) -> dict[int, str]:
+    def _calls(self, plane: Plane) -> dict[int, str]:
         """Return by event the functions that Python calls; that of their runs has no name."""
         found = {}
-        for at, each in plane.event_metadata.items():
-            name = each.name
+        for at, name in plane.names.items():
             if name not in self._called:
                 self._called[name] = _called(name)
             called = self._called[name]
@@ -146,10 +144,15 @@ class SpanReader:
         return found
 
     def _add_preparing(
-        self, columns: Columns[Spans], line: Any, lane: str, calls: Mapping[int, str]
+        self,
+        columns: Columns[Spans],
+        line: Any,
+        found: Sequence[Any],
+        lane: str,
+        calls: Mapping[int, str],
     ) -> None:
         """Add what passes between the call of a function and the start of its run."""
-        for name, start_ns, end_ns in _preparing(line, calls):
+        for name, start_ns, end_ns in _preparing(line, found, calls):
             columns.add(
                 1,
                 kind=SpanKind.COMPILE,
@@ -229,9 +232,10 @@ def _called(name: str) -> str | None:
     return call[1] if call is not None else None
 
 
-def _preparing(line: Any, calls: Mapping[int, str]) -> Iterator[tuple[str, int, int]]:
+def _preparing(
+    line: Any, found: Sequence[Any], calls: Mapping[int, str]
+) -> Iterator[tuple[str, int, int]]:
     """Give the functions of calls that waited for their first run, from when to when."""
-    found = [event for event in line.events if event.metadata_id in calls]
     start_ns, duration_ns = times_ns(line, found)
     names = [calls[event.metadata_id] for event in found]
     runs_ns = np.sort(start_ns[[not name for name in names]])
