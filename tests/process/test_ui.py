@@ -248,6 +248,36 @@ def test_it_listens_on_this_machine_alone(site) -> None:
 
 
 @pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x00\xff\xfe nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",
+        b"GET http://evil.example/api/runs HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
+        b"Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    ],
+    ids=["garbage", "no-host", "two-hosts", "endless-header", "proxy", "connect", "websocket"],
+)
+def test_what_is_no_request_ends_nothing(site, request_bytes) -> None:
+    """It is refused, nothing is said of it on the terminal, and others are answered."""
+    served = site.serve(site.launcher.output)
+
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE_S) as client:
+        client.sendall(request_bytes)
+        answer = client.recv(65536)
+
+    assert re.match(rb"HTTP/1\.1 4\d\d ", answer)
+    assert b"Traceback" not in answer
+    assert served.ask("GET", "/api/runs")[0] == 200
+    served.process.terminate()
+    _, said = served.process.communicate(timeout=PATIENCE_S)
+    assert [line for line in said.splitlines() if "ssh -L" not in line] == []
+
+
+@pytest.mark.parametrize(
     ("words", "status", "told"),
     [
         (("no/such/directory",), 3, b"neither a run directory nor a run"),

@@ -161,6 +161,8 @@ def test_the_token_leaves_the_address(window, browser) -> None:
     other = stranger.new_page()
     other.goto(f"{page.url.split('#')[0]}#/run/run/overview")
 
+    other.wait_for_selector("form.session")
+    assert other.is_hidden(".live-text")
     other.get_by_label("Token").fill("wrong")
     other.keyboard.press("Enter")
     other.wait_for_selector("text=This is not the token")

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -54,13 +55,13 @@ def command(
     with until_stopped():
         from tfprobe.web.server.serving import Site
 
-        site = Site(directory, host=host, port=port, complain=complain)
-        for sentence in _hints(host, site.port):
-            complain(sentence)
-        reading.show(f"{site.address()}\n")
-        if not no_browser and _has_screen():
-            _open(site.address(once=True))
-        site.serve()
+        with closing(Site(directory, host=host, port=port, complain=complain)) as site:
+            for sentence in _hints(host, site.port):
+                complain(sentence)
+            reading.show(f"{site.address()}\n")
+            if not no_browser and _has_screen():
+                _open(site.address(once=True))
+            site.serve()
     return 0
 
 

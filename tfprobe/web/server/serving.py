@@ -65,6 +65,10 @@ class Site:
         """Answer until SIGINT or SIGTERM, which is then raised again for whoever called."""
         self._server.run(sockets=[self._socket])
 
+    def close(self) -> None:
+        """Give the address back."""
+        self._socket.close()
+
 
 class _Server(uvicorn.Server):
     """Ends the streams of events first: uvicorn waits for all that is being answered."""

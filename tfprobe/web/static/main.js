@@ -71,7 +71,7 @@ async function showHere() {
     listen();
     handle?.shown?.();
   } catch (error) {
-    if (!controller.signal.aborted) fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
+    if (!controller.signal.aborted) showTrouble(error);
     if (!(error instanceof Trouble) && error.name !== "AbortError") throw error;
   }
 }
@@ -109,7 +109,7 @@ async function renewShown(changed) {
     if (controller.signal.aborted) return;
     // Of a server that has gone the mark tells, and what was there stays to be read.
     if (!(error instanceof Trouble)) throw error;
-    if (error.status) fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
+    if (error.status) showTrouble(error);
   }
 }
 
@@ -187,9 +187,14 @@ async function describeRun(address) {
   tellState(isFile ? "" : header.state);
 }
 
-function trouble(error) {
+function showTrouble(error) {
+  if (isUnknown(error)) {
+    tellState("");
+    fill(place, tokenForm(error.message, showAnew));
+    return;
+  }
   const sentence = error instanceof Trouble ? error.message : `This page failed: ${error.message}`;
-  return make("p", { class: "trouble", role: "alert" }, sentence);
+  fill(place, make("p", { class: "trouble", role: "alert" }, sentence));
 }
 
 async function begin() {
@@ -200,4 +205,4 @@ async function begin() {
 if (!isFile) frame.acts.append(mark.element, record);
 frame.put(place);
 addEventListener("hashchange", showHere);
-begin().catch((error) => fill(place, isUnknown(error) ? tokenForm(error.message, showHere) : trouble(error)));
+begin().catch(showTrouble);
