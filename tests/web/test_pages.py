@@ -169,10 +169,11 @@ def test_keys_walk_from_page_to_page(visitor) -> None:
     page.keyboard.press("[")
     visitor.settle(names[0])
     page.keyboard.press("?")
-    shown = page.locator("dialog.keys").is_visible()
+    keys = page.get_by_role("dialog", name="Keys")
+    keys.wait_for()
     page.keyboard.press("Escape")
 
-    assert (shown, page.locator("dialog.keys").is_visible()) == (True, False)
+    keys.wait_for(state="hidden")
 
 
 def test_a_letter_leads_to_a_page_only_after_g(visitor) -> None:
