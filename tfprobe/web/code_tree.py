@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfprobe.errors import NoAnswer
 from tfprobe.model.graph import Frame, Graph, Node
 from tfprobe.views.branches import Shown
 from tfprobe.views.choice import Choice
@@ -14,7 +13,7 @@ from tfprobe.views.costs import AT
 from tfprobe.views.lines import FileCost, files
 from tfprobe.views.origins import is_of_library
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.priced import Priced
+from tfprobe.web.priced import NothingRecorded, Priced
 
 # Deeper ones are those of a function that calls itself: of those the ends tell enough.
 MOST_FRAMES = 256
@@ -33,10 +32,10 @@ class CodeTree:
 def code_tree(run: OpenRun, found: Priced, *, with_libraries: bool) -> CodeTree:
     """Return the tree of calls, without those inside libraries or with them.
 
-    Raises NoAnswer where nobody knows the code.
+    Raises NothingRecorded where nobody knows the code.
     """
     if not found.sampled.graph.has_traces:
-        raise NoAnswer(_NO_CODE, hint=_HINT)
+        raise NothingRecorded(_NO_CODE, hint=_HINT)
     key = ("code tree", found.place, with_libraries)
     return run.made(key, lambda: _tree(found, with_libraries=with_libraries))
 

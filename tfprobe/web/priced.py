@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,8 +60,26 @@ class Priced:
         return Priced(self.place, sampled, float_ops, summed_costs(sampled, float_ops))
 
 
+class NothingRecorded(NoAnswer):
+    """Of the work that is asked for, the recording has not what a page shows."""
+
+
+def told(
+    run: OpenRun, question: Question, make: Callable[[Priced], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what `make` says of a work; where nothing is recorded, `nothing` says why.
+
+    The page is there all the same, so that one can choose another work. Any: JSON values.
+    """
+    try:
+        return make(priced(run, question))
+    except NothingRecorded as exc:
+        work = run.place(run.work(question))
+        return {"works": works_document(run), "work": work, "nothing": str(exc)}
+
+
 def priced(run: OpenRun, question: Question) -> Priced:
-    """Return what the work of a question costs. Raises NoAnswer where no step of it was sampled."""
+    """Return what the work of a question costs. Raises NothingRecorded where none was sampled."""
     work = run.work(question)
     place = run.place(work)
     return run.made(("priced", place), lambda: _priced(run, place))
@@ -113,7 +131,7 @@ def _priced(run: OpenRun, place: int) -> Priced:
     work = run.profile.works[place]
     sampled = run.sampled(work, with_shapes=True)
     if isinstance(sampled, Missing):
-        raise NoAnswer(
+        raise NothingRecorded(
             f"There is nothing to show: {sampled.reason}.",
             hint=" ".join(silence.explain(run.profile)) or _SAMPLE,
         )

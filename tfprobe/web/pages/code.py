@@ -35,7 +35,10 @@ def document(run: OpenRun, question: Question) -> Document:
     frames = question.one_of("frames", ("all", "job"), default="all")
     metric = question.one_of("metric", tuple(priced.METRICS), default="time")
     at = question.whole("at", default=0)
-    found = priced.priced(run, question)
+    return priced.told(run, question, lambda found: _document(run, found, frames, metric, at))
+
+
+def _document(run: OpenRun, found: Priced, frames: str, metric: str, at: int) -> Document:
     tree = code_tree(run, found, with_libraries=frames == "all")
     if at >= len(tree.places):
         raise UsageError(f"There is no place {at:,} in this tree of {len(tree.places):,}.")

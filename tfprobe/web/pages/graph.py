@@ -15,7 +15,7 @@ from tfprobe.views.sizes import shape_text
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.priced import Priced
+from tfprobe.web.priced import NothingRecorded, Priced
 from tfprobe.web.question import Question
 from tfprobe.web.scope_tree import scope_tree
 
@@ -36,13 +36,16 @@ def document(run: OpenRun, question: Question) -> Document:
     """
     at = question.text("at").strip("/")
     idle = question.one_of("idle", ("hide", "show"), default="hide")
-    found = priced.priced(run, question)
-    if not found.sampled.has_graph:
-        raise NoAnswer("The recording has no graph of these steps.", hint="Scopes and ops it has.")
-    return _document(run, found, at, with_idle=idle == "show")
+    return priced.told(
+        run, question, lambda found: _document(run, found, at, with_idle=idle == "show")
+    )
 
 
 def _document(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Document:
+    if not found.sampled.has_graph:
+        raise NothingRecorded(
+            "The recording has no graph of these steps.", hint="Ops and scopes it has."
+        )
     inputs = run.made(("flows", found.place), lambda: flows(found.sampled))
     around = neighbours(found.sampled, inputs, at)
     inside = [each for each in around.groups.values() if not each.is_outside]

@@ -43,7 +43,10 @@ def document(run: OpenRun, question: Question) -> Document:
     """
     by = question.one_of("by", ("type", "name"), default="type")
     of_type = question.text("type")
-    whole = priced.priced(run, question)
+    return priced.told(run, question, lambda whole: _asked(run, question, whole, by, of_type))
+
+
+def _asked(run: OpenRun, question: Question, whole: Priced, by: str, of_type: str) -> Document:
     devices = priced.devices(whole)
     device = question.whole("device", default=-1, least=0, most=max(len(devices) - 1, 0))
     if device >= len(devices):

@@ -26,7 +26,10 @@ def document(run: OpenRun, question: Question) -> Document:
     by = question.one_of("by", ("scope", "layer"), default="scope")
     metric = question.one_of("metric", tuple(priced.METRICS), default="time")
     at = question.text("at")
-    found = priced.priced(run, question)
+    return priced.told(run, question, lambda found: _document(run, found, by, metric, at))
+
+
+def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Document:
     tree = scope_tree(run, found, layers=by == "layer")
     top = tree.by_path.get(at)
     if top is None:

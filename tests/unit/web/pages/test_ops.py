@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.support.priced import CPU, GPU, PricedRun, Ran
-from tfprobe.errors import UsageError
+from tfprobe.errors import Missing, UsageError
 from tfprobe.web.pages import ops
 
 RUN = (
@@ -69,6 +69,18 @@ def test_what_is_not_recorded_is_null_with_its_reason() -> None:
     row = found["rows"][0]
     assert (row["bytes"], row["float_ops"], row["float_ops_per_s"]) == (None, None, None)
     assert found["missing"].keys() >= {"bytes", "float_ops"}
+
+
+@pytest.mark.parametrize("page", ["ops", "scopes", "code", "graph"])
+def test_a_work_that_was_not_sampled_says_so(page: str) -> None:
+    """Beside the works that one may choose instead."""
+    run = PricedRun(*RUN)
+    run.told = Missing("no step of this work was sampled")
+
+    found = run.ask(page)
+
+    assert "no step of this work was sampled" in found["nothing"]
+    assert len(found["works"]) == 1
 
 
 def test_rows_beyond_the_most_are_summed(monkeypatch) -> None:

@@ -17,6 +17,7 @@ export const codePage = {
     const tree = make("div", { class: "page" });
     const source = make("div");
     return showing(place, context, {
+      title: "Code",
       question: (args) => [codeQuestion(args), args.view, args.sort, args.shape],
       load: (args) => askCode(context, args),
       draw: async (found, args, go, { isNew }) => {
@@ -48,7 +49,7 @@ async function askCode(context, args) {
   const question = codeQuestion(args);
   try {
     const found = await context.ask("code", question);
-    return { found, root: codeTree(found) };
+    return { found, root: found.nothing ? null : codeTree(found) };
   } catch (error) {
     if (!isFile || !question.at || !(error instanceof Trouble)) throw error;
     const found = await context.ask("code", { ...question, at: "" });

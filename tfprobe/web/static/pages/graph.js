@@ -14,6 +14,7 @@ export const graphPage = {
   show(place, context) {
     let drawn = null;
     return showing(place, context, {
+      title: "Graph",
       question: graphQuestion,
       load: (args) => context.ask("graph", graphQuestion(args)),
       draw: (found, args, go, { isNew }) => {

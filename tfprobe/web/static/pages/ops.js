@@ -12,6 +12,7 @@ export const opsPage = {
   title: "Ops",
   show(place, context) {
     return showing(place, context, {
+      title: "Ops",
       question: opsQuestion,
       load: (args) => context.ask("ops", opsQuestion(args)),
       draw: (found, args, go) => showOps(place, found, context, args, go),

@@ -10,6 +10,7 @@ export const scopesPage = {
   title: "Scopes and layers",
   show(place, context) {
     return showing(place, context, {
+      title: "Scopes",
       question: scopesQuestion,
       load: (args) => askScopes(context, args),
       draw: (found, args, go) => showScopes(place, found, context, args, go),
@@ -27,7 +28,7 @@ async function askScopes(context, args) {
   const { at } = asked;
   try {
     const found = await context.ask("scopes", asked);
-    return { found, root: scopesTree(found, at), at };
+    return { found, root: found.nothing ? null : scopesTree(found, at), at };
   } catch (error) {
     if (!isFile || !at || !(error instanceof Trouble)) throw error;
     // The file has the whole tree, and of that the part as far as it is told.

@@ -1,7 +1,7 @@
 // What the pages of costs share: which cost to look at, the columns of it, trees of places.
 import { here } from "./address.js";
 import { count, large, percent, written } from "./amounts.js";
-import { choose, missing, nameOf, tabs } from "./controls.js";
+import { choose, missing, nameOf, tabs, workChooser } from "./controls.js";
 import { Trouble } from "./data.js";
 import { fill, make } from "./elements.js";
 import { flame } from "./flame.js";
@@ -160,11 +160,11 @@ export function costOfWhole(value, whole, kind = "time") {
 }
 
 /**
- * What a page of costs hands back: of the arguments of the address `question` takes what is asked,
+ * What a page of costs hands back. `title` is its heading where nothing is recorded; of the arguments of the address `question` takes what is asked,
  * `load` asks it, `draw(found, args, go, { isNew })` shows the answer in `place`, `seen()` when it is there.
  * Of several turns at once only the last is shown; a question without an answer says so in its place.
  */
-export async function showing(place, context, { question, load, draw, seen }) {
+export async function showing(place, context, { title, question, load, draw, seen }) {
   let args = context.args;
   let turns = 0;
   let known = { key: null, found: null };
@@ -181,7 +181,9 @@ export async function showing(place, context, { question, load, draw, seen }) {
       const found = isNew ? await load(args) : known.found;
       if (mine !== turns) return;
       known = { key, found };
-      await draw(found, args, go, { isNew });
+      const document = found.found ?? found;
+      if (document.nothing) fill(place, make("div", { class: "row" }, make("h1", {}, title), workChooser(context, document.works, document.work)), make("p", { class: "empty" }, document.nothing));
+      else await draw(found, args, go, { isNew });
       seen?.();
     } catch (error) {
       if (error.name === "AbortError" || mine !== turns) return;
