@@ -81,7 +81,9 @@ async def _asked(app: ASGIApp, scope: dict[str, Any], body: bytes) -> Answer:
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:
-        return waiting.pop() if waiting else {"type": "http.disconnect"}
+        if not waiting:
+            await asyncio.Event().wait()  # it is still there when all is answered
+        return waiting.pop()
 
     async def send(message: Message) -> None:
         sent.append(message)
