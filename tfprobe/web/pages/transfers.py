@@ -83,7 +83,8 @@ def _with_most(part: Document, name: str, most: int) -> Document:
 
 def _syncs(run: OpenRun, work: Work) -> Document:
     """Return how long steps wait for devices, and where Python asks for values between them."""
-    parts = next((each for each in by_work(run.profile) if each.work == work), None)
+    cycles = run.made("cycles", lambda: by_work(run.profile))
+    parts = next((each for each in cycles if each.work == work), None)
     asked = syncs(run.profile, work)
     return {
         "cycle_ns": None if parts is None else parts.cycle_ns,

@@ -140,7 +140,7 @@ function processesExplained(ranks) {
 /** The end of the scale: high, but not so high that one odd cell takes the colour from all others. */
 function processesWorst({ lanes }) {
   const every = lanes.flatMap((lane) => lane.cells).filter(Number.isFinite).sort((one, other) => one - other);
-  return every[Math.floor(0.998 * (every.length - 1))] ?? 1;
+  return every[Math.floor(0.99 * (every.length - 1))] ?? 1;
 }
 
 function processesTable(found, args, context) {
