@@ -172,9 +172,6 @@ MADE_UP: Mapping[str, Callable[[Path], None]] = {
     "training": training,
     "unsampled": unsampled,
 }
-# Where pages may have nothing to show but why: nothing was sampled, or not as ops of TensorFlow.
-WITHOUT_ANSWERS = frozenset({"broken", "recorded-tpu", "stepless", "unsampled"})
-WITHOUT_GRAPH = frozenset({"gpu", "recorded-gpu"})
 RECORDED: Mapping[str, str] = {
     "recorded-gpu": "tfprof_testdata/run_meta",
     "recorded-tpu": "xprof/tpu_inference_2.xplane.pb",

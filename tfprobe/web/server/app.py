@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tfprobe.errors import TfprobeError
+from tfprobe.errors import NoAnswer, TfprobeError
 from tfprobe.store.liveness import this_machine
 from tfprobe.web import front
 from tfprobe.web.answers import Document
@@ -102,7 +102,18 @@ class Pages:
     async def _of_run(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["name"]
         question = Question(dict(request.query_params))
-        return await _document(lambda: self._book.answer(run, name, question))
+        return await _document(lambda: self._answer(run, name, question))
+
+    def _answer(self, run: str, name: str, question: Question) -> Document:
+        """Return a document, or the sentence why a run that is there has none.
+
+        That is an answer, too: a browser would note any status but 200 as a failure.
+        """
+        try:
+            return self._book.answer(run, name, question)
+        except NoAnswer as exc:
+            self._book.folder(run)
+            return {"missing": str(exc)}
 
     async def _events(self, request: Request) -> ASGIApp:
         if request.method == "HEAD":

@@ -222,3 +222,11 @@ def test_the_pages_are_there_for_tests_without_a_guard(served):
     browser = Browser(application(served.directory))
 
     assert browser.get("/api/runs").status == 200
+
+
+def test_a_run_that_holds_no_answer_says_so(browser):
+    """That is an answer: any other status would be a failure to a browser."""
+    answer = browser.get("/api/run/r1/timeline-slice?slice=r17")
+
+    assert answer.status == 200
+    assert list(answer.json()) == ["missing"]

@@ -47,6 +47,8 @@ async function unpacked(text) {
 async function fromServer(key, signal) {
   const found = await fetched(key, { signal, headers: { Accept: "application/json" } });
   if (found === null) throw new Trouble("The server's answer cannot be read.");
+  // A run that holds no such answer: the sentence is all there is.
+  if (found.missing && Object.keys(found).length === 1) throw new Trouble(found.missing, 404);
   return found;
 }
 
