@@ -85,7 +85,7 @@ async function turnShown(args) {
     if (controller.signal.aborted) return;
     handle.leave?.();
     shown.handle = null;
-    fill(place, isUnknown(error) ? tokenForm(error.message, showAnew) : trouble(error));
+    showTrouble(error);
     if (!(error instanceof Trouble)) throw error;
   }
 }

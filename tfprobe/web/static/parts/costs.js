@@ -169,14 +169,14 @@ export async function showing(place, context, { title, question, load, draw, see
   let turns = 0;
   let known = { key: null, found: null };
   await turn(args);
-  return { shown: seen, turn, update: () => turn(args, true) };
+  return { shown: seen, turn };
 
-  async function turn(next, fresh = false) {
+  async function turn(next) {
     args = next;
     turns += 1;
     const mine = turns;
     const key = JSON.stringify(question(args));
-    const isNew = fresh || key !== known.key;
+    const isNew = key !== known.key;
     try {
       const found = isNew ? await load(args) : known.found;
       if (mine !== turns) return;
