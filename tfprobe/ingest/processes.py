@@ -18,7 +18,8 @@ def run_of(entry: RunEntry) -> Run:
     facts = entry.manifest
     if isinstance(facts, Missing):
         return Run(entry.folder.id, directory, command=facts, started=facts, state=entry.state)
-    return Run(facts.id, directory, facts.command, facts.started, entry.state)
+    # Not as its file says: people and pages ask for a run by its directory, which may be a copy.
+    return Run(entry.folder.id, directory, facts.command, facts.started, entry.state)
 
 
 def process_of(

@@ -88,6 +88,16 @@ def test_a_link_that_leads_out_is_no_run(served, browser, tmp_path):
     assert "r2" not in browser.get("/api/runs").text
 
 
+def test_a_run_goes_by_the_name_of_its_directory(served, browser):
+    """It may be a copy, or say that it is another run: whoever opens it gets what stands there."""
+    shutil.copytree(served.directory / "r1", served.directory / "copy")
+
+    listed = [each["id"] for each in browser.get("/api/runs").json()["runs"]]
+
+    assert sorted(listed) == ["copy", "r1"]
+    assert browser.get("/api/run/copy/header").json()["id"] == "copy"
+
+
 def test_a_link_that_stays_is_a_run(served, browser):
     """`latest -> r1`."""
     os.symlink("r1", served.directory / "latest")
