@@ -13,6 +13,7 @@ from tfprobe.ingest.trace import Trace
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import UNTOLD, Capture, Problem
 from tfprobe.model.strings import Interner
+from tfprobe.store.contents import content_of
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
@@ -75,7 +76,7 @@ class Decoder:
 
     def _decode(self, path: Path, sample: Event | None, window_ns: Window | None) -> Decoded:
         try:
-            content = path.read_bytes()
+            content = content_of(path)
         except OSError as exc:
             raise UnreadableInput(f"it cannot be read, {exc.strerror or exc}") from exc
         if not content:
@@ -123,7 +124,7 @@ def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str,
     if fingerprint is None:
         return {}
     try:
-        return graph_def.op_types(folder.graph(fingerprint).read_bytes())
+        return graph_def.op_types(content_of(folder.graph(fingerprint)))
     except (OSError, ValueError, UnreadableInput):
         return {}  # nodes stay named by themselves, which is true
 

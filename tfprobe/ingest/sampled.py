@@ -17,6 +17,7 @@ from tfprobe.model.graph import Frame, Graph, Node, Shape, known_name
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Int32s
+from tfprobe.store.contents import content_of
 from tfprobe.store.events import read_events
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
 
@@ -117,7 +118,7 @@ def _arguments(graphs: Iterable[bytes]) -> dict[str, shapes.Output]:
 def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
     for path in paths:
         try:
-            yield path.read_bytes()
+            yield content_of(path)
         except OSError:
             continue  # many works have no optimized graph
 
@@ -161,7 +162,7 @@ def _recorded_nodes(
         return nodes, frozenset()
     for fingerprint in _fingerprints(folder, work):
         try:
-            found = graph_nodes(folder.graph(fingerprint).read_bytes())
+            found = graph_nodes(content_of(folder.graph(fingerprint)))
         except (OSError, UnreadableInput):
             continue
         stacks = _stacks(folder, fingerprint)
@@ -194,7 +195,7 @@ def _compare_traces(
         if fingerprint is None or fingerprint in chosen or event.text("name") not in functions:
             continue
         try:
-            others = graph_nodes(folder.graph(fingerprint).read_bytes())
+            others = graph_nodes(content_of(folder.graph(fingerprint)))
         except (OSError, UnreadableInput):
             continue  # it is compared with where it can be
         for other in others:
@@ -215,7 +216,7 @@ def _fingerprints(folder: ProcessFolder, work: Work) -> Iterable[str]:
 
 def _stacks(folder: ProcessFolder, fingerprint: str) -> Mapping[str, tuple[Frame, ...]]:
     try:
-        by_op = traces(folder.code_map(fingerprint).read_bytes())
+        by_op = traces(content_of(folder.code_map(fingerprint)))
     except (OSError, UnreadableInput):
         return {}
     # An op of a function is listed below the function's name and runs under its own.

@@ -17,6 +17,7 @@ from tfprobe.ingest.whole_trace import are_numbered, gaps_of, recent_of, times_o
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.profile import SERVICE_KIND, Capture, Work
 from tfprobe.model.strings import Interner
+from tfprobe.store.contents import content_of
 from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.manifests import ProcessManifest
 
@@ -75,7 +76,7 @@ def _trace_file(folder: ProcessFolder) -> Path:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return content_of(path)
     except OSError as exc:
         raise UnreadableInput(f"{path.name} cannot be read, {exc.strerror or exc}") from exc
 

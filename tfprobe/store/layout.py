@@ -90,13 +90,13 @@ class ProcessFolder:
         return self.captures / file_name
 
     def graph(self, fingerprint: str) -> Path:
-        return self.graphs / f"{fingerprint}.graph.pb"
+        return self.graphs / f"{_plain(fingerprint)}.graph.pb"
 
     def optimized_graph(self, fingerprint: str) -> Path:
-        return self.graphs / f"{fingerprint}.optimized.pb"
+        return self.graphs / f"{_plain(fingerprint)}.optimized.pb"
 
     def code_map(self, fingerprint: str) -> Path:
-        return self.code / f"{fingerprint}.json"
+        return self.code / f"{_plain(fingerprint)}.json"
 
     def capture_files(self) -> tuple[Path, ...]:
         """Return the whole captures on disk, by name; temporary files are not captures."""
@@ -200,6 +200,11 @@ def children(directory: Path) -> tuple[Path, ...]:
 def may_hold_processes(name: str) -> bool:
     """Say whether something of this name in a run directory may be a host's."""
     return not name.startswith(".") and name not in _NOT_HOSTS
+
+
+def _plain(fingerprint: str) -> str:
+    """Return a name that leads nowhere: what names a graph stands in the recording."""
+    return fingerprint.replace("/", "_")
 
 
 def _directories(parent: Path) -> list[Path]:

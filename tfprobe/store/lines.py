@@ -14,6 +14,8 @@ Json = Mapping[str, Any]
 
 # By so many bytes before the last line's end a file is known again: no two lines are alike.
 _KNOWN_BY_BYTES = 256
+# Of a file that grew by more since it was read, the last: a week of the busiest job writes less.
+_MOST_BYTES = 1 << 28
 
 
 class NewLines(NamedTuple):
@@ -33,7 +35,7 @@ class Tail:
     def __init__(self, path: Path, *, last_bytes: int | None = None) -> None:
         """Begin at the start of the file, whether or not there is one yet."""
         self._path = path
-        self._last_bytes = last_bytes
+        self._most_bytes = _MOST_BYTES if last_bytes is None else last_bytes
         self._seen: tuple[int, ...] = ()
         self._at = 0
         self._known_by = b""
@@ -65,7 +67,7 @@ class Tail:
         begun = is_same and self._at > 0 and self._is_known(descriptor)
         begin = self._at if begun else 0
         size = os.fstat(descriptor).st_size
-        skipped = 0 if self._last_bytes is None else max(size - begin - self._last_bytes, 0)
+        skipped = max(size - begin - self._most_bytes, 0)
         content = _pread(descriptor, size - begin - skipped, begin + skipped)
         # Whatever follows the last newline is a line the writer has not finished.
         whole = content[: content.rfind(b"\n") + 1]

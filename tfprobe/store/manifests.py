@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.store.contents import content_of
 
+# A thousand times what a command and its environment take.
+_MOST_BYTES = 16_000_000
 # What json.loads gives for an object: any JSON value below a string key.
 Json = Mapping[str, Any]
 
@@ -196,7 +199,8 @@ class _Fields:
 
 def _document(path: Path, *, schema: str) -> Json:
     try:
-        document = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        content = content_of(path, most_bytes=_MOST_BYTES)
+        document = json.loads(content.decode("utf-8", "replace"))
     except OSError as exc:
         raise UnreadableInput(f"{path} cannot be read: {exc.strerror or exc}.") from exc
     except (ValueError, RecursionError) as exc:

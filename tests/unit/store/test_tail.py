@@ -120,6 +120,17 @@ def test_a_pipe_or_directory_in_its_place_holds_nobody(tmp_path):
     assert Tail(tmp_path).read().lines == []
 
 
+def test_of_a_file_that_fills_the_memory_the_last_lines_are_read(tmp_path):
+    """A file of nothing takes no room on a disk, and may be longer than any memory."""
+    path = tmp_path / "lines"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nlast\n")
+
+    assert Tail(path).read().lines == [b"last"]
+
+
 def test_the_latest_are_kept_and_bad_lines_counted(tmp_path):
     """What is no number here is not one of them."""
     path = tmp_path / "lines"
