@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -37,6 +37,7 @@ Complain = Callable[[str], None]
 
 _NOTHING_HERE = "There is nothing at this address."
 _JAVASCRIPT = "text/javascript"
+_PIECE_BYTES = 1 << 16
 
 
 def application(directory: Path) -> ASGIApp:
@@ -165,4 +166,11 @@ def _kept(request: Request, text: str, media_type: str) -> Response:
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    return Response(content, headers={"ETag": tag}, media_type=media_type)
+    headers = {"ETag": tag, "Content-Length": str(len(content))}
+    return StreamingResponse(_in_pieces(content), headers=headers, media_type=media_type)
+
+
+async def _in_pieces(content: bytes) -> AsyncIterator[bytes]:
+    """Give as much as is taken: these are for everybody, and somebody may ask and never read."""
+    for at in range(0, len(content), _PIECE_BYTES):
+        yield content[at : at + _PIECE_BYTES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from tfprobe.errors import UsageError
 
@@ -22,10 +22,13 @@ async def fields(request: Request) -> dict[str, Any]:
     Raises UsageError for what is none, TooMuch for one that is too long.
     """
     content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > MOST_BYTES:
-            raise TooMuch(f"A request may bring {MOST_BYTES:,} bytes.")
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > MOST_BYTES:
+                raise TooMuch(f"A request may bring {MOST_BYTES:,} bytes.")
+    except ClientDisconnect as exc:
+        raise UsageError("Who asked has gone in the middle of the request.") from exc
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

@@ -21,7 +21,7 @@ POLICY = "; ".join(
         "form-action 'none'",
     )
 )
-_ALWAYS = {
+ALWAYS = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -48,7 +48,7 @@ class Headers:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in {**_ALWAYS, "Cache-Control": caching}.items():
+                for name, value in {**ALWAYS, "Cache-Control": caching}.items():
                     headers.setdefault(name, value)
             await send(message)
 

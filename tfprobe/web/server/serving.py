@@ -10,6 +10,7 @@ import uvicorn
 
 from tfprobe.errors import UsageError
 from tfprobe.web.server.app import Complain, Pages
+from tfprobe.web.server.connection import Connection
 from tfprobe.web.server.events import Events
 from tfprobe.web.server.hosts import hosts_of, is_wide, url_of
 from tfprobe.web.server.keys import Keys
@@ -44,7 +45,7 @@ class Site:
             pages.guarded(keys=self._keys, hosts=hosts_of(host)),
             access_log=False,
             date_header=False,
-            http="h11",
+            http=Connection,
             lifespan="off",
             loop="asyncio",
             proxy_headers=False,
