@@ -72,6 +72,18 @@ def test_every_work_opens_from_a_file(open_file) -> None:
     assert lacking == []
 
 
+def test_links_that_name_the_work_lead_on_in_a_file(open_file) -> None:
+    """What a file holds of the work that it shows first is there by its name, too."""
+    visitor = open_file("training")
+
+    def told(work: str) -> str:
+        asked = {"by": "name", "type": "MatMul", "work": work}
+        return str(visitor.show("training", "ops", asked).inner_text("main"))
+
+    assert "dense/MatMul" in told("0")
+    assert NOT_IN_IT in told("1")
+
+
 def test_a_file_has_no_way_to_other_runs(open_file) -> None:
     """It holds one run; its head leads nowhere."""
     visitor = open_file("training")

@@ -62,13 +62,13 @@ def _works(run: OpenRun) -> Sequence[int]:
 
 
 def _graph(run: OpenRun) -> Iterator[Arguments]:
-    """Enter the dearest scopes, and those in the dearest of them."""
+    """Enter the dearest scopes, where the dearest ops are, and what is in the dearest scope."""
     yield from _looks()(run)
     inside = _entered(run, "")
-    for path in inside:
-        yield {"at": path}
-    for path in inside[:1]:
-        yield from ({"at": each} for each in _entered(run, path))
+    nodes = _told(run, "ops", {"by": "name"}).get("rows", [])[:_MOST_ROWS]
+    around = [each["scope"] for each in nodes if each["scope"]]
+    within = [each for path in inside[:1] for each in _entered(run, path)]
+    yield from ({"at": path} for path in dict.fromkeys([*inside, *around, *within]))
 
 
 def _entered(run: OpenRun, at: str) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.priced import PricedRun, Ran
 from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.errors import NoAnswer
 from tfprobe.store.layout import RunFolder
@@ -214,6 +215,16 @@ def test_every_page_is_asked_for_first(run):
     assert sorted(names[: len(ANSWERS)]) == sorted(ANSWERS)
     assert names[0] == "overview"
     assert set(inlined.FURTHER) <= set(ANSWERS)
+
+
+def test_the_graph_is_there_where_the_dearest_ops_are():
+    """The page of ops leads into their scopes, however deep."""
+    ran = PricedRun(Ran("a/b/c/x", us=90), Ran("d/y"), Ran("z"))
+
+    asked = [arguments for name, arguments in inlined.questions(ran) if name == "graph"]
+
+    assert {"at": "a/b/c"} in asked
+    assert {"at": "d"} in asked
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="asks the script itself, by node")

@@ -20,15 +20,28 @@ export const fileRun = recording?.run ?? "";
 
 /** Ask for a document: `ask("run/ID/ops", { work: 3 })`. Throws Trouble. */
 export async function ask(name, args = {}, { signal } = {}) {
-  const kept = Object.entries(args).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  const query = new URLSearchParams(kept.sort(([one], [other]) => (one < other ? -1 : 1))).toString();
-  const key = query ? `${name}?${query}` : name;
-  return isFile ? fromFile(key) : fromServer(key, signal);
+  return isFile ? fromFile(name, args) : fromServer(keyOf(name, args), signal);
 }
 
-async function fromFile(key) {
+function keyOf(name, args) {
+  const kept = Object.entries(args).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const query = new URLSearchParams(kept.sort(([one], [other]) => (one < other ? -1 : 1))).toString();
+  return query ? `${name}?${query}` : name;
+}
+
+async function fromFile(name, args) {
+  const key = keyOf(name, args);
   if (Object.hasOwn(recording.troubles, key)) throw new Trouble(recording.troubles[key]);
-  if (!Object.hasOwn(recording.answers, key)) throw new Trouble("This file does not hold that; `tfprobe ui` on the run shows it.");
+  if (Object.hasOwn(recording.answers, key)) return inFileAt(key);
+  // Who names the work that is shown anyway asks for the same.
+  const { work, ...others } = args;
+  const bare = keyOf(name, others);
+  const found = work !== undefined && Object.hasOwn(recording.answers, bare) ? await inFileAt(bare) : null;
+  if (found?.work !== undefined && String(found.work) === String(work)) return found;
+  throw new Trouble("This file does not hold that; `tfprobe ui` on the run shows it.");
+}
+
+function inFileAt(key) {
   const found = recording.documents[recording.answers[key]];
   // Pages may sort what they get: each gets its own.
   return typeof found === "string" ? unpacked(found) : JSON.parse(JSON.stringify(found));
