@@ -88,12 +88,13 @@ def priced(run: OpenRun, question: Question) -> Priced:
 def head(run: OpenRun, found: Priced) -> dict[str, Any]:
     """Return what all documents about costs begin with. Any: JSON values.
 
-    `missing` says by column why it is null everywhere.
+    `missing` says by column why it is null everywhere, `has_graph` whether places are in a graph.
     """
     return {
         "works": works_document(run),
         "work": found.place,
         "steps": found.steps,
+        "has_graph": found.sampled.has_graph,
         "missing": missing(found),
     }
 

@@ -41,6 +41,12 @@ def test_a_type_opens_into_its_nodes() -> None:
     ]
 
 
+def test_ops_say_whether_there_is_a_graph_to_see_them_in() -> None:
+    """Without one, the page links to scopes and code alone."""
+    assert PricedRun(*RUN).ask("ops")["has_graph"]
+    assert not PricedRun(*RUN, has_graph=False).ask("ops")["has_graph"]
+
+
 def test_a_device_can_be_looked_at_alone() -> None:
     """The list of devices is that of all of them all the same."""
     run = PricedRun(Ran("x", us=10), Ran("y", us=30, device=GPU))

@@ -74,14 +74,15 @@ function opsTable(panel, found, context, args, go) {
       href: byType ? (row) => context.link("ops", { ...typed, type: row.type }) : null,
       none: "No op ran.",
       columns: [
-        byType ? { key: "type", title: "Type" } : { key: "name", title: "Node", cell: (row) => opsPlaces(row, context, args) },
+        byType ? { key: "type", title: "Type" } : { key: "name", title: "Node", cell: (row) => opsPlaces(row, found, context, args) },
         byType ? { key: "nodes", title: "Nodes", kind: "count", hint: "nodes of this type that ran" } : { key: "type", title: "Type", cell: (row) => nameOf(row.type, { class: "cut narrow" }) },
-        ...columns,
         fused ? ranAs : null,
+        ...columns,
         byType ? null : { key: "device", title: "Device" },
       ].filter(Boolean),
     }),
   );
+  if (fused) panel.append(make("p", { class: "soft small" }, "Types are those of the graph; the overview and findings name what the optimizer made of them, which a search finds as well."));
   if (found.left) panel.append(make("p", { class: "soft" }, `And ${count(found.left.rows)} more, ${time(found.left.time_ns)} in a mean step together.`));
   const unknown = unknownCosts(found);
   if (unknown) panel.append(unknown);
@@ -89,8 +90,8 @@ function opsTable(panel, found, context, args, go) {
 }
 
 /** A node with the ways to where it is in the graph and in the code. */
-function opsPlaces(row, context, { work }) {
-  const graph = row.scope === null ? null : context.link("graph", { work, at: row.scope, pick: row.name });
+function opsPlaces(row, found, context, { work }) {
+  const graph = row.scope === null || !found.has_graph ? null : context.link("graph", { work, at: row.scope, pick: row.name });
   const code = row.file === null ? null : context.link("code", { work, file: row.file, line: row.line });
   return make(
     "span",

@@ -126,6 +126,6 @@ function scopeLast(path, steps) {
 
 function scopeWays(context, found, at, { work }) {
   // Layers have names of their own, which the graph does not know.
-  if (found.by === "layer") return null;
+  if (found.by === "layer" || !found.has_graph) return null;
   return make("a", { href: context.link("graph", { work, at }) }, at ? "Its graph" : "The graph");
 }
