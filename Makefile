@@ -32,7 +32,7 @@ test: $(TEST)/.installed ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process)
 
 test-web: $(TEST)/.installed-web chromium ## drive every page in Debian's Chromium, with the network blocked
-	$(TEST)/bin/python -m pytest tests/web
+	$(TEST)/bin/python -m pytest --numprocesses=auto tests/web
 
 matrix: $(TEST)/.installed ## record real jobs in every Python and TensorFlow that can be had here
 	$(TEST)/bin/python -m tests.matrix $(CELLS)
