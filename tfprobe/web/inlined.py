@@ -23,9 +23,12 @@ Further: TypeAlias = Callable[[OpenRun], Iterable[Arguments]]
 # What a reader opens first; the other pages follow as they are sorted.
 FIRST = ("overview", "header", "shares", "findings", "steps", "ops", "scopes", "code")
 # Beyond these nobody looks who has no server; and each takes its time to be made.
-MOST_OF_A_PAGE = 60
+MOST_OF_A_PAGE = 150
 _MOST_WORKS = 8
 _MOST_ROWS = 20
+_MOST_TYPES = 100
+# A timeline takes longer to be made than all else, and more room.
+_MOST_TIMELINES = 24
 _METRICS = [{"metric": each} for each in METRICS]
 
 
@@ -87,7 +90,7 @@ def _ops(run: OpenRun) -> Iterator[Arguments]:
     told = _told(run, "ops")
     yield {"by": "name"}
     yield from ({"device": at} for at, _ in enumerate(told.get("devices", [])[:_MOST_ROWS]))
-    for row in told.get("rows", [])[:_MOST_ROWS]:
+    for row in told.get("rows", [])[:_MOST_TYPES]:
         yield {"by": "name", "type": row["type"]}
     yield from _looks({"by": "name"})(run)
 
@@ -113,6 +116,10 @@ def _step(run: OpenRun) -> Iterator[Arguments]:
             yield {"work": work, "step": number}
 
 
+def _timeline(run: OpenRun) -> Iterator[Arguments]:
+    yield from itertools.islice(timeline.further(run), _MOST_TIMELINES)
+
+
 def _told(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict[str, Any]:
     """Return a document, empty where there is none. Any: JSON, see docs/web.md."""
     given = {each: str(value) for each, value in (arguments or {}).items()}
@@ -135,7 +142,7 @@ FURTHER: Mapping[str, Further] = {
     "source": _source,
     "step": _step,
     "steps": _looks(),
-    "timeline": timeline.further,
+    "timeline": _timeline,
     "timeline-slice": timeline.further_slices,
     "transfers": _looks(*({"by": each} for each in BYS)),
 }
