@@ -29,6 +29,7 @@ _ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in
 # JavaScript leaves these as they are, where Python's `quote` leaves fewer, and `~`.
 _PLAIN_IN_NAMES = "!~*'()"
 _PLAIN_IN_ARGUMENTS = "*"
+_ICON = re.compile(r'<link rel="icon" href="data:[^"]*">')
 _END_OF_SCRIPT = re.compile(r"</script|<!--", re.IGNORECASE)
 
 # Any: JSON values, as each page's module describes them.
@@ -116,7 +117,7 @@ def _shell(run: str) -> str:
     libraries = _inline(front.libraries())
     if _END_OF_SCRIPT.search(script + libraries) or "</style" in style.lower():
         raise AssertionError("A script or the style of the pages ends its own element.")
-    icon = base64.b64encode((front.STATIC / "icon.svg").read_bytes()).decode()
+    (icon,) = _ICON.findall((front.STATIC / "index.html").read_text(encoding="utf-8"))
     policy = (
         f"default-src 'none'; script-src {_digest(libraries)} {_digest(script)}; "
         f"style-src {_digest(style)}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -130,7 +131,7 @@ def _shell(run: str) -> str:
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <title>{html.escape(run)} · tfprobe</title>
-<link rel="icon" href="data:image/svg+xml;base64,{icon}">
+{icon}
 <style>{style}</style>
 </head>
 <body>

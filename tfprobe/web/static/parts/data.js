@@ -18,6 +18,13 @@ export const isFile = recording !== null;
 /** The run that this file holds; "" where a server answers. */
 export const fileRun = recording?.run ?? "";
 
+// A page is asked for before the browser has gone through the libraries, which takes as long as an answer; no page
+// has its answer, and draws, before they are there.
+const librariesRead = new Promise((done) => {
+  if (document.readyState === "complete") done();
+  for (const event of ["DOMContentLoaded", "load"]) addEventListener(event, done, { once: true });
+});
+
 /** Ask for a document: `ask("run/ID/ops", { work: 3 })`. Throws Trouble. */
 export async function ask(name, args = {}, { signal } = {}) {
   return isFile ? fromFile(name, args) : fromServer(keyOf(name, args), signal);
@@ -59,6 +66,7 @@ async function unpacked(text) {
 
 async function fromServer(key, signal) {
   const found = await fetched(key, { signal, headers: { Accept: "application/json" } });
+  await librariesRead;
   if (found === null) throw new Trouble("The server's answer cannot be read.");
   // A run that holds no such answer: the sentence is all there is.
   if (found.missing && Object.keys(found).length === 1) throw new Trouble(found.missing, 404);
