@@ -29,7 +29,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=Severity.INFO,
         evidence=(
             *(
-                Evidence("a step", time_ns=round(use.busy_ns), source=use.source, node=use.node)
+                Evidence(
+                    "wall time a step",
+                    time_ns=round(use.busy_ns),
+                    source=use.source,
+                    node=use.node,
+                )
                 for use in telling[:_SHOWN]
             ),
             work.shown_by("code"),

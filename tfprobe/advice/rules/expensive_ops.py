@@ -28,7 +28,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{use.type} a step",
+                    f"{use.type}, wall time a step",
                     time_ns=round(use.busy_ns),
                     node=use.node,
                     op_type=use.type,

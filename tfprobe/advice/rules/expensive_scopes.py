@@ -27,7 +27,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{use.name} a step",
+                    f"{use.name}, wall time a step",
                     time_ns=round(use.busy_ns),
                     node=use.node,
                     scope=use.name,
