@@ -121,3 +121,22 @@ def _is_picked(page: Page, step: int) -> None:
         arg=str(step),
     )
     expect(page.locator(".step-body .figure dd").first).to_contain_text(str(step))
+
+
+def test_back_leads_to_where_one_was(visitor) -> None:
+    """Who follows a link at the end of a page, and comes back, or reloads, is there again."""
+    page = visitor.show("training", "overview")
+    page.set_viewport_size({"width": 1024, "height": 500})
+    link = page.get_by_role("link", name="Conv2D").first
+    link.scroll_into_view_if_needed()
+    page.wait_for_function("() => scrollY > 100")
+    before = page.evaluate("() => scrollY")
+    link.click()
+    visitor.settle("ops")
+    assert page.evaluate("() => scrollY") == 0
+
+    page.go_back()
+
+    page.wait_for_function("(top) => scrollY === top", arg=before)
+    page.reload()
+    page.wait_for_function("(top) => scrollY === top", arg=before)

@@ -6,6 +6,7 @@ import { frameOf } from "./parts/frame.js";
 import { isLive, listenForNews, liveMark } from "./parts/live.js";
 import { recordButton } from "./parts/record.js";
 import { isBusyIn, replaceInPlace, seldom } from "./parts/renewal.js";
+import { scrollsKept } from "./parts/scrolled.js";
 import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 import { codePage } from "./pages/code.js";
 import { comparePage } from "./pages/compare.js";
@@ -32,6 +33,7 @@ const record = recordButton();
 // Until a person may be done with what they do.
 const LATER_MS = 2000;
 const soon = seldom(renewShown);
+const turned = scrollsKept(place);
 let isListening = false;
 // The state of the run as the frame tells it.
 let told = "";
@@ -50,6 +52,7 @@ async function showHere() {
     await turnShown(address.args);
     return;
   }
+  turned();
   shown.controller?.abort();
   shown.handle?.leave?.();
   const controller = new AbortController();
@@ -171,7 +174,7 @@ function contextOf(address, signal) {
     link: (page, args = {}) => addressOf(address.run, page, args),
     go: (args, { page = address.page || "overview", keep = false } = {}) => {
       const target = addressOf(address.run, page, args);
-      if (keep) history.replaceState(null, "", target);
+      if (keep) history.replaceState(history.state, "", target);
       else location.hash = target;
     },
   };
