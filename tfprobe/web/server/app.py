@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import traceback
 from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -162,15 +164,23 @@ async def _document(make: Callable[[], Document]) -> Response:
 
 def _kept(request: Request, text: str, media_type: str) -> Response:
     """Return a part of the front end, or that the browser's own copy of it is still right."""
-    content = text.encode()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    content, tag = _tagged(text)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
     headers = {"ETag": tag, "Content-Length": str(len(content))}
     return StreamingResponse(_in_pieces(content), headers=headers, media_type=media_type)
 
 
+@lru_cache(maxsize=8)
+def _tagged(text: str) -> tuple[bytes, str]:
+    """Return the same bytes for all who are sent them, and what tells them from others."""
+    content = text.encode()
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
 async def _in_pieces(content: bytes) -> AsyncIterator[bytes]:
     """Give as much as is taken: these are for everybody, and somebody may ask and never read."""
     for at in range(0, len(content), _PIECE_BYTES):
         yield content[at : at + _PIECE_BYTES]
+        # So that it is heard meanwhile if who asked has gone.
+        await asyncio.sleep(0)
