@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tfprobe.model.graph import Graph, Node
+from tfprobe.views.enclosing import scopes_around
 
 BACKWARD = "(backward)"
 _MARKS = ("gradient_tape/", "gradients/")
@@ -23,7 +24,7 @@ def by_layer(graph: Graph) -> Graph:
     """
     nodes = {node.name for node in graph.nodes}
     forward = {name for name in nodes if _of_gradient(name) is None}
-    layers = {scope for name in forward for scope in _scopes(name)} - nodes
+    layers = {scope for name in forward for scope in scopes_around(name)} - nodes
     return Graph(tuple(_placed(node, layers) for node in graph.nodes))
 
 
@@ -31,7 +32,7 @@ def _placed(node: Node, layers: set[str]) -> Node:
     path = _of_gradient(node.name)
     if path is None:
         return node
-    layer = next((scope for scope in _scopes(path) if scope in layers), None)
+    layer = next((scope for scope in scopes_around(path) if scope in layers), None)
     if layer is None:
         return node
     return replace(node, name=f"{layer}/{BACKWARD}{path.removeprefix(layer)}")
@@ -44,9 +45,3 @@ def _of_gradient(name: str) -> str | None:
         if found and (not before or before.endswith("/")) and path:
             return path
     return None
-
-
-def _scopes(name: str) -> list[str]:
-    """Return the scopes around a name, innermost first."""
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tfprobe.model.graph import Graph, Node
 from tfprobe.views.branches import Shown
 from tfprobe.views.choice import Choice
+from tfprobe.views.enclosing import bounded
 from tfprobe.views.layers import by_layer
 from tfprobe.views.scope import scope
 from tfprobe.web.opened import OpenRun
@@ -30,6 +32,7 @@ def _tree(found: Priced, *, layers: bool) -> ScopeTree:
     sampled = found.sampled
     if layers:
         sampled = replace(sampled, graph=by_layer(sampled.graph))
+    sampled = replace(sampled, graph=Graph(tuple(_bounded(each) for each in sampled.graph.nodes)))
     deepest = max((node.name.count("/") for node in sampled.graph.nodes), default=0)
     root = scope(sampled, found.costs, Choice(max_depth=deepest + 3, order_by="micros"))
     by_path = {"": root}
@@ -39,3 +42,8 @@ def _tree(found: Priced, *, layers: bool) -> ScopeTree:
         by_path.update((each.branch.name, each) for each in children)
         waiting.extend(children)
     return ScopeTree(root, by_path)
+
+
+def _bounded(node: Node) -> Node:
+    name = bounded(node.name)
+    return node if name == node.name else replace(node, name=name)

@@ -45,6 +45,10 @@ _BITS_16 = re.compile(
 _BITS_32 = re.compile(r"fp32|f32|float|sgemm|s1688|scudnn|ffma", re.IGNORECASE)
 
 
+# Longer than the name of any kernel, templates and all; names may be a megabyte long.
+_MOST_CHARACTERS = 10_000
+
+
 class Names(NamedTuple):
     """What each interned string means: as the op of a host row, as a kernel; all by position."""
 
@@ -112,6 +116,7 @@ def _host_part(text: str) -> Part:
 
 
 def _precision(text: str) -> Part:
+    text = text[:_MOST_CHARACTERS]
     if _BITS_16.search(text):
         return Part.DEVICE_COMPUTE_16BIT
     if _BITS_32.search(text):

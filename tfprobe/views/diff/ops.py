@@ -15,6 +15,7 @@ from tfprobe.model.graph import Graph, Node
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.views.diff.compare import LEAST_BLOCKS, Change, compare, sample
 from tfprobe.views.diff.match import Pair
+from tfprobe.views.enclosing import scopes_around
 from tfprobe.views.layers import by_layer
 
 Int64s = npt.NDArray[np.int64]
@@ -147,7 +148,7 @@ def _by_type(costs: Costs) -> dict[str, Int64s]:
 
 def _by_scope(costs: Costs, layers: Mapping[str, str]) -> dict[str, Int64s]:
     """Return what each scope costs; gradients are below the layer they are of."""
-    return _summed(costs, (_scopes(layers[name]) for name in costs.names))
+    return _summed(costs, (scopes_around(layers[name])[::-1] for name in costs.names))
 
 
 def _layers(before: Costs, after: Costs) -> dict[str, str]:
@@ -160,11 +161,6 @@ def _layers(before: Costs, after: Costs) -> dict[str, str]:
     nodes = tuple(Node(name, op) for name, op in zip(names, types.values(), strict=True))
     placed = by_layer(Graph(nodes)).nodes
     return {name: node.name for name, node in zip(types, placed, strict=True)}
-
-
-def _scopes(name: str) -> list[str]:
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
 
 
 def _summed(costs: Costs, keys: Iterable[Iterable[str]]) -> dict[str, Int64s]:

@@ -12,6 +12,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
 from tfprobe.model.graph import Node, Shape
 from tfprobe.model.sampled import SampledWork
+from tfprobe.views.enclosing import scopes_around
 from tfprobe.views.flops import movement, table
 from tfprobe.views.flops.call import Call, UnknownOperands
 from tfprobe.views.flops.solve import Output, inputs_of, solved
@@ -82,9 +83,7 @@ def _scopes(sampled: SampledWork) -> set[str]:
     rows = sampled.executions
     scopes: set[str] = set()
     for position in np.unique(rows.name).tolist():
-        name = rows.strings[position]
-        while (name := name.rpartition("/")[0]) and name not in scopes:
-            scopes.add(name)
+        scopes.update(scopes_around(rows.strings[position]))
     return scopes
 
 
