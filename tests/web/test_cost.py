@@ -116,3 +116,13 @@ def test_names_of_ops_stay_text_in_all_drawings(visitor) -> None:
         page = visitor.show("hostile", page_name, {"by": "name"} if page_name == "ops" else {})
         assert page.evaluate("() => window.hacked") is None
         assert page.locator("main :is(script, img[src=x], iframe, object)").count() == 0
+
+
+def test_the_scope_of_an_op_leads_to_it_in_the_graph(visitor) -> None:
+    """It is chosen in the scope that it is in; there is nothing in an op to enter."""
+    page = visitor.show("training", "scopes", {"at": "dense/MatMul"})
+
+    page.get_by_role("link", name="Its graph").click()
+    visitor.settle("graph")
+
+    assert page.url.endswith("graph?at=dense&pick=dense%2FMatMul")

@@ -87,7 +87,7 @@ function showScopes(place, { found, root, at }, context, args, go) {
       { class: "row" },
       breadcrumbs(scopeSteps(at, args), (to) => context.link("scopes", to)),
       make("span", { class: "soft number" }, costOfWhole(root.value, whole, metric.kind)),
-      make("span", { class: "end row" }, scopeWays(context, found, at, { work })),
+      make("span", { class: "end row" }, scopeWays(context, found, root, at, { work })),
     ),
     drawing,
     costTable({
@@ -124,8 +124,11 @@ function scopeLast(path, steps) {
   return above ? path.slice(above.length + 1) : path;
 }
 
-function scopeWays(context, found, at, { work }) {
+function scopeWays(context, found, root, at, { work }) {
   // Layers have names of their own, which the graph does not know.
   if (found.by === "layer" || !found.has_graph) return null;
-  return make("a", { href: context.link("graph", { work, at }) }, at ? "Its graph" : "The graph");
+  // An op by itself is nothing that the graph can be entered at: it is seen where it is.
+  const isOp = root.type && !root.children.length;
+  const place = isOp ? { at: at.slice(0, Math.max(at.lastIndexOf("/"), 0)), pick: at } : { at };
+  return make("a", { href: context.link("graph", { work, ...place }) }, at ? "Its graph" : "The graph");
 }
