@@ -83,13 +83,15 @@ def page(
     Answers come in by their importance; one that has no room is left out, and its page says so.
     `watch(done, all)` is told how many have been asked for. The same run gives the same text.
     """
-    shell = _shell(run.folder.id)
-    room = most_bytes - len(shell.encode()) - len(_json(run.folder.id)) - 64
-    recording = _Recording(run.folder.id, room)
+    # The name of a directory may be no text.
+    run_name = run.folder.id.encode("utf-8", "replace").decode()
+    shell = _shell(run_name)
+    room = most_bytes - len(shell.encode()) - len(_json(run_name)) - 64
+    recording = _Recording(run_name, room)
     asked = list(questions(run))
     for at, (name, arguments) in enumerate(asked):
         watch(at, len(asked))
-        key = key_of(run.folder.id, name, arguments)
+        key = key_of(run_name, name, arguments)
         given = {each: str(value) for each, value in arguments.items()}
         try:
             recording.add(key, ask(run, name, Question(given)))

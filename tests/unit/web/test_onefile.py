@@ -122,6 +122,18 @@ def test_a_run_with_a_hostile_id_is_text_too(tmp_path):
     }
 
 
+def test_a_directory_whose_name_is_no_text_is_written(tmp_path):
+    """File systems take any bytes for a name."""
+    root = tmp_path / "run"
+    write_run(root, [WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])])
+    odd = root.rename(tmp_path / "half \udcff")
+
+    found = onefile.page(OpenRun(RunFolder(odd), this_machine()))
+
+    assert "<title>half ? · tfprobe</title>" in found
+    assert found.encode()
+
+
 def test_the_policy_lets_in_its_own_scripts_and_style_alone(run):
     """Each by its digest; nothing inline, nothing from elsewhere."""
     found = Read(onefile.page(run))

@@ -163,7 +163,9 @@ export function table({
     return NUMERIC.has(column.kind) || column.kind === "clock" ? written(value, column.kind) : nameOf(value);
   }
 
-  function openable(row, shown, value) {
+  function openable(row, told, value) {
+    // What leads somewhere has to be seen, and said by a screen reader: names may be empty or blank.
+    const shown = /\S/.test(told?.textContent ?? told) ? told : "(no name)";
     if (href) return make("a", { href: href(row), class: "cut" }, shown);
     return onOpen ? make("button", { type: "button", class: "open", onclick: () => onOpen(row), title: String(value ?? "").slice(0, 2000) }, shown) : shown;
   }
