@@ -138,6 +138,7 @@ def test_a_run_that_is_removed_is_told(window, job) -> None:
     job.end()
     shutil.rmtree(job.run)
 
+    page.wait_for_selector(".head .badge-removed")
     page.wait_for_selector(".trouble:has-text('may have been removed')")
 
 

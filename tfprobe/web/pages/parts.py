@@ -36,6 +36,7 @@ def document(run: OpenRun, question: Question) -> Document:
         return {"work": place, "step": _wanted(found, wanted)}
     return {
         "work": place,
+        "labels": {part.value: label for part, label in LABELS.items()},
         "mean": _mean(found),
         "recorded": len(found.steps),
         "steps": [_step(each) for each in found.steps[:MOST_STEPS]],

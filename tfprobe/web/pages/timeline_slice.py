@@ -144,6 +144,7 @@ def _node(run: OpenRun, laid: Laid, name: str) -> Document:
     return {
         "node": _cut(known),
         "scope": _cut(known.rpartition("/")[0]),
+        "has_graph": found.has_graph,
         "inputs": [
             _shape(producer, node.sources.get(at, 0), nodes, found.shapes)
             for at, producer in sorted(node.inputs.items())[:_MOST_SHAPES]

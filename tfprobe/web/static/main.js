@@ -183,8 +183,9 @@ function contextOf(address, signal) {
 /** Tell in the frame what run this is; the page is not to wait for that. */
 async function describeRun(address) {
   const context = contextOf(address);
-  const unknown = { id: address.run, command: null, state: "unknown", started: null };
-  const header = await context.ask("header").catch(() => unknown);
+  const unknown = { id: address.run, command: null, started: null };
+  // What is not there any more was removed; of what cannot be read nobody knows how it stands.
+  const header = await context.ask("header").catch((error) => ({ ...unknown, state: error.status === 404 ? "removed" : "unknown" }));
   if (shown.run !== address.run) return;
   frame.describe(header);
   tellState(isFile ? "" : header.state);

@@ -130,6 +130,14 @@ def test_the_parts_of_recorded_steps_sum_to_their_cycle():
     assert asked("parts", training(), step=5)["step"] == step
 
 
+def test_each_part_of_a_step_is_called_as_everywhere():
+    """Not by its name in the code: a part has one name on all pages and on the terminal."""
+    found = asked("parts", training())
+
+    assert found["labels"]["host_preprocess"] == "preprocessing"
+    assert all(set(each["parts_ns"]) <= set(found["labels"]) for each in found["steps"])
+
+
 def test_a_step_that_was_not_recorded_has_no_parts():
     """It is said, not shown as nothing."""
     with pytest.raises(NoAnswer, match="Step 6 was not recorded"):

@@ -266,7 +266,7 @@ async function stepsParts(context, found, step) {
   const has = all.steps.find((each) => each.step === step) ?? (all.recorded > all.steps.length && found.sampled_steps.includes(step) ? (await context.ask("parts", { work: found.work, step })).step : null);
   if (!has) return stepsMean(all, context, found);
   const box = make("div", {});
-  stepsStack(box, [{ name: `step ${count(step)}`, parts: has.parts_ns }, { name: "mean", parts: stepsMeanParts(all) }]);
+  stepsStack(box, all.labels, [{ name: `step ${count(step)}`, parts: has.parts_ns }, { name: "mean", parts: stepsMeanParts(all) }]);
   box.append(
     make("p", {}, make("a", { href: context.link("timeline", { capture: has.capture }) }, "Its timeline"), has.between_ns === null ? "" : `; of the ${time(has.cycle_ns)} ${time(has.between_ns)} lie between it and the next`),
   );
@@ -279,7 +279,7 @@ function stepsMean(all, context, found) {
   const box = make("div", {});
   const nearest = found.sampled_steps.at(-1);
   box.append(make("p", { class: "soft" }, `This step was not traced: what it was spent on is not known. The mean of ${count(all.recorded)} that were${nearest === undefined ? "" : `, such as step ${count(nearest)}`}:`));
-  stepsStack(box, [{ name: "mean", parts: stepsMeanParts(all) }]);
+  stepsStack(box, all.labels, [{ name: "mean", parts: stepsMeanParts(all) }]);
   return box;
 }
 
@@ -287,11 +287,11 @@ function stepsMeanParts(all) {
   return Object.fromEntries(all.mean.groups.flatMap((group) => group.parts.map((part) => [part.part, part.time_ns])));
 }
 
-function stepsStack(box, rows) {
+function stepsStack(box, labels, rows) {
   stack(box, {
     label: "What a step is spent on",
     wholes: false,
-    bars: rows.map(({ name, parts }) => ({ name, parts: Object.entries(parts).map(([part, value]) => ({ name: part.replaceAll("_", " "), value, colour: partColour(part) })) })),
+    bars: rows.map(({ name, parts }) => ({ name, parts: Object.entries(parts).map(([part, value]) => ({ name: labels[part], value, colour: partColour(part) })) })),
   });
 }
 

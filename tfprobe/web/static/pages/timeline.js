@@ -181,7 +181,7 @@ function viewOf({ from_ns, to_ns }) {
 function headOf(context, captures, base) {
   const where = `${base.host} ${base.label}${base.rank === null ? "" : `, rank ${base.rank}`}`;
   const work = base.work ? `${base.work.kind} ${base.work.name}` : "work unknown";
-  const usual = base.usual_ns === null ? "" : `, usually ${time(base.usual_ns)} when it is not recorded`;
+  const usual = base.usual_ns === null ? "" : `, usually ${time(base.usual_ns)} about then, when it is not recorded`;
   const goTo = (capture) => context.go({ capture });
   const alike = captures.captures.filter((each) => each.work === (base.work?.work ?? null) && each.process === base.process);
   const at = alike.findIndex((each) => each.capture === base.capture);
@@ -332,7 +332,7 @@ function sliceCard(context, base, told, known, goTo) {
     ["From, to", `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`],
     ["Thread or stream", known ? nameOf(`${known.group}, ${known.lane}`) : null],
     ["Device", known?.device ? nameOf(known.device) : null],
-    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(known.scope)), " ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null],
+    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(known.scope)), known.has_graph ? [" ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null] : null],
     ["Bytes asked for", known?.bytes ? bytes(known.bytes) : null],
     ["Bytes of outputs", known?.output_bytes ? bytes(known.output_bytes) : null],
     ["Recorded as", known?.detail ? nameOf(known.detail) : null],
