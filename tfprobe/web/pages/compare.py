@@ -14,6 +14,7 @@ from tfprobe.views.diff.step_times import MEASURES
 from tfprobe.views.diff.whole import Diff, WorkDiff, diff
 from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.header import command_line
 from tfprobe.web.question import Question
 
 # What changed most comes first; more nobody reads.
@@ -70,7 +71,7 @@ def _run(run: Run) -> Document:
     return {
         "id": run.id,
         "state": run.state,
-        "command": known(run.command),
+        "command": command_line(run),
         "started": known(run.started),
     }
 

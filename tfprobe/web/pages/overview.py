@@ -17,6 +17,7 @@ from tfprobe.views.step_series import series, usual_most_ns
 from tfprobe.views.steps import StepTimes
 from tfprobe.web.amounts import Document, facts, known
 from tfprobe.web.opened import OpenRun, Reading
+from tfprobe.web.pages.header import command_line
 from tfprobe.web.pages.steps import work_steps
 from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question
@@ -50,7 +51,7 @@ def _document(run: Reading) -> Document:
             "directory": profile.run.directory,
             "state": profile.run.state,
             "is_live": profile.run.is_live,
-            "command": known(profile.run.command),
+            "command": command_line(profile.run),
             "started": known(profile.run.started),
         },
         "steps": sum(steps),

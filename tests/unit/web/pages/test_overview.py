@@ -12,8 +12,9 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem, Profile
+from tfprobe.model.profile import Problem, Profile, Run
 from tfprobe.web import answers
+from tfprobe.web.pages.header import command_line
 from tfprobe.web.question import Question
 
 MS = 1_000_000
@@ -143,3 +144,10 @@ def test_samples_that_cannot_be_read_are_not_called_none():
     found = asked("shares", torn)["breakdown"]
 
     assert found["missing"].startswith("of 2 sampled steps none can be read")
+
+
+def test_a_command_is_cut_where_no_page_shows_more() -> None:
+    """Launchers may carry whole configurations in it."""
+    run = Run("r", "/runs/r", ("python", "x" * 1_000_000), Missing("unknown"), "finished")
+
+    assert command_line(run) == "python " + "x" * 1_993

@@ -55,7 +55,7 @@ function compareShow(place, found, { link }) {
 }
 
 function compareSummary(found) {
-  const run = (name, each) => make("p", {}, make("b", {}, `${name} `), nameOf((each.command ?? [each.id]).join(" ")), " ", make("span", { class: "mono soft" }, nameOf(each.id)));
+  const run = (name, each) => make("p", {}, make("b", {}, `${name} `), nameOf(each.command ?? each.id), " ", make("span", { class: "mono soft" }, nameOf(each.id)));
   const verdict = found.is_significant ? "Step times changed, and by more than chance." : "No step time changed by more than chance.";
   const load = found.load ? make("p", { class: "notice" }, `The machine was busy (load ${found.load}): medians and means are others' as much as the job's. Only fast steps are judged.`) : null;
   return card("", make("p", { class: "answer" }, verdict), run("A", found.a), run("B", found.b), load);

@@ -1,7 +1,7 @@
 // The overview: the answer first. What needs no sampled step is there at once; the rest follows when it is read.
 import { bytes, count, large, percent, time } from "../parts/amounts.js";
 import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
-import { badge, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
+import { badge, called, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
 import { Trouble } from "../parts/data.js";
 import { fill, make, renew } from "../parts/elements.js";
 import { shortFinding } from "../parts/finding.js";
@@ -196,7 +196,7 @@ function overviewApplication(found) {
 function overviewFramework(found, link) {
   const told = found.framework;
   if (told.missing) return card("Framework", make("p", {}, `Not known: ${told.missing}.`), overviewRuntime(found.runtime));
-  const rows = told.types.map((each) => [make("a", { href: link("ops", { find: each.type }), class: "cut" }, nameOf(each.type)), count(each.count), time(each.total_ns), percent(each.share_ratio)]);
+  const rows = told.types.map((each) => [make("a", { href: link("ops", { find: each.type }), class: "cut" }, nameOf(called(each.type))), count(each.count), time(each.total_ns), percent(each.share_ratio)]);
   const more = told.types_in_all - told.types.length;
   return card(
     "Framework",

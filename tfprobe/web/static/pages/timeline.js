@@ -1,6 +1,6 @@
 // The timeline of one recorded step: what ran where and when; Perfetto for those who know it.
 import { bytes, count, exactTime, NOTHING, percent, time } from "../parts/amounts.js";
-import { card, choose, nameOf, swatch } from "../parts/controls.js";
+import { called, card, choose, nameOf, swatch } from "../parts/controls.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { perfettoIn } from "../parts/perfetto.js";
@@ -326,19 +326,19 @@ function sliceCard(context, base, told, known, goTo) {
   }
   const work = base.work?.work;
   const facts = [
-    ["Op", told.op && told.category.name !== "between" ? make("a", { href: context.link("ops", { work, find: told.op.slice(0, 200) }) }, nameOf(told.op)) : null],
+    ["Op", told.op && told.category.name !== "between" ? make("a", { href: context.link("ops", { work, find: told.op.slice(0, 200) }) }, nameOf(called(told.op))) : null],
     ["Counts as", [swatch(categoryColour(told.category)), told.category.label]],
     ["Takes", `${time(told.duration_ns)}, ${percent(told.duration_ns / base.duration_ns)} of the step`],
     ["From, to", `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`],
     ["Thread or stream", known ? nameOf(`${known.group}, ${known.lane}`) : null],
     ["Device", known?.device ? nameOf(known.device) : null],
-    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(known.scope)), known.has_graph ? [" ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null] : null],
+    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(called(known.scope))), known.has_graph ? [" ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null] : null],
     ["Bytes asked for", known?.bytes ? bytes(known.bytes) : null],
     ["Bytes of outputs", known?.output_bytes ? bytes(known.output_bytes) : null],
     ["Recorded as", known?.detail ? nameOf(known.detail) : null],
     ["Inputs", known?.inputs?.length ? known.inputs.map(tensorLine) : null],
     ["Outputs", known?.outputs?.length ? known.outputs.map(tensorLine) : null],
-    ["Belongs to", known?.linked?.length ? known.linked.map((link) => make("div", {}, `${link.relation} `, make("button", { type: "button", class: "link", onclick: () => goTo(link.slice) }, nameOf(link.name || link.slice)))) : null],
+    ["Belongs to", known?.linked?.length ? known.linked.map((link) => make("div", {}, `${link.relation} `, make("button", { type: "button", class: "link", onclick: () => goTo(link.slice) }, nameOf(called(link.name))))) : null],
     ["Code", known?.code?.length ? known.code.slice(-3).reverse().map((frame) => make("div", {}, make("a", { href: context.link("code", { work, view: "lines", find: `${frame.file.split("/").at(-1)}:${frame.line}` }) }, nameOf(`${frame.file}:${frame.line}`)), " in ", make("code", {}, frame.function))) : null],
   ];
   return card(

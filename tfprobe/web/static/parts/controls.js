@@ -22,6 +22,11 @@ export function nameOf(text, attributes = {}) {
   return make("bdi", { class: "cut", title: whole.slice(0, 2000), ...attributes }, whole.slice(0, 2000));
 }
 
+/** A name for what leads somewhere: it has to be seen, and said by a screen reader, though it may be empty or blank. */
+export function called(text) {
+  return /\S/.test(text ?? "") ? text : "(no name)";
+}
+
 /** A dash with the reason why there is no amount. */
 export function missing(reason) {
   return make("span", { class: "missing", title: reason || "not known", tabindex: "0" }, NOTHING, make("span", { class: "hidden-text" }, ` (${reason || "not known"})`));

@@ -1,6 +1,6 @@
 // Tables that sort, filter, download, and stay quick with many rows.
 import { count, written } from "./amounts.js";
-import { freshId, missing, nameOf } from "./controls.js";
+import { called, freshId, missing, nameOf } from "./controls.js";
 import { csvOf, keepAs } from "./csv.js";
 import { fill, make } from "./elements.js";
 
@@ -164,8 +164,8 @@ export function table({
   }
 
   function openable(row, told, value) {
-    // What leads somewhere has to be seen, and said by a screen reader: names may be empty or blank.
-    const shown = /\S/.test(told?.textContent ?? told) ? told : "(no name)";
+    const text = told?.textContent ?? told;
+    const shown = called(text) === text ? told : called(text);
     if (href) return make("a", { href: href(row), class: "cut" }, shown);
     return onOpen ? make("button", { type: "button", class: "open", onclick: () => onOpen(row), title: String(value ?? "").slice(0, 2000) }, shown) : shown;
   }
