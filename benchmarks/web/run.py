@@ -53,6 +53,12 @@ OPS = ".page-ops table tbody tr"
 CODE = ".page-code canvas, .page-code svg"
 SCOPES = ".page-scopes canvas, .page-scopes svg"
 TIMELINE = ".page-timeline canvas"
+# Our page -> xprof's tool that shows the same, and what our page is for.
+BESIDE_XPROF = {
+    "overview": ("overview_page", OVERVIEW),
+    "ops": ("framework_op_stats", OPS),
+    "timeline": ("trace_viewer@", TIMELINE),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,25 +175,24 @@ def one_file(times: int) -> list[Row]:
 
 
 def beside_xprof(times: int) -> list[Row]:
-    """The same XSpace of a million events: xprof's answers alone, and our pages drawn."""
+    """The same XSpace of a million events, each time of a server that starts: xprof's answers
+    alone, and our pages drawn."""
     run = _long_step()
     (capture,) = run.glob("*/*/captures/*.xplane.pb")
     rows = []
-    with peers.xprof(recordings.xprof_python(), capture) as server:
-        for tool in ("overview_page", "framework_op_stats", "trace_viewer@"):
-            first_ms = answer_s(peers.xprof_answer(server, tool)) * 1000
-            later = [answer_s(peers.xprof_answer(server, tool)) * 1000 for _ in range(times)]
-            rows.append(_times_row(f"xprof, its answer for {tool}: first", [first_ms]))
-            rows.append(_times_row(f"xprof, its answer for {tool}: later", later))
-        rows.append(_memory("xprof, memory of the server", server))
-    with pages_of(run.parent) as server, chrome.chromium() as browser:
-        page = _known(browser, server)
-        for name, selector in (("overview", OVERVIEW), ("ops", OPS), ("timeline", TIMELINE)):
-            first = chrome.opened(page, _at(server, run, name), selector)
-            again = [chrome.opened(page, _at(server, run, name), selector) for _ in range(times)]
-            rows.append(_row(f"tfprobe, the page {name}, drawn: first", [first]))
-            rows.append(_row(f"tfprobe, the page {name}, drawn: later", again))
-        rows.append(_memory("tfprobe, memory of the server", server))
+    for page, (tool, selector) in BESIDE_XPROF.items():
+        with peers.xprof(recordings.xprof_python(), capture) as server:
+            asked_ms = [answer_s(peers.xprof_answer(server, tool)) * 1000 for _ in range(times + 1)]
+            rows.append(_times_row(f"xprof, its answer for {tool}: first", asked_ms[:1]))
+            rows.append(_times_row(f"xprof, its answer for {tool}: later", asked_ms[1:]))
+            rows.append(_memory(f"xprof, memory of the server, {tool}", server))
+        with pages_of(run.parent) as server, chrome.chromium() as browser:
+            tab = _known(browser, server)
+            address = _at(server, run, page)
+            shown = [chrome.opened(tab, address, selector) for _ in range(times + 1)]
+            rows.append(_row(f"tfprobe, the page {page}, drawn: first", shown[:1]))
+            rows.append(_row(f"tfprobe, the page {page}, drawn: later", shown[1:]))
+            rows.append(_memory(f"tfprobe, memory of the server, {page}", server))
     return rows
 
 
