@@ -11,17 +11,19 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.ingest.columns import int32s
 from tfprobe.ingest.xspace.datasets import DatasetRuns
 from tfprobe.ingest.xspace.names import HOST, is_background, op_of
 from tfprobe.ingest.xspace.plane import Plane
-from tfprobe.ingest.xspace.stats import stat_values, times_ns
+from tfprobe.ingest.xspace.stats import stat_values
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, Flags, Int32s, Int64s
@@ -45,17 +47,13 @@ class HostReader:
         `runs` tells those that an iterator of tf.data runs.
         """
         told = {at: self._event(name) for at, name in plane.names.items()}
-        events = {at: each for at, each in told.items() if each is not None}
+        kinds = _kinds({at: each for at, each in told.items() if each is not None})
         waits = _AsyncOps(plane)
         parts = [
             self._line(
-                line,
-                plane.events(at, events),
-                events,
-                waits,
-                functools.partial(runs.paths_at, at) if runs else None,
+                plane, at, kinds, waits, functools.partial(runs.paths_at, at) if runs else None
             )
-            for at, line in enumerate(plane.lines)
+            for at in range(len(plane.lines))
         ]
         rows = [np.concatenate(each) for each in zip(_NO_ROWS, *parts, strict=True)]
         lane, name, op_type, background, start_ns, duration_ns, detail = rows
@@ -103,36 +101,35 @@ class HostReader:
 
     def _line(
         self,
-        line: Any,
-        found: Sequence[Any],
-        events: Mapping[int, _Event],
+        plane: Plane,
+        line: int,
+        kinds: _Kinds,
         waits: _AsyncOps,
         paths_at: Callable[[Int64s], Int32s] | None,
     ) -> tuple[npt.NDArray[Any], ...]:
-        """Return the columns of the ops of one thread, in the order of _NO_ROWS.
-
-        `found` are the events of the thread that `events` knows. Any: XLine and XEvents.
-        """
-        kinds = [events[event.metadata_id] for event in found]
-        start_ns, duration_ns = times_ns(line, found)
-        role = np.array([kind.role for kind in kinds], dtype=np.int8)
+        """Return the columns of the ops of one thread, in the order of _NO_ROWS."""
+        places = plane.places(line, kinds.ids)
+        start_ns, duration_ns = plane.times_ns(line, places)
+        kind = np.searchsorted(kinds.ids, plane.ids_at(line, places))
+        role, lane = kinds.role[kind], plane.lines[line].name
         for at in np.flatnonzero(role >= _Role.ASYNC_START).tolist():
-            waits.note(found[at], kinds[at].role, int(start_ns[at]), int(duration_ns[at]))
+            event = plane.lines[line].events[int(places[at])]
+            waits.note(event, _Role(role[at]), int(start_ns[at]), int(duration_ns[at]))
         inner_ns = np.sort(start_ns[(role == _Role.OP) | (role == _Role.FUNCTION)])
         is_op = role == _Role.OP
         eager = np.flatnonzero(role == _Role.EAGER)
         is_op[eager] = ~_hold_any(start_ns[eager], duration_ns[eager], inner_ns)
         count = int(np.count_nonzero(is_op))
-        background = np.full(count, is_background(line.name), dtype=np.bool_)
+        background = np.full(count, is_background(lane), dtype=np.bool_)
         detail = np.zeros(count, dtype=np.int32)
         if paths_at is not None:
             paths = paths_at(start_ns[is_op])
             background |= paths != 0
             detail = np.maximum(paths, 0)
         return (
-            np.full(count, self._interner.position(line.name), dtype=np.int32),
-            np.array([kind.name for kind in kinds], dtype=np.int32)[is_op],
-            np.array([kind.op_type for kind in kinds], dtype=np.int32)[is_op],
+            np.full(count, self._interner.position(lane), dtype=np.int32),
+            kinds.name[kind][is_op],
+            kinds.op_type[kind][is_op],
             background,
             start_ns[is_op],
             duration_ns[is_op],
@@ -179,6 +176,15 @@ class _Event(NamedTuple):
     op_type: int
 
 
+class _Kinds(NamedTuple):
+    """The names of a plane that count, in columns by their ids."""
+
+    ids: Int64s
+    role: Int32s
+    name: Int32s
+    op_type: Int32s
+
+
 class _Op(NamedTuple):
     """An asynchronous op on its way into the columns."""
 
@@ -186,6 +192,13 @@ class _Op(NamedTuple):
     op_type: str
     start_ns: int
     duration_ns: int
+
+
+def _kinds(events: Mapping[int, _Event]) -> _Kinds:
+    ids = np.fromiter(events, dtype=np.int64, count=len(events))
+    order = np.argsort(ids)
+    columns = (int32s(map(itemgetter(at), events.values()), len(events)) for at in range(3))
+    return _Kinds(ids[order], *(each[order] for each in columns))
 
 
 def _role(name: str) -> tuple[_Role | None, str, str]:
