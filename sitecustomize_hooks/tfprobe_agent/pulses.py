@@ -41,13 +41,13 @@ def reset():
 
 
 @never_raise_noting
-def beat(now_ns):
-    """Take a pulse."""
+def beat(now_ns, at_exit=False):
+    """Take a pulse, as a step begins or at the exit of the process."""
     pulses = PULSES
     pulses.next_ns = now_ns + (PAUSE_NS << min(pulses.taken // PULSES_AT_A_PAUSE, 20))
     pulses.taken += 1
     recorder = current()
-    record = {"mono_ns": now_ns, "steps": sum(work.n for work in recorder.works)}
+    record = {"mono_ns": now_ns, "steps": sum(work.n for work in recorder.works), "at_exit": at_exit}
     record.update(_UNKNOWN)
     record.update(_usage())
     record.update(_fields("/proc/self/status", _STATUS))
@@ -65,7 +65,7 @@ def at_exit():
     """Take a last pulse, in the process that made the recording and has taken others."""
     recorder = CURRENT.recorder
     if recorder is not None and recorder.pid == ORIGINAL.getpid() and PULSES.taken:
-        beat(ORIGINAL.monotonic_ns())
+        beat(ORIGINAL.monotonic_ns(), at_exit=True)
 
 
 def _usage():

@@ -91,8 +91,8 @@ def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
     log = read_pulses(folder / "pulses.jsonl")
 
     written = {*_lines(laboratory)[0]}
-    assert written == {"mono_ns", "steps", *log.lines[0].counts, *log.lines[0].ratios}
-    assert (len(log.lines), log.bad_lines) == (2, 0)
+    assert written == {"mono_ns", "steps", "at_exit", *log.lines[0].counts, *log.lines[0].ratios}
+    assert ([line.at_exit for line in log.lines], log.bad_lines) == ([False, True], 0)
 
 
 def test_what_cannot_be_read_is_null(laboratory: Laboratory) -> None:
@@ -110,7 +110,7 @@ session.run("loss")
 
     for line in _lines(laboratory):
         known = {name for name, value in line.items() if value is not None}
-        assert known == {"mono_ns", "steps", "machine_memory_bytes"}
+        assert known == {"mono_ns", "steps", "at_exit", "machine_memory_bytes"}
     assert [event for event in laboratory.events() if event["event"] == "error"] == []
 
 

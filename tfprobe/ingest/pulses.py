@@ -51,7 +51,13 @@ def _pulse(line: PulseLine, process: int, shift_ns: int) -> Pulse:
     known: dict[str, Any] = {
         name: _UNTOLD if value is None else value for name, value in told.items()
     }
-    return Pulse(process=process, at_ns=line.mono_ns + shift_ns, steps=line.steps, **known)
+    return Pulse(
+        process=process,
+        at_ns=line.mono_ns + shift_ns,
+        steps=line.steps,
+        at_exit=line.at_exit,
+        **known,
+    )
 
 
 def _device(line: DeviceLine) -> DevicePulse:

@@ -73,7 +73,8 @@ class Pulse:
     `steps` counts those of all works. Switches are context switches, `read_bytes` and
     `written_bytes` of storage. `cpus` are those it may run on; `cpu_limit` is the number of CPUs
     that its cgroup allows, `throttled_ns` how long that held it back. `process` is None for a
-    sample of the accelerators of a machine, `host`, alone, which `devices` holds.
+    sample of the accelerators of a machine, `host`, alone, which `devices` holds. All are taken as
+    a step begins but one `at_exit`, when what the steps held may have been given back.
     """
 
     process: int | None
@@ -96,6 +97,7 @@ class Pulse:
     load_1min: float | Missing
     devices: tuple[DevicePulse, ...] = ()
     host: str = ""
+    at_exit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

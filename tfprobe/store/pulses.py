@@ -21,6 +21,7 @@ class PulseLine:
     steps: int
     counts: Mapping[str, int | None]
     ratios: Mapping[str, float | None]
+    at_exit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,13 @@ def _pulse(fields: lines.Json) -> PulseLine | None:
     mono_ns, steps = lines.integer(fields, "mono_ns"), lines.integer(fields, "steps")
     if mono_ns is None or steps is None or steps < 0:
         return None
-    return PulseLine(mono_ns, steps, _counts(fields, COUNTS), _ratios(fields, RATIOS))
+    return PulseLine(
+        mono_ns,
+        steps,
+        _counts(fields, COUNTS),
+        _ratios(fields, RATIOS),
+        at_exit=fields.get("at_exit") is True,
+    )
 
 
 def _machine(fields: lines.Json) -> MachineLine | None:

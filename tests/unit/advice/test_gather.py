@@ -231,7 +231,12 @@ def test_reading_a_tensor_between_steps_is_found_with_its_line() -> None:
 
 def _pulse(second: int, resident_mib: int, **changes) -> Pulse:
     facts = dict.fromkeys(Pulse.__slots__, UNTOLD)
-    facts |= {"process": 0, "at_ns": UNIX_NS + second * 10**9, "steps": 10 * second}
+    facts |= {
+        "process": 0,
+        "at_ns": UNIX_NS + second * 10**9,
+        "steps": 10 * second,
+        "at_exit": False,
+    }
     return Pulse(**{**facts, "devices": (), "resident_bytes": resident_mib * MIB, **changes})
 
 

@@ -32,6 +32,16 @@ def test_a_pulse_is_read(tmp_path):
     assert (line.mono_ns, line.steps, line.counts["user_ns"]) == (5, 2, 70)
     assert (line.ratios["cpu_limit"], line.ratios["load_1min"]) == (1.5, 3.0)
     assert line.counts["resident_bytes"] is None
+    assert not line.at_exit
+
+
+def test_a_pulse_at_exit_says_so(tmp_path):
+    """Whatever else stands there does not."""
+    lines = [{**PULSE, "at_exit": told} for told in (True, False, None, "true", 1)]
+
+    log = read_pulses(_written(tmp_path, *lines))
+
+    assert [line.at_exit for line in log.lines] == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize("value", [-1, "7", True, None, [], 1 << 80])

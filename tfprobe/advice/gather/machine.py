@@ -26,7 +26,7 @@ def machine(profile: Profile, process: int) -> Machine | Missing:
     return Machine(
         cpus=_cpus(pulses[-1]),
         throttled_ns=_throttled_ns(pulses),
-        resident_bytes=memory if isinstance(memory, Missing) else int(memory.resident_bytes[-1]),
+        resident_bytes=memory if isinstance(memory, Missing) else memory.in_steps_bytes,
         peak_bytes=memory if isinstance(memory, Missing) else memory.peak_bytes,
         limit_bytes=memory if isinstance(memory, Missing) else memory.limit_bytes,
         growth_bytes_per_step=growth if isinstance(growth, Missing) else growth.bytes_per_step,

@@ -17,19 +17,22 @@ NO_PULSES = Missing(
     "no process of this recording was measured, which the agent does while steps run, at most once "
     "a second"
 )
+_AT_EXIT = Missing("it was measured at its exit alone")
 
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
     """The resident memory of a process: measured at `at_ns` (unix), after so many `steps`.
 
-    `limit_bytes` is the smaller of the cgroup's and the machine's.
+    `in_steps_bytes` is what it held as the last step began that was measured, before it gave back
+    what steps kept. `limit_bytes` is the smaller of the cgroup's and the machine's.
     """
 
     process: Process
     at_ns: Int64s
     steps: Int64s
     resident_bytes: Int64s
+    in_steps_bytes: int | Missing
     peak_bytes: int
     limit_bytes: int | Missing
     growth: Growth | Missing
@@ -54,13 +57,14 @@ def host_memory(profile: Profile) -> tuple[HostMemory, ...] | Missing:
 def memory_of(process: Process, pulses: Sequence[Pulse]) -> HostMemory | None:
     """Return the memory of one process by its pulses, None where they tell nothing of it."""
     told = [
-        (each.at_ns, each.steps, each.resident_bytes)
+        (each.at_ns, each.steps, each.resident_bytes, each.at_exit)
         for each in sorted(pulses, key=lambda pulse: pulse.at_ns)
         if not isinstance(each.resident_bytes, Missing)
     ]
     if not told:
         return None
-    at_ns, steps, resident_bytes = np.array(told, dtype=np.int64).T
+    at_ns, steps, resident_bytes, at_exit = np.array(told, dtype=np.int64).T
+    in_steps = at_exit == 0
     peaks = [each.peak_resident_bytes for each in pulses]
     known = [each for each in peaks if not isinstance(each, Missing)]
     limits = [
@@ -75,7 +79,8 @@ def memory_of(process: Process, pulses: Sequence[Pulse]) -> HostMemory | None:
         at_ns=at_ns,
         steps=steps,
         resident_bytes=resident_bytes,
+        in_steps_bytes=int(resident_bytes[in_steps][-1]) if in_steps.any() else _AT_EXIT,
         peak_bytes=max([int(resident_bytes.max()), *known]),
         limit_bytes=min(limits) if limits else none,
-        growth=growth(steps, resident_bytes),
+        growth=growth(steps[in_steps], resident_bytes[in_steps]),
     )

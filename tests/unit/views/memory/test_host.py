@@ -78,3 +78,26 @@ def test_without_measurements_the_reason_is_told() -> None:
     """/proc may not tell either."""
     assert isinstance(host_memory(profile()), Missing)
     assert isinstance(host_memory(replace(profile(), pulses=(pulse(1, NO),))), Missing)
+
+
+def test_what_is_given_back_at_exit_does_not_hide_a_leak() -> None:
+    """It is in the curve, and in nothing that is said of the steps."""
+    growing = [pulse(at, (500 + 10 * at) * MIB) for at in range(60)]
+    last = replace(pulse(60, 400 * MIB), at_exit=True)
+
+    [host] = host_memory(replace(profile(), pulses=(*growing, last)))
+
+    assert isinstance(host.growth, Growth)
+    assert host.growth.verdict is Verdict.GROWING
+    assert host.growth.last_step == 590
+    assert host.resident_bytes[-1] == 400 * MIB
+    assert host.in_steps_bytes == 1090 * MIB
+
+
+def test_of_a_process_measured_at_its_exit_alone_no_memory_of_steps_is_known() -> None:
+    """Its peak is."""
+    [host] = host_memory(replace(profile(), pulses=(replace(pulse(1, 400 * MIB), at_exit=True),)))
+
+    assert isinstance(host.in_steps_bytes, Missing)
+    assert isinstance(host.growth, Missing)
+    assert host.peak_bytes == 400 * MIB
