@@ -44,6 +44,29 @@ _SPEED_VARIABLES = (
     "XLA_FLAGS",
 )
 _LONGEST_VALUE = 1000
+# Who starts the ranks of a job, and by which variables each of them is told its own.
+_RANK_VARIABLES = (
+    "TF_CONFIG",
+    "HOROVOD_RANK",
+    "HOROVOD_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_ID",
+    "SLURM_STEPID",
+    "SLURM_STEP_NUM_TASKS",
+    "RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "JOB_COMPLETION_INDEX",
+)
 
 
 class Config:
@@ -93,16 +116,7 @@ def foreign_profiler():
 
 def rank_variables():
     """Return the variables in which launchers tell a process its rank."""
-    names = (
-        "TF_CONFIG",
-        "SLURM_PROCID",
-        "SLURM_NTASKS",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "PMI_RANK",
-        "PMI_SIZE",
-    )
-    return {name: os.environ[name] for name in names if name in os.environ}
+    return {name: os.environ[name] for name in _RANK_VARIABLES if name in os.environ}
 
 
 def speed_variables():

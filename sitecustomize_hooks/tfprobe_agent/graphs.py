@@ -212,7 +212,7 @@ def note_devices(recorder, names):
     try:
         devices = _context_devices() or [_device(name) for name in names or ()]
         recorder.journal.devices = devices
-        recorder.journal.write_process()
+        recorder.write_process()
         recorder.journal.event("devices", devices=devices)
     except Exception:
         failed("note_devices", sampling_only=STATE.sampling)

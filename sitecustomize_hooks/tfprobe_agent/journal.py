@@ -8,6 +8,7 @@ import threading
 from json import dumps
 
 from . import ranks, redact
+from .config import rank_variables
 from .originals import ORIGINAL, OpenFile, read_file, write_all
 
 AGENT_VERSION = 1
@@ -25,6 +26,8 @@ class Journal:
         self.started_unix_ns = started_unix_ns
         self.parent = parent
         self.devices = None
+        self.rank = None
+        self.rank_variables = {}  # as they were: a job may take its own away, or set one late
         self.directory = self._make_directory(run_directory)
         self.name = os.path.basename(self.directory)
         for part in ("captures", "graphs", "code"):
@@ -94,7 +97,9 @@ class Journal:
         return len(data)
 
     def write_process(self):
-        """Write process.json; again when devices become known."""
+        """Write process.json; again when devices become known, and with them perhaps a cluster."""
+        self.rank_variables.update(rank_variables())
+        self.rank = ranks.rank(self.rank_variables)
         document = {
             "schema": "tfprobe.process/1",
             "agent": AGENT_VERSION,
@@ -116,7 +121,7 @@ class Journal:
             "keras": _version_of("keras") or _version_of("tf_keras"),
             "wrapt": _version_of("wrapt"),
             "devices": self.devices,
-            "rank": ranks.rank(),
+            "rank": self.rank,
         }
         self.write_file(dumps(document, indent=1).encode("utf-8"), "process.json")
 

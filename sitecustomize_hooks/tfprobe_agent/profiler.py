@@ -80,6 +80,8 @@ class Window(door.Sample):
         if tracing.TRACING.job_server:
             return "the job runs a profiler server"
         if _crashes_here():
+            if current().journal.devices is None:
+                graphs.note_devices(current(), None)  # no sample will: its place in the cluster is known by now
             return "TensorFlow %s crashes processes of a cluster when it profiles them" % tensorflow_version()
         if not tracing.TRACING.lock.acquire(False) and not _reclaimed():
             return "another step is being traced"

@@ -1,44 +1,115 @@
-"""Which process of a distributed job this is, as told by the launchers' variables."""
+"""Which process of a distributed job this is, as told by the launchers' variables. Refuses to guess.
 
+Why the sources stand in this order is in docs/distributed.md: the more a source knows of TensorFlow, the earlier.
+"""
+
+import sys
 from json import loads
 
 from .config import rank_variables
 
+_CONTEXT = "tensorflow.python.eager.context"
+# A number of more digits is nobody's rank, and some Pythons refuse to read one of thousands.
+_MOST_DIGITS = 9
+_LONGEST_ROLE = 64
+_CHIEFS = ("chief", "master")
+_ROLES = _CHIEFS + ("worker", "ps", "evaluator")
+# Slurm numbers the batch script, an interactive shell and the like from here on: one process, whatever PROCID says.
+_FIRST_SPECIAL_STEP = 0xFFFFFFF0
 
-def rank():
-    """Return {"source", "index", "world", "role"}, or None for a job of one process."""
-    variables = rank_variables()
-    if "TF_CONFIG" in variables:
-        found = _from_tf_config(variables["TF_CONFIG"])
+
+def rank(variables=None):
+    """Return {"source", "index", "world", "role"}, or None for a job of one process.
+
+    `variables` are those of `rank_variables`, where they have been read.
+    """
+    if variables is None:
+        variables = rank_variables()
+    for source in (_tf_config, _cluster_of_context, _launcher):
+        try:
+            found = source(variables)
+        except Exception:
+            found = None  # not ours to judge; whoever reads this for a living will say what is wrong with it
         if found is not None:
             return found
-    for source, index, world in (
-        ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
-        ("OpenMPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-        ("PMI", "PMI_RANK", "PMI_SIZE"),
-    ):
-        if variables.get(index, "").isdecimal():
-            size = variables.get(world, "")
-            return {
-                "source": source,
-                "index": int(variables[index]),
-                "world": int(size) if size.isdecimal() else None,
-                "role": "worker",
-            }
     return None
 
 
-def _from_tf_config(text):
-    try:
-        document = loads(text)
-        cluster, task = document.get("cluster") or {}, document.get("task") or {}
-        role, index = str(task["type"]), int(task["index"])
-        chiefs = sum(len(cluster.get(name, ())) for name in ("chief", "master"))
-        world = chiefs + len(cluster.get("worker", ()))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return None  # not our variable to judge; TensorFlow will say what is wrong with it
-    if role in ("chief", "master"):
+def _tf_config(variables):
+    if "TF_CONFIG" not in variables:
+        return None
+    document = loads(variables["TF_CONFIG"])
+    cluster, task = document.get("cluster") or {}, document.get("task") or {}
+    sizes = {name: len(addresses) for name, addresses in cluster.items()}
+    role, index = task["type"], int(task["index"])
+    named = cluster.get(role)
+    if isinstance(named, list) and index >= len(named):
+        return None
+    return _place("TF_CONFIG", role, index, sizes)
+
+
+def _cluster_of_context(_):
+    """Return the place in a cluster that a program has told TensorFlow 2 itself: known once it has set that up."""
+    context = getattr(sys.modules.get(_CONTEXT), "_context", None)
+    server = getattr(context, "_collective_ops_server_def", None) or getattr(context, "_server_def", None)
+    if server is None:
+        return None
+    role = str(server.job_name)
+    if role not in _ROLES:
+        return None  # "localhost": a program of one process that borrows others
+    sizes = {str(job.name): len(job.tasks) for job in server.cluster.job}
+    return _place("tf.distribute", role, int(server.task_index), sizes)
+
+
+def _place(source, role, index, sizes):
+    """Number chief and workers in one row; parameter servers and evaluators count apart, and not in the world."""
+    if not role.isprintable() or not 0 < len(role) <= _LONGEST_ROLE or not 0 <= index < 10**_MOST_DIGITS:
+        return None
+    chiefs = sum(sizes.get(name, 0) for name in _CHIEFS)
+    if role in _CHIEFS:
         index = 0
     elif role == "worker":
         index += chiefs
-    return {"source": "TF_CONFIG", "index": index, "world": world or None, "role": role}
+    world = chiefs + sizes.get("worker", 0)
+    if role == "worker" and index >= world:
+        world = None  # a sparse cluster names only those that this process speaks to
+    return {"source": source, "index": index, "world": world or None, "role": role}
+
+
+def _launcher(variables):
+    for source, index, world in _numbered(variables):
+        index, world = _number(index), _number(world)
+        if index is None or world == 1 or (world is not None and index >= world):
+            continue  # a launcher of one process says nothing: `srun -n1` may be around everything else
+        return {"source": source, "index": index, "world": world, "role": "worker"}
+    return None
+
+
+def _numbered(variables):
+    """Yield (source, index, world) of each launcher as its variables have them, the innermost kind first."""
+    get = variables.get
+    yield "Horovod", get("HOROVOD_RANK"), get("HOROVOD_SIZE")
+    yield "OpenMPI", get("OMPI_COMM_WORLD_RANK"), get("OMPI_COMM_WORLD_SIZE")
+    yield "MVAPICH", get("MV2_COMM_WORLD_RANK"), get("MV2_COMM_WORLD_SIZE")
+    yield "PMI", get("PMI_RANK"), get("PMI_SIZE")
+    by_slurm = get("PMIX_NAMESPACE", "").startswith("slurm.")
+    in_step = _in_step(variables)
+    tasks = get("SLURM_STEP_NUM_TASKS") or get("SLURM_NTASKS")
+    yield "PMIx", get("PMIX_RANK"), tasks if by_slurm and in_step else None
+    if in_step:
+        yield "SLURM", get("SLURM_PROCID"), tasks
+    if get("MASTER_ADDR") and _number(get("WORLD_SIZE")):
+        yield "torchrun", get("RANK"), get("WORLD_SIZE")
+    yield "Kubernetes", get("JOB_COMPLETION_INDEX"), None
+
+
+def _in_step(variables):
+    """Tell a task of `srun` from a batch script or a shell, in which Slurm sets PROCID 0, too."""
+    step = _number(variables.get("SLURM_STEP_ID") or variables.get("SLURM_STEPID"), 10)
+    return step is not None and step < _FIRST_SPECIAL_STEP
+
+
+def _number(text, most_digits=_MOST_DIGITS):
+    if not text or len(text) > most_digits or not set(text) <= set("0123456789"):
+        return None
+    return int(text)

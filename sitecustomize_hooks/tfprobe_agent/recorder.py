@@ -145,10 +145,16 @@ class Recorder:
         self.settings_told = False
         self.watches = set()  # the open ones of all threads
         self.event_ns = None  # what an event of theirs costs, once measured
-        self.journal.write_process()
+        self.write_process()
         if parent is not None:
             self.journal.event("fork", parent=parent)
         self.journal.event("start", tensorflow=tensorflow_version())
+
+    def write_process(self):
+        """Write process.json, again when devices and perhaps a cluster become known; ranks sample the same steps."""
+        self.journal.write_process()
+        rank = self.journal.rank
+        self.schedule.is_rank = rank is not None and rank["world"] != 1
 
     def add_work(self, kind, name):
         """Return a new Work of this thread; near the end of the file, the thread's one work for all that is left."""

@@ -13,7 +13,7 @@ _SHAPE = re.compile(
     r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|AKIA[0-9A-Z]{12,}"
     r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"
 )
-_URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^/\s@]+@")
+_URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^/\s]+@")
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z][\w.-]*[\"']?)(\s*[=:]\s*)((?:Bearer\s+|Basic\s+)?[^\s;&|]+)")
 _OPTION_IN_TEXT = re.compile(r"(--?[A-Za-z][\w.-]*)(\s+)([^\s;&|-][^\s;&|]*)")
 

@@ -1,5 +1,7 @@
 """Which steps are sampled: chosen ones, every Nth, or as many as the budget of time allows. Knows no TensorFlow."""
 
+from bisect import bisect_left
+
 from .originals import ORIGINAL
 from .steps import NEVER
 
@@ -16,6 +18,10 @@ EARLY_OVERDRAFT = 3
 SMALL_SHARE = 0.01
 # Samples are spread over the life of a job: each at least this factor later than the one before (in steps).
 SPREAD = 1.25
+# The only steps at which ranks of one job are sampled by budget, so that what they do together is seen on both sides.
+_RUNGS = [2, 5, 9, 14, EARLY_STEP]
+while _RUNGS[-1] < 1 << 48:
+    _RUNGS.append(int(_RUNGS[-1] * SPREAD) + 1)
 # An order from outside that cannot be met at once is tried again after this many steps.
 REQUEST_PAUSE_STEPS = 16
 # What a sample is taken to cost before the first one was measured.
@@ -32,6 +38,7 @@ class Schedule:
         self.requested = 0
         self.requested_work = -1
         self.sequence = 0  # of the order from outside that is being met
+        self.is_rank = False  # one of several processes that step together
 
     def first_sample(self, work):
         """Return the first step of a new work at which to ask `reason` (NEVER when none)."""
@@ -61,7 +68,8 @@ class Schedule:
             due = (work.n + 1) % self.config.every == 0
             return "every" if due else self._ask_at(work, self._candidate(work, work.n))
         wait_steps = self._wait_for_budget(work)
-        return "budget" if wait_steps == 0 else self._ask_at(work, work.n + wait_steps)
+        due = self._rung(work.n + wait_steps)
+        return "budget" if due == work.n else self._ask_at(work, due)
 
     def affords(self, cost_ns, overdraft=1):
         """Tell whether work that is done once may be done now; always, where the job's owner chose the steps."""
@@ -94,10 +102,14 @@ class Schedule:
         if self.config.every is not None:
             return step + (-(step + 1)) % self.config.every
         if work.samples == 0:
-            return max(step, SKIP_SLOW_STEPS)
+            return self._rung(max(step, SKIP_SLOW_STEPS))
         if work.samples == 1:
-            return max(step, EARLY_STEP)
-        return max(step, int(work.last_sampled * SPREAD) + 1)
+            return self._rung(max(step, EARLY_STEP))
+        return self._rung(max(step, int(work.last_sampled * SPREAD) + 1))
+
+    def _rung(self, step):
+        """Return the first step from `step` on at which a rank may be sampled; any, in a job of one process."""
+        return _RUNGS[bisect_left(_RUNGS, step)] if self.is_rank and step <= _RUNGS[-1] else step
 
     def _explicit(self, step):
         later = [max(first, step) for first, last in self.config.steps if last >= step]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from tests.support.agent import load
+from tests.support.agent import Laboratory, load
 
-ranks = load("ranks")
+ranks, config = load("ranks"), load("config")
+CONTEXT = "tensorflow.python.eager.context"
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
-NAMES = ("SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
 
 
 @pytest.fixture(autouse=True)
 def no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that belongs to no job."""
-    for name in ("TF_CONFIG", *NAMES, "PMI_RANK", "PMI_SIZE"):
+    """A shell that belongs to no job, and no TensorFlow."""
+    for name in config._RANK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, CONTEXT, raising=False)
 
 
 def _tf_config(task: object, cluster: object = CLUSTER) -> str:
@@ -49,11 +52,13 @@ def test_the_master_of_old_estimators_is_a_chief(monkeypatch) -> None:
 
 
 def test_a_cluster_may_name_its_workers_by_number(monkeypatch) -> None:
-    """A sparse cluster is a dictionary."""
+    """A sparse cluster is a dictionary of those that a process speaks to: how many there are it
+    does not say.
+    """
     task = {"type": "worker", "index": 1}
     monkeypatch.setenv("TF_CONFIG", _tf_config(task, {"worker": {"1": "b:1"}}))
 
-    assert ranks.rank()["world"] == 1
+    assert ranks.rank() == {"source": "TF_CONFIG", "index": 1, "world": None, "role": "worker"}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,15 @@ def test_a_cluster_may_name_its_workers_by_number(monkeypatch) -> None:
         _tf_config({"type": "worker", "index": 0}, {"worker": None}),
         _tf_config({"type": "worker", "index": 0}, ["a:1"]),
         '{"cluster": {}, "task": {"type": "worker", "index": Infinity}}',
+        _tf_config({"type": "worker", "index": -1}),
+        _tf_config({"type": "worker", "index": 10**30}),
+        _tf_config({"type": "worker", "index": 7}, {"worker": ["a:1", "b:1"]}),
+        _tf_config({"type": "w" * 10_000, "index": 0}),
+        _tf_config({"type": "wor\x1b[31mker", "index": 0}),
+        _tf_config({"type": "\ud800", "index": 0}),
+        _tf_config({"type": "", "index": 0}),
+        _tf_config({"type": ["worker"], "index": 0}),
+        "[" * 100_000,
     ],
 )
 def test_a_broken_tf_config_is_no_error_of_ours(monkeypatch, text) -> None:
@@ -77,28 +91,152 @@ def test_a_broken_tf_config_is_no_error_of_ours(monkeypatch, text) -> None:
     assert ranks.rank() == {"source": "PMI", "index": 2, "world": None, "role": "worker"}
 
 
-@pytest.mark.parametrize(
-    ("source", "index", "world"),
-    [
-        ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
-        ("OpenMPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-        ("PMI", "PMI_RANK", "PMI_SIZE"),
-    ],
-)
-def test_launchers_tell_rank_and_world(monkeypatch, source, index, world) -> None:
+LAUNCHERS = [
+    ("Horovod", {"HOROVOD_RANK": "3", "HOROVOD_SIZE": "8"}),
+    ("OpenMPI", {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8"}),
+    ("MVAPICH", {"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "8"}),
+    ("PMI", {"PMI_RANK": "3", "PMI_SIZE": "8"}),
+    ("SLURM", {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}),
+    ("SLURM", {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEPID": "12"}),
+    ("torchrun", {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "node1"}),
+]
+
+
+def _set(monkeypatch: pytest.MonkeyPatch, *variables: dict[str, str]) -> None:
+    for each in variables:
+        for name, text in each.items():
+            monkeypatch.setenv(name, text)
+
+
+@pytest.mark.parametrize(("source", "variables"), LAUNCHERS)
+def test_launchers_tell_rank_and_world(monkeypatch, source, variables) -> None:
     """By variables of their own."""
-    monkeypatch.setenv(index, "3")
-    monkeypatch.setenv(world, "8")
+    _set(monkeypatch, variables)
 
     assert ranks.rank() == {"source": source, "index": 3, "world": 8, "role": "worker"}
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "²", " 1"])
-def test_garbage_in_a_launchers_variable_is_no_rank(monkeypatch, text) -> None:
-    """An index that is no number says nothing; nor does such a world."""
-    monkeypatch.setenv("SLURM_PROCID", text)
+@pytest.mark.parametrize("outer", range(1, len(LAUNCHERS)))
+def test_the_launcher_that_knows_the_job_best_is_believed(monkeypatch, outer) -> None:
+    """mpirun inside Slurm, in a pod: the numbers are mpirun's."""
+    source, variables = LAUNCHERS[outer - 1]
+    others = [
+        {name: "7" if name.endswith(("RANK", "PROCID")) else text for name, text in each.items()}
+        for _, each in LAUNCHERS[outer:]
+    ]
+    _set(monkeypatch, *others, variables, {"JOB_COMPLETION_INDEX": "5"})
+
+    assert ranks.rank()["index"] == 3
+    assert ranks.rank()["source"] == source
+
+
+def test_the_cluster_of_a_job_counts_more_than_who_started_it(monkeypatch) -> None:
+    """TF_CONFIG tells parameter servers from workers, which mpirun does not."""
+    _set(monkeypatch, {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"})
+    monkeypatch.setenv("TF_CONFIG", _tf_config({"type": "ps", "index": 0}))
+
+    assert ranks.rank() == {"source": "TF_CONFIG", "index": 0, "world": 3, "role": "ps"}
+
+
+@pytest.mark.parametrize("step", ["", "4294967291", "4294967290", "-5", "x", "9" * 5000])
+def test_a_batch_script_is_no_rank(monkeypatch, step) -> None:
+    """Slurm sets PROCID to 0 outside of srun, too, and NTASKS to what was reserved."""
+    _set(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_ID": step})
+
     assert ranks.rank() is None
 
-    monkeypatch.setenv("SLURM_PROCID", "0")
-    monkeypatch.setenv("SLURM_NTASKS", text)
+
+def test_the_only_task_of_a_step_is_no_rank(monkeypatch) -> None:
+    """`srun -n1` around mpirun or around nothing says nothing."""
+    _set(monkeypatch, {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_ID": "0"})
+    assert ranks.rank() is None
+
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "2")
+    assert ranks.rank() == {"source": "Kubernetes", "index": 2, "world": None, "role": "worker"}
+
+
+def test_a_rank_of_pmix_knows_its_world_from_slurm_alone(monkeypatch) -> None:
+    """By srun --mpi=pmix it is that of the step; by prterun nobody tells."""
+    step = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "0"}
+    _set(monkeypatch, step, {"PMIX_RANK": "2", "PMIX_NAMESPACE": "slurm.pmix.17.0"})
+    assert ranks.rank() == {"source": "PMIx", "index": 2, "world": 4, "role": "worker"}
+
+    monkeypatch.setenv("PMIX_NAMESPACE", "prterun-node1-4711@1")
+    assert ranks.rank() == {"source": "PMIx", "index": 2, "world": None, "role": "worker"}
+
+
+def test_rank_alone_may_be_anybodys(monkeypatch) -> None:
+    """RANK and WORLD_SIZE count only beside the address that such jobs meet at."""
+    _set(monkeypatch, {"RANK": "1", "WORLD_SIZE": "4"})
+
+    assert ranks.rank() is None
+
+
+GARBAGE = ["", "x", "-1", "1.5", "²", "٣", " 1", "1_0", "9" * 5000, "9" * 10]
+
+
+@pytest.mark.parametrize("text", GARBAGE)
+@pytest.mark.parametrize(("source", "variables"), [*LAUNCHERS, ("", {"JOB_COMPLETION_INDEX": "1"})])
+def test_garbage_in_a_launchers_variable_is_no_rank(monkeypatch, source, variables, text) -> None:
+    """An index that is no number says nothing."""
+    index = next(iter(variables))
+    _set(monkeypatch, {**variables, index: text})
+
+    assert ranks.rank() is None
+
+
+@pytest.mark.parametrize("text", GARBAGE)
+def test_garbage_for_a_world_leaves_it_unknown(monkeypatch, text) -> None:
+    """The index may still be right."""
+    _set(monkeypatch, {"PMI_RANK": "3", "PMI_SIZE": text})
+
     assert ranks.rank()["world"] is None
+
+
+def test_an_index_outside_of_its_world_is_no_rank(monkeypatch) -> None:
+    """One of the two was inherited from elsewhere."""
+    _set(monkeypatch, {"PMI_RANK": "4", "PMI_SIZE": "4"})
+
+    assert ranks.rank() is None
+
+
+def _context(role: str, index: int, **jobs: int) -> SimpleNamespace:
+    cluster = [SimpleNamespace(name=name, tasks=range(size)) for name, size in jobs.items()]
+    server = SimpleNamespace(job_name=role, task_index=index, cluster=SimpleNamespace(job=cluster))
+    return SimpleNamespace(_context=SimpleNamespace(_server_def=server))
+
+
+def test_a_cluster_set_up_by_the_program_is_seen(monkeypatch) -> None:
+    """A resolver in the code, without TF_CONFIG: TensorFlow itself knows it then."""
+    monkeypatch.setitem(sys.modules, CONTEXT, _context("worker", 1, chief=1, worker=2, ps=1))
+
+    assert ranks.rank() == {"source": "tf.distribute", "index": 2, "world": 3, "role": "worker"}
+
+
+def test_a_program_that_borrows_a_worker_is_no_rank(monkeypatch) -> None:
+    """It is called localhost there."""
+    monkeypatch.setitem(sys.modules, CONTEXT, _context("localhost", 0, worker=1))
+
+    assert ranks.rank() is None
+
+
+def test_a_cluster_that_the_program_sets_up_late_reaches_the_manifest(
+    laboratory: Laboratory,
+) -> None:
+    """process.json is written again at the first sample; what the job takes away stays known."""
+    laboratory.arm(steps=[[2, 2]])
+    laboratory.finish(
+        """
+del os.environ["PMI_SIZE"]
+os.environ["TF_CONFIG"] = (
+    '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+)
+for _ in range(4):
+    session.run("loss")
+""",
+        env={"PMI_RANK": "0", "PMI_SIZE": "2"},
+    )
+
+    (folder,) = laboratory.folders()
+    rank = json.loads((folder / "process.json").read_text())["rank"]
+    assert rank == {"source": "TF_CONFIG", "index": 1, "world": 2, "role": "worker"}

@@ -27,7 +27,7 @@ FURTHER = [
     ["--password", "--lr", "--token", "a", "b"],
     ["-p", "x", "-pw", "x", "--pwd=", "=x", "=", "--=x", ""],
     ["--opt", "a=b=c", "--auth-token=a=b", "x;token=1&key=2|pw=3"],
-    ["--header", "Authorization: Basic abc", "https://:pw@host", "s3://AKIAABCDEFGHIJKLMNOP/x"],
+    ["--header", "Authorization: Basic abc", "https://:p@w@host", "s3://AKIAABCDEFGHIJKLMNOP/x"],
     ["run --password hunter2 --lr 1", "eyJhbGciOiJI.abc.def", "--apiKey", "é", "\udcff"],
 ]
 

@@ -112,14 +112,16 @@ def test_a_job_of_a_few_hundred_steps_has_more_than_one_sample(clock) -> None:
     assert len(_sampled(plan, clock, Work(20 * MS), 300, cost_ns=10 * MS)) >= 2
 
 
+@pytest.mark.parametrize("is_rank", [False, True], ids=["alone", "rank"])
 @pytest.mark.parametrize("seed", range(12))
-def test_the_budget_holds(clock, seed) -> None:
+def test_the_budget_holds(clock, seed, is_rank) -> None:
     """A work's first sample comes whatever it costs, its second within three budgets; each later
     one leaves all tracing so far within the budget.
     """
     dice = random.Random(seed)
     budget = dice.choice([0.002, 0.01, 0.05])
     plan = _schedule(clock, budget=budget)
+    plan.is_rank = is_rank
     works = [Work(int(10 ** dice.uniform(6, 7)), index) for index in range(dice.randint(1, 4))]
     costs = [int(10 ** dice.uniform(7.5, 9)) for _ in works]
     for work in works:
@@ -146,6 +148,48 @@ def test_samples_spread_over_the_life_of_a_job(clock) -> None:
 
     assert all(later >= 1.25 * earlier for earlier, later in itertools.pairwise(sampled[1:]))
     assert sampled[-1] > 70_000
+
+
+def _meeting(clock: Clock, seed: int) -> tuple[int, int]:
+    """How many samples four ranks have in common, and how many the one with the most has."""
+    dice = random.Random(seed)
+    step_ns, cost_ns = int(10 ** dice.uniform(6, 8)), int(10 ** dice.uniform(7, 8.5))
+    sampled = []
+    for _ in range(4):
+        plan = _schedule(clock)
+        plan.is_rank = True
+        work = Work(int(step_ns * dice.uniform(0.98, 1.02)))
+        sampled.append(_sampled(plan, clock, work, 3_000, int(cost_ns * dice.uniform(0.8, 1.2))))
+    return len(set.intersection(*map(set, sampled))), max(map(len, sampled))
+
+
+def test_ranks_sample_the_same_steps_mostly(clock) -> None:
+    """Their steps take the same time, because they wait for each other; their samples do not."""
+    meetings = [_meeting(clock, seed) for seed in range(10)]
+
+    assert sum(met for met, _ in meetings) >= 0.5 * sum(most for _, most in meetings)
+
+
+def test_ranks_have_as_many_samples_of_a_short_job(clock) -> None:
+    """A ladder of steps costs a job of a few hundred none of its samples."""
+    alone, rank = _schedule(clock), _schedule(clock)
+    rank.is_rank = True
+
+    counts = [
+        len(_sampled(plan, clock, Work(20 * MS), 300, cost_ns=5 * MS)) for plan in (alone, rank)
+    ]
+
+    assert counts[1] >= counts[0] - 1 >= 2
+
+
+def test_an_order_reaches_a_rank_between_rungs(clock) -> None:
+    """Steps that a person asks for are the next ones."""
+    plan, work = _schedule(clock), Work(MS)
+    plan.is_rank = True
+    work.n = 1000
+    plan.request(2, -1, 7)
+
+    assert [_step(plan, clock, work) for _ in range(3)] == ["request", "request", None]
 
 
 def test_a_work_of_little_weight_waits_for_the_budget(clock) -> None:
