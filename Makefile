@@ -25,7 +25,7 @@ demo: $(DEMO)/.installed ## record a real training script and print its report
 	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_TENSORFLOW) \
 		$(DEMO)/bin/tfprobe run --report -- python examples/keras_fit.py
 
-test: $(TEST)/.installed ## lint, types and the quick tests; needs no TensorFlow
+test: $(TEST)/.installed mpirun ## lint, types and the quick tests; needs no TensorFlow
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy
@@ -34,7 +34,7 @@ test: $(TEST)/.installed ## lint, types and the quick tests; needs no TensorFlow
 test-web: $(TEST)/.installed-web chromium ## drive every page in Debian's Chromium, with the network blocked
 	$(TEST)/bin/python -m pytest --numprocesses=auto tests/web
 
-matrix: $(TEST)/.installed ## record real jobs in every Python and TensorFlow that can be had here
+matrix: $(TEST)/.installed mpirun ## record real jobs in every Python and TensorFlow that can be had here
 	$(TEST)/bin/python -m tests.matrix $(CELLS)
 
 bench: $(TEST)/.installed ## measure what recording costs, beside the alternatives
@@ -63,6 +63,14 @@ chromium:
 		$$as apt-get update -qq && $$as apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
 	} || { echo 'There is no /usr/bin/chromium, and it can be installed only by root or sudo, from Debian: apt-get install chromium.' >&2; exit 1; }
 
+# Tests of jobs under mpirun are skipped where it cannot be had, and fail where CI=true.
+mpirun:
+	@command -v mpirun >/dev/null || { \
+		as=; test "$$(id -u)" = 0 || as='sudo -n'; \
+		command -v apt-get >/dev/null && $$as apt-get update -qq && \
+		$$as apt-get install -qq -y --no-install-recommends openmpi-bin >/dev/null; \
+	} || echo 'There is no mpirun, and it can be installed only by root or sudo, from Debian: apt-get install openmpi-bin.' >&2
+
 $(DEMO)/.installed: pyproject.toml
 	$(call environment,$(DEMO))
 	@echo 'Installing TensorFlow into $(DEMO), once.'
@@ -81,4 +89,4 @@ define environment
 		$(PYTHON) -m pip --python $(1)/bin/python install $(PIP_QUIET) pip; }
 endef
 
-.PHONY: help demo test test-web chromium matrix bench wheel clean
+.PHONY: help demo test test-web chromium mpirun matrix bench wheel clean

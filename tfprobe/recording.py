@@ -14,6 +14,7 @@ from tfprobe.errors import UsageError
 from tfprobe.ingest.following import Following
 from tfprobe.ingest.run import load
 from tfprobe.ingest.sampled import dearest
+from tfprobe.launch import environ
 from tfprobe.model.profile import Capture, Process, Profile, Work
 from tfprobe.store.catalogue import find_run
 from tfprobe.store.layout import DEFAULT_OUTPUT, RunFolder
@@ -144,8 +145,13 @@ def _update(profile: Profile, before: Profile | None) -> Update:
 
 
 def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -> Recording:
-    """Open a run: a directory, a run id in `output`, or `latest`, the newest one there.
+    """Open a run: a directory, a run id in `output`, `latest`, the newest one there, or a URL.
 
     Raises UnreadableInput when `path` names no run, NoAnswer when there is no run at all.
     """
+    if isinstance(path, str) and "://" in path:
+        from tfprobe.mirror.fetching import fetched_run
+
+        mirror = fetched_run(path, environ.cache_home(), lambda _done, _all: None)
+        return Recording(RunFolder(mirror))
     return Recording(find_run(str(path), Path(output or DEFAULT_OUTPUT)))

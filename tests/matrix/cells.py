@@ -26,6 +26,7 @@ INTERFACE = "google-re2>=1.1.20240702"
 # Tests of what views and advice say of real jobs, which the cells that read run.
 READING = (
     "test_advice.py",
+    "test_distributed.py",
     "test_input.py",
     "test_memory.py",
     "test_steps.py",

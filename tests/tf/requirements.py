@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from functools import cache
 
@@ -31,6 +33,13 @@ def need_python(laboratory: Laboratory, only: tuple[int, int]) -> None:
     """Skip the test unless the laboratory's interpreter is of this version."""
     if _python(laboratory.python) != _text(only):
         pytest.skip(f"asked with Python {_text(only)} only")
+
+
+def need_program(name: str, package: str) -> None:
+    """Skip the test where a program of Debian is not installed; where CI=true it must be."""
+    if shutil.which(name) is None:
+        where_required = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        where_required(f"there is no {name} here; it comes with Debian's {package}")
 
 
 @cache

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfprobe.cli import reading
+from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.launch import environ
 
 if TYPE_CHECKING:
     from tfprobe.advice.engine import Advice
     from tfprobe.advice.thresholds import Thresholds
-    from tfprobe.model.profile import Profile
-    from tfprobe.model.sampled import SampledWork
+    from tfprobe.model.profile import Run
 
 ALL_CHECKERS = "all"
 
@@ -24,6 +24,7 @@ ALL_CHECKERS = "all"
 @reading.run_argument
 @click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@workers_options
 @click.option(
     "--threshold",
     "words",
@@ -42,6 +43,8 @@ def command(
     as_json: bool,
     markdown: str | None,
     rank: int | None,
+    workers: int | None,
+    dask: str | None,
     words: tuple[str, ...],
     checkers: str | None,
 ) -> int:
@@ -54,39 +57,39 @@ def command(
     if checkers is not None:
         _check_parity(as_json=as_json, markdown=markdown, words=words)
         return _answer_as_tfprof(run, output, rank, checkers)
-    profile, sampled = _read(run, output, rank)
-    from tfprobe.advice.engine import advise
-
-    _show(advise(profile, sampled, limits), profile, as_json=as_json, markdown=markdown)
+    if reading.is_file(run):
+        advice, of_run = _of_file(run, output, rank, limits)
+    else:
+        advice, of_run = _of_run(run, output, rank, limits, Workers(workers, dask))
+    _show(advice, of_run, as_json=as_json, markdown=markdown)
     return 0
 
 
-def _read(
-    run: str, output: str | None, rank: int | None
-) -> tuple[Profile, tuple[SampledWork, ...]]:
-    """Return what RUN holds, a run or a file, and its dearest work with its graph.
+def _of_file(
+    run: str, output: str | None, rank: int | None, limits: Thresholds
+) -> tuple[Advice, Run]:
+    from tfprobe.advice.engine import advise
+    from tfprobe.cli import one_work
+
+    found = one_work.read(run, output, work="", rank=rank)
+    return advise(found.whole, found.sampled, limits), found.whole.run
+
+
+def _of_run(
+    run: str, output: str | None, rank: int | None, limits: Thresholds, workers: Workers
+) -> tuple[Advice, Run]:
+    """Return the advice on a run.
 
     Raises NoAnswer where there are no steps.
     """
-    if reading.is_file(run):
-        from tfprobe.cli import one_work
-
-        found = one_work.read(run, output, work="", rank=rank)
-        return found.whole, found.sampled
     folder = reading.chosen_run(run, output)
-    with reading.progress("Reading captures") as watch:
-        from tfprobe.ingest.run import load
-        from tfprobe.ingest.sampled import dearest
-        from tfprobe.store.liveness import this_machine
-
-        profile = load(folder, this_machine(), rank=rank, watch=watch)
-        sampled = dearest(folder, profile)
-    reading.warn_of_problems(profile)
-    if not any(work.executed for work in profile.works):
-        from tfprobe.views import silence
-
-        raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(silence.explain(profile)))
-    return profile, sampled
+    found = reading.answered(folder, rank=rank, workers=workers, limits=limits)
+    report = found.report
+    reading.warn_of_problems(report)
+    works = (each.work for process in report.processes for each in process.works)
+    if not any(work.executed for work in works):
+        raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(report.silences))
+    return found.advice, report.run
 
 
 def _thresholds(words: tuple[str, ...]) -> Thresholds:
@@ -104,13 +107,13 @@ def _thresholds(words: tuple[str, ...]) -> Thresholds:
     return changed(limits, parse(words), source="--threshold")
 
 
-def _show(advice: Advice, profile: Profile, *, as_json: bool, markdown: str | None) -> None:
+def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> None:
     from tfprobe.terminal.advice import lay_out, lay_out_markdown
 
-    command = profile.run.command
-    title = profile.run.id if isinstance(command, Missing) else shlex.join(command)
+    command = run.command
+    title = run.id if isinstance(command, Missing) else shlex.join(command)
     if as_json:
-        reading.show_json(_document(advice, profile))
+        reading.show_json(_document(advice, run))
     if markdown is not None:
         reading.write_file(markdown, lay_out_markdown(advice, title))
     if not as_json and markdown is None:
@@ -118,12 +121,12 @@ def _show(advice: Advice, profile: Profile, *, as_json: bool, markdown: str | No
         reading.show(lay_out(advice, title, width=width, colour=colour))
 
 
-def _document(advice: Advice, profile: Profile) -> dict[str, Any]:
+def _document(advice: Advice, run: Run) -> dict[str, Any]:
     """Return the tfprobe.advise/1 document. Any: a JSON document."""
     from tfprobe.advice import engine
     from tfprobe.views.report import run_document
 
-    head = {"schema": "tfprobe.advise/1", "run": run_document(profile.run)}
+    head = {"schema": "tfprobe.advise/1", "run": run_document(run)}
     return head | engine.document(advice)
 
 

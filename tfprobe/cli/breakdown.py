@@ -21,21 +21,23 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     traces too. Parts are exclusive and sum to the time from the start of a recorded step to the
     start of the next.
     """
+    from tfprobe.views.breakdown.cycles import by_work
     from tfprobe.views.breakdown.documents import shares_document, work_document
-    from tfprobe.views.breakdown.whole import divide
+    from tfprobe.views.breakdown.whole import cycle, merge
     from tfprobe.views.report import run_document
 
     source, profile = reading.whole(run, output, rank=rank)
-    item = divide(profile)
+    works = by_work(profile)
+    item = merge(map(cycle, works), len(profile.captures))
     if as_json:
-        works = [] if isinstance(item, Missing) else item.works
         document: dict[str, Any] = {
             "schema": "tfprobe.breakdown/1",
             "run": run_document(profile.run),
         }
         document["breakdown"] = shares_document(item)
         document["works"] = [
-            work_document(work, profile.processes, steps=each_step) for work in works
+            work_document(work, profile.processes, steps=each_step)
+            for work in (() if isinstance(item, Missing) else works)
         ]
         reading.show_json(document)
     reading.warn_of_problems(profile)
@@ -47,5 +49,5 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
 
         width, colour = reading.page_width(), reading.page_colour()
         processes = profile.processes
-        reading.show(lay_out(item, processes, width=width, colour=colour, each_step=each_step))
+        reading.show(lay_out(works, processes, width=width, colour=colour, each_step=each_step))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfprobe.cli import reading
+from tfprobe.cli import export_files, export_tables, reading
+from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
-from tfprobe.launch import environ
-from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX, TEMPORARY_PREFIX
+from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
     from tfprobe.export.models_profiler import RecordedStep
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from tfprobe.store.layout import RunFolder
 
 _AVERAGE = -1
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,7 @@ class _Asked:
     by: str
     show_memory: bool
     op_time: OpTime
+    as_recorded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ class _Kind:
 @click.argument("run", default=LATEST, metavar="[RUN]")
 @click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
 @click.option("--to", "kind", type=click.Choice(
-    ["chrome", "models-profiler", "pprof", "profile-proto", "speedscope", "step-timeline"]),
-    required=True, help="What to write.")  # fmt: skip
+    ["chrome", "models-profiler", "parquet", "pprof", "profile-proto", "speedscope",
+     "step-timeline"]), required=True, help="What to write.")  # fmt: skip
 @click.option("-f", "--file", "target", metavar="PATH",
               help="Where; default RUN/report/. Compressed if PATH ends in .gz.")  # fmt: skip
 @click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
@@ -73,6 +72,9 @@ class _Kind:
 @click.option("--memory", is_flag=True, help="Draw tensors and allocators in step-timeline.")
 @click.option("--op-time", type=click.Choice(["schedule", "gpu", "all"]), default="schedule",
               show_default=True, help="How long step-timeline draws an op.")  # fmt: skip
+@click.option("--as-recorded", is_flag=True,
+              help="Leave times in chrome as the clock of each machine had them.")  # fmt: skip
+@workers_options
 def command(
     run: str,
     output: str | None,
@@ -84,6 +86,9 @@ def command(
     by: str,
     memory: bool,
     op_time: OpTime,
+    as_recorded: bool,
+    workers: int | None,
+    dask: str | None,
 ) -> int:
     """Write a run as a file of another program.
 
@@ -91,22 +96,36 @@ def command(
     RunMetadata, an XSpace, or a ProfileProto.
 
     \b
-    chrome           all sampled steps of all processes on one time axis; Perfetto, chrome://tracing
+    chrome           all sampled steps of all ranks on one clock; Perfetto, chrome://tracing
     step-timeline    one step, as tensorflow.python.client.timeline writes it
     pprof            ops by line of code, all metrics; `go tool pprof`, speedscope
     speedscope       ops by line of code or scope; https://www.speedscope.app
     profile-proto    tfprof's own format; `tfprobe tfprof --profile_path`, TensorFlow
     models-profiler  a directory with timeline/, step_stats/, summary.json and summary.md
+    parquet          a directory with all tables of docs/tables.md; pandas, polars, DuckDB
 
-    All but chrome and models-profiler are about one work: the one with most time, or --work.
+    All but chrome, models-profiler and parquet are about one work: that with most time, or --work.
     """
+    if kind == "parquet":
+        if work or step is not None:
+            hint = "Choose rows with `tfprobe sql --parquet FILE`."
+            raise UsageError(
+                "--work and --step are not for parquet, which has all of them.", hint=hint
+            )
+        return export_tables.write(run, output, target, Workers(workers, dask), rank=rank)
+    if workers is not None or dask is not None:
+        raise UsageError("--workers and --dask are for parquet.", hint="Leave them out.")
     source = _source(run, output, rank)
-    asked = _Asked(source, work, step, by, memory, op_time)
+    asked = _Asked(source, work, step, by, memory, op_time, as_recorded)
     chosen = _KINDS[kind]
     default = source.folder.report if isinstance(source, _Run) else Path()
     path = Path(target) if target else default / chosen.default_name
     try:
-        _write(path, chosen, asked)
+        report = source.folder.report if isinstance(source, _Run) else None
+        if chosen.files is not None:
+            export_files.write_files(path, chosen.files(asked))
+        elif chosen.pieces is not None:
+            export_files.write_pieces(path, iter(chosen.pieces(asked)), report=report)
     except OSError as exc:
         raise UsageError(
             f"{path} cannot be written: {exc.strerror or exc}.", hint="Name another place with -f."
@@ -142,47 +161,13 @@ def _whole_run(asked: _Asked) -> _Run:
     )
 
 
-def _write(path: Path, kind: _Kind, asked: _Asked) -> None:
-    """Write what was asked for; nothing is left of a file that could not be finished."""
-    if kind.files is not None:
-        for name, text in kind.files(asked):
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_text(text, encoding="utf-8", errors="replace")
-        return
-    assert kind.pieces is not None
-    pieces = iter(kind.pieces(asked))
-    first = next(pieces, "")  # what cannot be answered is said before a file is touched
-    if isinstance(asked.source, _Run) and path.parent == asked.source.folder.report:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-    if path.exists() and not path.is_file():
-        _write_pieces(path, first, pieces)  # a pipe or a device, which must stay what it is
-        return
-    path = environ.absolute(path).resolve()
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    try:
-        _write_pieces(unfinished, first, pieces)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _write_pieces(path: Path, first: str | bytes, others: Iterator[str | bytes]) -> None:
-    is_packed = path.suffix == ".gz" and not _bytes(first).startswith(_GZIP)
-    with (gzip.open if is_packed else open)(path, "wb") as stream:
-        stream.write(_bytes(first))
-        for piece in others:
-            stream.write(_bytes(piece))
-
-
-def _bytes(piece: str | bytes) -> bytes:
-    return piece.encode("utf-8", "replace") if isinstance(piece, str) else piece
-
-
 def _chrome(asked: _Asked) -> Iterator[str]:
     from tfprobe.export.run_timeline import run_timeline
+    from tfprobe.views.aligned import align
 
-    profile = _whole_run(asked).profile
-    yield from run_timeline(profile.only(_captures(asked, profile)))
+    found = align(_whole_run(asked).profile, as_recorded=asked.as_recorded)
+    captures = _captures(asked, found.profile)
+    yield from run_timeline(replace(found, profile=found.profile.only(captures)))
 
 
 def _pprof(asked: _Asked) -> Iterator[bytes]:

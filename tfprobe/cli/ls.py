@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tfprobe.cli import reading, run_filters
-from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.errors import Missing, NoAnswer, UnreadableInput, UsageError
 from tfprobe.model.catalogue import RunLine
 
 _NANOSECONDS = 1_000_000_000
@@ -40,7 +40,11 @@ def command(
     from tfprobe.store.liveness import this_machine
     from tfprobe.views.run_filters import choose
 
-    filters, place = run_filters.filters(asked), place_of_runs(directory, output)
+    filters = run_filters.filters(asked)
+    if directory is not None and reading.is_url(directory):
+        place = reading.fetched_directory(directory, glance_only=True)
+    else:
+        place = place_of_runs(directory, output)
     runs, now_ns = load(place, this_machine()), time.time_ns()
     found = choose(runs, filters, now_ns)
     shown = found.runs[:limit]
@@ -68,6 +72,10 @@ def place_of_runs(directory: str | None, output: str | None) -> Path:
     """
     if directory is None:
         return reading.output_directory(output)
+    if reading.is_url(directory):
+        raise UsageError(
+            "Runs in remote storage are only read.", hint="Use the storage's own tools."
+        )
     place = Path(directory)
     if not place.is_dir():
         raise UnreadableInput(f"{place} is no directory.", hint="Name the one given to `run -o`.")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tfprobe.errors import TfprobeError
 
-_INTERRUPTED = 128 + 2
+INTERRUPTED = 128 + 2
 # What click ends with when the reader of a pipe has gone.
 _BROKEN_PIPE = 1
 # A command makes objects by the million and next to no cycles: at the usual 700 a tenth of its time
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(_unexpected(problem))
         return TfprobeError.exit_code
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     return status
 
 

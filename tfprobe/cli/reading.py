@@ -15,13 +15,17 @@ import click
 
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
-from tfprobe.store.catalogue import find_run
+from tfprobe.store.catalogue import find_run, find_runs
 from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX, RunFolder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from tfprobe.advice.thresholds import Thresholds
+    from tfprobe.cli.engine import Workers
     from tfprobe.model.profile import Profile
+    from tfprobe.scale.answers import Answer
+    from tfprobe.views.report import Report
 
 # Where stdout is no terminal there is no width to ask for; this one suits mails and logs.
 PIPED_WIDTH = 100
@@ -44,11 +48,43 @@ def run_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen_run(run: str, output: str | None) -> RunFolder:
-    """Resolve RUN: a directory, a run id, or `latest`.
+    """Resolve RUN: a directory, a run id, `latest`, or a URL, of which there is a mirror then.
 
     Raises UnreadableInput or NoAnswer when there is none.
     """
-    return find_run(run, output_directory(output))
+    if not is_url(run):
+        return find_run(run, output_directory(output))
+    with progress("Fetching") as watch:
+        from tfprobe.mirror.fetching import fetched_run
+
+        return RunFolder(fetched_run(run, environ.cache_home(), watch))
+
+
+def chosen_runs(run: str, output: str | None) -> tuple[RunFolder, ...]:
+    """Resolve RUN, which may be a directory of runs, too: then all of them, the oldest first.
+
+    Raises UnreadableInput or NoAnswer when there is none.
+    """
+    if is_url(run):
+        run = str(fetched_directory(run))
+    return find_runs(run, output_directory(output))
+
+
+def is_url(run: str) -> bool:
+    """Say whether RUN or DIR is in remote storage. Without the import that reading it takes."""
+    return "://" in run
+
+
+def fetched_directory(url: str, *, glance_only: bool = False) -> Path:
+    """Return a mirror of all runs in the directory at a URL, or of the one that is there.
+
+    With `glance_only` there is no more in it than a listing tells.
+    """
+    with progress("Fetching") as watch:
+        from tfprobe.mirror import fetching
+
+        scope = fetching.GLANCE if glance_only else fetching.WHOLE
+        return fetching.fetched_directory(url, environ.cache_home(), scope, watch)
 
 
 def is_file(run: str) -> bool:
@@ -75,6 +111,29 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
 
         profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
     return f"Run {folder.id}", profile
+
+
+def answered(
+    folder: RunFolder, *, rank: int | None, workers: Workers, limits: Thresholds | None = None
+) -> Answer:
+    """Return what `report` and `advise` say of a run.
+
+    Raises NoAnswer for a rank that it does not have, UsageError where the workers cannot work.
+    """
+    choose = workers.on(folder)
+    with progress("Reading captures") as watch:
+        from tfprobe.advice.thresholds import DEFAULTS
+        from tfprobe.scale.answers import answer
+        from tfprobe.store.liveness import this_machine
+
+        return answer(
+            folder,
+            this_machine(),
+            rank=rank,
+            limits=limits or DEFAULTS,
+            choose=choose,
+            watch=watch,
+        )
 
 
 def output_directory(flag: str | None) -> Path:
@@ -124,7 +183,7 @@ def _bar(what: str) -> Progress:
     return bar
 
 
-def warn_of_problems(profile: Profile) -> None:
+def warn_of_problems(profile: Profile | Report) -> None:
     """Say on stderr what of a recording is not in an answer."""
     count = len(profile.problems)
     if count:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tfprobe.cli import reading
+from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
+    from tfprobe.scale.answers import Answer
+    from tfprobe.store.layout import RunFolder
     from tfprobe.web.opened import OpenRun
 
 # Faster than a person reads is only work for the machine that the job runs on.
@@ -21,6 +24,7 @@ _LEAST_EVERY_S = 0.2
 @click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
 @click.option("--html", metavar="FILE", help="Write all pages of `tfprobe ui` to FILE, to send.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@workers_options
 @click.option("--follow", is_flag=True, help="Show it again as the job goes on, until it ends.")
 @click.option(
     "--every",
@@ -36,6 +40,8 @@ def command(
     markdown: str | None,
     html: str | None,
     rank: int | None,
+    workers: int | None,
+    dask: str | None,
     follow: bool,
     every_s: float | None,
 ) -> int:
@@ -56,27 +62,25 @@ def command(
         return _follow(run, output, as_json=as_json, rank=rank, every_s=every_s)
     if every_s is not None:
         raise UsageError("--every says how often --follow looks.", hint="Add --follow.")
+    folder = reading.chosen_run(run, output)
+    if html is None:
+        found = reading.answered(folder, rank=rank, workers=Workers(workers, dask))
+    else:
+        if workers is not None or dask is not None:
+            flag = "--workers" if workers is not None else "--dask"
+            raise UsageError(f"{flag} and --html exclude each other.", hint="Pages are made here.")
+        found = _with_pages(folder, html, rank=rank, is_told=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
     from tfprobe.advice import engine
-    from tfprobe.ingest.sampled import dearest
-    from tfprobe.store.liveness import this_machine
-    from tfprobe.views.report import document, gather
-    from tfprobe.web.opened import OpenRun
+    from tfprobe.views.report import document
 
-    folder = reading.chosen_run(run, output)
-    opened = OpenRun(folder, this_machine(), rank=rank)
-    with reading.progress("Reading captures") as watch:
-        profile = opened.refresh(watch)
-    report = gather(profile)
-    advice = engine.advise(profile, dearest(folder, profile))
+    report, advice = found.report, found.advice
     if as_json:
         reading.show_json(document(report, engine.document(advice)["findings"]))
     if markdown is not None:
         from tfprobe.terminal.markdown import lay_out as lay_out_markdown
 
         reading.write_file(markdown, lay_out_markdown(report, advice))
-    if html is not None:
-        _write_pages(html, opened, is_told=not as_json)
     if not as_json and markdown is None and html is None:
         from tfprobe.terminal.report import lay_out
 
@@ -84,6 +88,22 @@ def command(
         reading.show(text)
     has_steps = any(process.works for process in report.processes)
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
+
+
+def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> Answer:
+    """Write all pages, and return what the other forms of the report are made of."""
+    from tfprobe.advice import engine
+    from tfprobe.ingest.sampled import dearest
+    from tfprobe.scale.answers import Answer
+    from tfprobe.store.liveness import this_machine
+    from tfprobe.views.report import gather
+    from tfprobe.web.opened import OpenRun
+
+    opened = OpenRun(folder, this_machine(), rank=rank)
+    with reading.progress("Reading captures") as watch:
+        profile = opened.refresh(watch)
+    _write_pages(path, opened, is_told=is_told)
+    return Answer(gather(profile), engine.advise(profile, dearest(folder, profile)))
 
 
 def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:

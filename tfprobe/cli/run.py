@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tfprobe.cli.main import complain
 from tfprobe.errors import TfprobeError, UsageError
-from tfprobe.launch import environ, execute, leave, prepare, pythonpath, settings, sources
+from tfprobe.launch import (
+    agreement,
+    environ,
+    execute,
+    leave,
+    prepare,
+    pythonpath,
+    settings,
+    sources,
+)
 
 if TYPE_CHECKING:
     import click
@@ -34,6 +43,12 @@ class Option:
 
 OPTIONS: tuple[Option, ...] = (
     Option(("-o", "--output"), "DIR", "Directory of all runs.  [default: ./tfprobe-runs]"),
+    Option(
+        ("--join",),
+        "NAME",
+        "Share one run with all launches of this name; off for none.  "
+        "[default: what mpirun or srun tell]",
+    ),
     Option(("--steps",), "STEPS", "Record these steps of each work, as in 10-20,50."),
     Option(("--every",), "N", "Record every Nth step."),
     Option(
@@ -99,7 +114,8 @@ def launch(flags: dict[str, object], command: list[str]) -> int:
     execute.locate(command[0], environment)
     try:
         chosen = sources.gather(flags, environment, cwd)
-        run = prepare.prepare(chosen, command)
+        agreed = agreement.agreed(chosen.join, environment, command)
+        run = prepare.prepare(chosen, command, agreed=agreed)
     except Exception as problem:
         _run_unrecorded(problem, command, environment)
     if not chosen.report:
@@ -107,7 +123,7 @@ def launch(flags: dict[str, object], command: list[str]) -> int:
     from tfprobe.launch import supervise
 
     status = supervise.watch(lambda: _become_recorded(run, chosen, command, environment))
-    if run.folder.manifest.exists():
+    if run.folder.manifest.exists() and not _others_run(run):
         _report(run)
     return supervise.mirror(status)
 
@@ -132,6 +148,8 @@ def _become_recorded(
         prepare.publish(run, chosen, command, environment)
     except Exception as problem:
         _run_unrecorded(problem, command, environment)
+    if run.note:
+        complain(run.note)
     if not chosen.quiet:
         complain(f"recording to {run.folder.root}")
     inherited = environment.get("PYTHONPATH")
@@ -153,7 +171,7 @@ def _become_recorded(
 
 def _leave_meter(run: prepare.Run, environment: dict[str, str]) -> None:
     try:
-        leave.meter(run.folder, environment)
+        leave.meter(run.folder, environment, is_shared=run.is_shared)
     except Exception:
         pass  # accelerators go unmetered; whatever is wrong with us, the job runs
 
@@ -164,6 +182,15 @@ def _run_unrecorded(
     # Whatever is wrong with us, the job runs; that is why every error ends here.
     complain(f"{problem} The command runs unrecorded.")
     execute.become(command, environment)
+
+
+def _others_run(run: prepare.Run) -> bool:
+    # Of several launches the last to end reports, of each machine.
+    if not run.is_shared:
+        return False
+    from tfprobe.launch import joining
+
+    return joining.is_running(run.folder)
 
 
 def _report(run: prepare.Run) -> None:

@@ -76,6 +76,9 @@ def command(
 
 def _target(wanted: str, output: str | None) -> tuple[RunFolder, str]:
     """Split RUN, RUN/PID or RUN/HOST/PID, where RUN may be a path."""
+    if reading.is_url(wanted):
+        hint = "Ask it on a machine that sees its run directory."
+        raise UsageError("A job cannot be asked through remote storage.", hint=hint)
     try:
         return reading.chosen_run(wanted, output), ""
     except UnreadableInput:

@@ -1,8 +1,8 @@
 """Draw the sampled steps of all processes of a run on one axis, for Perfetto and chrome://tracing.
 
 A device of a process is a row of lanes: threads of the host, streams of an accelerator. The steps
-have a row of their own, where boxes are as long as the step's own clock says. The text comes in
-pieces, for a run may have millions of executions.
+have a row of their own, where boxes are as long as the step's own clock says. Ranks come in their
+order. The text comes in pieces, for a run may have millions of executions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
+from tfprobe.export.chrome_events import arrow_end, box, counter, process, thread, us
+from tfprobe.export.clock_labels import clock_document, clock_label
+from tfprobe.export.met_rows import met_rows
 from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Capture, Process, Profile, Work
+from tfprobe.model.profile import Capture, Process, Work
+from tfprobe.views.aligned import Aligned
 from tfprobe.views.lanes import Lanes
 
 Int64s = npt.NDArray[np.int64]
 
 _NS_PER_MS = 1_000_000
+# Between the places of two processes: no process has so many devices.
+_PLACES = 1_000
 _CATEGORIES = {
     Place.HOST: "host",
     Place.ACCELERATOR: "kernel",
@@ -31,17 +37,19 @@ _CATEGORIES = {
 }
 
 
-def run_timeline(profile: Profile) -> Iterator[str]:
+def run_timeline(together: Aligned) -> Iterator[str]:
     """Yield the text of the file, event by event.
 
     Times count from the first moment in it, `otherData.start_unix_ns`: both viewers hold them as
     64-bit floats of µs, which for the time of day are a quarter of a µs apart.
     """
-    timeline = _Timeline(profile)
+    timeline = _Timeline(together)
     about = {
-        "run": profile.run.id,
+        "run": together.profile.run.id,
         "start_unix_ns": str(timeline.start_ns),
         "written_by": "tfprobe",
+        "times": "as recorded" if together.as_recorded else "by the clock of the reference",
+        "clocks": clock_document(together),
     }
     yield f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[\n'
     separator = ""
@@ -54,9 +62,12 @@ def run_timeline(profile: Profile) -> Iterator[str]:
 class _Timeline:
     """Where everything is drawn: pids of processes and devices, lanes of executions."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, together: Aligned) -> None:
+        profile = together.profile
+        self._together = together
         self._profile = profile
         self._rows = profile.executions
+        self._met = met_rows(together)
         # JSON text of each interned string, so that it is escaped once.
         self._texts = [json.dumps(text) for text in self._rows.strings.values]
         self._process_of = np.array([each.process for each in profile.captures], dtype=np.int64)
@@ -67,62 +78,68 @@ class _Timeline:
         self._pids = np.zeros(len(self._rows), dtype=np.int64)
         self._lanes = np.zeros(len(self._rows), dtype=np.int64)
         self._last_pid = 0
+        self._ordered = sorted(profile.processes, key=_order)
+        self._place = {each.index: at for at, each in enumerate(self._ordered)}
+        self._devices = dict.fromkeys(self._place, 0)
 
     def events(self) -> Iterator[str]:
-        for process in self._profile.processes:
-            yield from self._steps(process)
+        for each in self._ordered:
+            yield from self._steps(each)
         yield from self._boxes()
         yield from self._launches()
+        yield from self._sends()
         yield from self._memory()
 
-    def _steps(self, process: Process) -> Iterator[str]:
-        captures = [each for each in self._profile.captures if each.process == process.index]
+    def _steps(self, of: Process) -> Iterator[str]:
+        captures = [each for each in self._profile.captures if each.process == of.index]
         if not captures:
             return
         pid = self._next_pid()
-        yield from _process(pid, f"{_name(process)}: steps")
+        label = clock_label(self._together, of.index)
+        yield from process(pid, f"{_name(of)}: steps", place=self._next_place(of), label=label)
         lanes: dict[tuple[str, str], int] = {}
         for capture in captures:
             kind, name = _work(self._profile.works, capture)
             if (kind, name) not in lanes:
                 lanes[kind, name] = len(lanes) + 1
-                yield _thread(pid, lanes[kind, name], f"{kind} {name}")
+                yield thread(pid, lanes[kind, name], f"{kind} {name}")
             yield self._step(capture, pid, lanes[kind, name], kind)
         for capture in captures:
             milliseconds = capture.duration_ns / _NS_PER_MS
             end_ns = capture.start_ns + capture.duration_ns
-            yield _counter("step time", pid, self._us(capture.start_ns), {"ms": milliseconds})
-            yield _counter("step time", pid, self._us(end_ns), {"ms": 0})
+            yield counter("step time", pid, self._at(capture.start_ns), {"ms": milliseconds})
+            yield counter("step time", pid, self._at(end_ns), {"ms": 0})
 
     def _step(self, capture: Capture, pid: int, lane: int, kind: str) -> str:
         args: dict[str, Any] = {"step": capture.step, "level": capture.level, "file": capture.file}
         if not isinstance(capture.plain_ns, Missing):
             args["usual_ms"] = capture.plain_ns / _NS_PER_MS
-        name, start = json.dumps(f"{kind} {capture.step}"), self._us(capture.start_ns)
-        return _box(name, "step", pid, lane, start, _us(capture.duration_ns), json.dumps(args))
+        name, start = json.dumps(f"{kind} {capture.step}"), self._at(capture.start_ns)
+        return box(name, "step", pid, lane, start, us(capture.duration_ns), json.dumps(args))
 
     def _boxes(self) -> Iterator[str]:
         """Yield the executions, lane by lane; where two overlap, one goes to a lane beside."""
         rows = self._rows
-        process = self._process_of[rows.capture] if len(rows) else rows.start_ns
-        order = np.lexsort(
-            (-rows.duration_ns, rows.start_ns, rows.lane, rows.device, process)
-        ).tolist()
+        of = self._process_of[rows.capture] if len(rows) else rows.start_ns
+        order = np.lexsort((-rows.duration_ns, rows.start_ns, rows.lane, rows.device, of)).tolist()
         device, lane, pid, lanes = (-1, -1), -1, 0, Lanes(0)
         for at in order:
-            if (int(process[at]), int(rows.device[at])) != device:
-                device, lane = (int(process[at]), int(rows.device[at])), -1
+            if (int(of[at]), int(rows.device[at])) != device:
+                device, lane = (int(of[at]), int(rows.device[at])), -1
                 pid, lanes = self._next_pid(), Lanes(0)
-                name = f"{_name(self._profile.processes[device[0]])}: {rows.strings[device[1]]}"
-                yield from _process(pid, name)
+                yield from self._device(pid, self._profile.processes[device[0]], device[1])
             if int(rows.lane[at]) != lane:
                 lane, lanes = int(rows.lane[at]), Lanes(lanes.last)
             start_ns = int(rows.start_ns[at])
             number, is_new = lanes.place(start_ns, start_ns + int(rows.duration_ns[at]))
             if is_new:
-                yield _thread(pid, number, rows.strings[lane])
+                yield thread(pid, number, rows.strings[lane])
             self._pids[at], self._lanes[at] = pid, number
             yield self._box(at, pid, number)
+
+    def _device(self, pid: int, of: Process, device: int) -> Iterator[str]:
+        name = f"{_name(of)}: {self._rows.strings[device]}"
+        yield from process(pid, name, place=self._next_place(of))
 
     def _box(self, at: int, pid: int, lane: int) -> str:
         rows = self._rows
@@ -132,11 +149,12 @@ class _Timeline:
             args += f',"bytes":{int(rows.bytes[at])}'
         if rows.output_bytes[at]:
             args += f',"output_bytes":{int(rows.output_bytes[at])}'
+        args += self._met.args(at)
         category = _CATEGORIES[Place(int(rows.place[at]))]
         if rows.background[at]:
             category += ",background"
-        start, duration = self._us(int(rows.start_ns[at])), _us(int(rows.duration_ns[at]))
-        return _box(self._texts[rows.name[at]], category, pid, lane, start, duration, f"{args}}}")
+        start, duration = self._at(int(rows.start_ns[at])), us(int(rows.duration_ns[at]))
+        return box(self._texts[rows.name[at]], category, pid, lane, start, duration, f"{args}}}")
 
     def _launches(self) -> Iterator[str]:
         """Yield an arrow to each kernel from the last start of its op on the host before it."""
@@ -151,14 +169,23 @@ class _Timeline:
             if before == 0:
                 continue
             number += 1
-            name = self._texts[rows.name[at]]
-            for phase, end in (("s", int(of_op[before - 1])), ("f", at)):
-                where = f'"pid":{self._pids[end]},"tid":{self._lanes[end]}'
-                start = self._us(int(rows.start_ns[end]))
-                yield (
-                    f'{{"ph":"{phase}","cat":"launch","name":{name},"id":{number},'
-                    f'{where},"ts":{start},"bp":"e"}}'
-                )
+            yield from self._arrow("launch", number, int(of_op[before - 1]), at)
+
+    def _sends(self) -> Iterator[str]:
+        """Yield an arrow from each send to the end of its receive on another rank."""
+        for number, (send, receive) in enumerate(self._met.arrows(), start=1):
+            # At its end the box is over: the moment before is in it.
+            last_ns = max(int(self._rows.duration_ns[receive]) - 1, 0)
+            yield from self._arrow("send", number, send, receive, after_ns=last_ns)
+
+    def _arrow(
+        self, category: str, number: int, begin: int, end: int, *, after_ns: int = 0
+    ) -> Iterator[str]:
+        rows, name = self._rows, self._texts[self._rows.name[end]]
+        for phase, at, after in (("s", begin, 0), ("f", end, after_ns)):
+            at_us = self._at(int(rows.start_ns[at]) + after)
+            pid, lane = int(self._pids[at]), int(self._lanes[at])
+            yield arrow_end(phase, category, name, number, pid, lane, at_us)
 
     def _memory(self) -> Iterator[str]:
         """Yield what the ops of a step have requested so far, by device; 0 when the step ends."""
@@ -175,23 +202,28 @@ class _Timeline:
                 yield from self._memory_end(group)
                 group, total = here, 0
             total += int(rows.bytes[at])
-            at_us = self._us(int(ends_ns[place]))
-            yield _counter("requested in this step", here[0], at_us, {"bytes": total})
+            at_us = self._at(int(ends_ns[place]))
+            yield counter("requested in this step", here[0], at_us, {"bytes": total})
         yield from self._memory_end(group)
 
     def _memory_end(self, group: tuple[int, int]) -> Iterator[str]:
         pid, number = group
         if number >= 0:
             capture = self._profile.captures[number]
-            at_us = self._us(capture.start_ns + capture.duration_ns)
-            yield _counter("requested in this step", pid, at_us, {"bytes": 0})
+            at_us = self._at(capture.start_ns + capture.duration_ns)
+            yield counter("requested in this step", pid, at_us, {"bytes": 0})
 
     def _next_pid(self) -> int:
         self._last_pid += 1
         return self._last_pid
 
-    def _us(self, unix_ns: int) -> str:
-        return _us(unix_ns - self.start_ns)
+    def _next_place(self, of: Process) -> int:
+        nth = self._devices[of.index]
+        self._devices[of.index] += 1
+        return self._place[of.index] * _PLACES + min(nth, _PLACES - 1)
+
+    def _at(self, unix_ns: int) -> str:
+        return us(unix_ns - self.start_ns)
 
 
 def _by_op(rows: Executions, chosen: npt.NDArray[np.intp]) -> dict[tuple[int, int], Int64s]:
@@ -205,9 +237,16 @@ def _by_op(rows: Executions, chosen: npt.NDArray[np.intp]) -> dict[tuple[int, in
     return {(int(rows.capture[each[0]]), int(rows.name[each[0]])): each for each in groups}
 
 
+def _order(process: Process) -> tuple[bool, int, int]:
+    """Return where a process stands: ranks in their order, what has none behind them."""
+    return process.rank is None, process.rank or 0, process.index
+
+
 def _name(process: Process) -> str:
-    rank = "" if process.rank is None else f" rank {process.rank}"
-    return f"{process.host} {process.number}{rank}"
+    if process.rank is None:
+        return f"{process.host} {process.number}"
+    role = f" ({process.role})" if process.role else ""
+    return f"rank {process.rank}{role} {process.host} {process.number}"
 
 
 def _work(works: Sequence[Work], capture: Capture) -> tuple[str, str]:
@@ -215,33 +254,3 @@ def _work(works: Sequence[Work], capture: Capture) -> tuple[str, str]:
         if work.process == capture.process and work.index == capture.work:
             return work.kind, work.name
     return "step", "of unknown work"
-
-
-def _process(pid: int, name: str) -> Iterator[str]:
-    yield f'{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":{json.dumps(name)}}}}}'
-    yield f'{{"ph":"M","name":"process_sort_index","pid":{pid},"args":{{"sort_index":{pid}}}}}'
-
-
-def _thread(pid: int, lane: int, name: str) -> str:
-    args = f'{{"name":{json.dumps(name)}}}'
-    return f'{{"ph":"M","name":"thread_name","pid":{pid},"tid":{lane},"args":{args}}}'
-
-
-def _box(
-    name: str, category: str, pid: int, lane: int, start_us: str, duration_us: str, args: str
-) -> str:
-    return (
-        f'{{"ph":"X","cat":"{category}","name":{name},"pid":{pid},"tid":{lane},'
-        f'"ts":{start_us},"dur":{duration_us},"args":{args}}}'
-    )
-
-
-def _counter(name: str, pid: int, at_us: str, values: dict[str, float]) -> str:
-    args = json.dumps(values)
-    return f'{{"ph":"C","name":"{name}","pid":{pid},"tid":0,"ts":{at_us},"args":{args}}}'
-
-
-def _us(ns: int) -> str:
-    """Return µs with all digits of the ns."""
-    sign, amount = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{amount // 1000}.{amount % 1000:03d}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest import graph_def, run_metadata, xspace
@@ -25,6 +26,18 @@ NO_TENSORS = Missing("it returned something else than tensors and arrays")
 Window = tuple[int, int]
 
 
+# So much of files is read before they are decoded, which is faster for several at once.
+_BYTES_AT_ONCE = 2**22
+
+
+class Wanted(NamedTuple):
+    """A capture to decode: the name of its file, what is told of it, and when its step was."""
+
+    name: str
+    sample: Event | None
+    window_ns: Window | None
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """One capture with its rows, all in unix ns."""
@@ -34,10 +47,11 @@ class Decoded:
 
 
 class Decoder:
-    """Decodes the captures of one process, one by one.
+    """Decodes the captures of one process, which learns from each for those that come later.
 
     Strings become positions in `interner`. `with_memory` says whether the bytes of ops are wanted,
-    which take most of the time, `with_spans` whether what a capture tells beside executions is.
+    `with_spans` whether what a capture tells beside executions is, which takes most of the time,
+    `with_host_allocations` whether allocations of the host's own memory are.
     """
 
     def __init__(
@@ -47,13 +61,16 @@ class Decoder:
         *,
         with_memory: bool = True,
         with_spans: bool = True,
+        with_host_allocations: bool = True,
     ) -> None:
         """Know nothing yet."""
         self._folder = folder
         self._with_memory = with_memory
         self._with_spans = with_spans
+        self._with_host_allocations = with_host_allocations
         self._interner = interner
         self._xspaces = xspace.Reader(interner, with_spans=with_spans)
+        self._nodes = run_metadata.NodeReader(interner)
         # By the graph that a session's step ran.
         self._metadata: dict[str | None, run_metadata.Reader] = {}
 
@@ -64,29 +81,68 @@ class Decoder:
 
         What was told of the sample may be lost. Processes are numbered by whoever has several.
         """
-        try:
-            return self._decode(self._folder.capture(name), sample, window_ns)
-        except UnreadableInput as exc:
-            where = f"{self._folder.host}/{self._folder.name}/captures/{name}"
-            return Problem(where, f"This capture was skipped: {exc}.")
+        (found,) = self.decode_all([Wanted(name, sample, window_ns)])
+        return found
+
+    def decode_all(self, wanted: Iterable[Wanted]) -> Iterator[Decoded | Problem]:
+        """Give captures in this order, as `decode` does."""
+        for batch in self._batches(wanted):
+            sessions = [
+                content
+                for each, content in batch
+                if isinstance(content, bytes) and not _is_xspace(each)
+            ]
+            written = iter(run_metadata.take_apart(self._nodes, sessions) if sessions else ())
+            for each, content in batch:
+                yield self._decoded_or_problem(each, content, written)
 
     def forget(self, fingerprint: str | None) -> None:
         """Forget what is known of a graph, whose file is another one now."""
         self._metadata.pop(fingerprint, None)
 
-    def _decode(self, path: Path, sample: Event | None, window_ns: Window | None) -> Decoded:
+    def _batches(
+        self, wanted: Iterable[Wanted]
+    ) -> Iterator[list[tuple[Wanted, bytes | UnreadableInput]]]:
+        """Give captures with what is in their files, as many at once as are read together."""
+        batch, size_bytes = [], 0
+        for each in wanted:
+            content = _content(self._folder.capture(each.name))
+            batch.append((each, content))
+            size_bytes += len(content) if isinstance(content, bytes) else 0
+            if size_bytes >= _BYTES_AT_ONCE:
+                yield batch
+                batch, size_bytes = [], 0
+        yield batch
+
+    def _decoded_or_problem(
+        self, wanted: Wanted, content: bytes | UnreadableInput, written: Iterator[_Apart]
+    ) -> Decoded | Problem:
         try:
-            content = content_of(path)
-        except OSError as exc:
-            raise UnreadableInput(f"it cannot be read, {exc.strerror or exc}") from exc
-        if not content:
-            raise UnreadableInput("it is empty")
-        reader = self._xspaces if path.name.endswith(XSPACE_SUFFIX) else self._reader(sample)
-        trace = _on_the_clock(reader.read(content), window_ns)
+            return self._decoded(wanted, content, written)
+        except UnreadableInput as exc:
+            where = f"{self._folder.host}/{self._folder.name}/captures/{wanted.name}"
+            return Problem(where, f"This capture was skipped: {exc}.")
+
+    def _decoded(
+        self, wanted: Wanted, content: bytes | UnreadableInput, written: Iterator[_Apart]
+    ) -> Decoded:
+        """Return a capture; `written` gives the next RunMetadata taken apart."""
+        if isinstance(content, UnreadableInput):
+            raise content
+        if _is_xspace(wanted):
+            trace = self._xspaces.read(content)
+        else:
+            apart = next(written)
+            if isinstance(apart, UnreadableInput):
+                raise apart
+            trace = self._reader(wanted.sample).read(apart)
+        window_ns = wanted.window_ns
+        trace = _on_the_clock(trace, window_ns)
         if not trace.tells_of_steps or (window_ns is None and not len(trace.rows)):
             raise UnreadableInput("it holds no execution of an op")
         start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
-        return Decoded(_capture(path, sample, start_ns, duration_ns), trace)
+        path = self._folder.capture(wanted.name)
+        return Decoded(_capture(path, wanted.sample, start_ns, duration_ns), trace)
 
     def _reader(self, sample: Event | None) -> run_metadata.Reader:
         fingerprint = sample.text("graph") if sample else None
@@ -97,8 +153,25 @@ class Decoder:
                 types,
                 with_memory=self._with_memory,
                 with_spans=self._with_spans,
+                with_host_allocations=self._with_host_allocations,
             )
         return self._metadata[fingerprint]
+
+
+# What is in one RunMetadata, or why it cannot be read.
+_Apart = run_metadata.Written | UnreadableInput
+
+
+def _is_xspace(wanted: Wanted) -> bool:
+    return wanted.name.endswith(XSPACE_SUFFIX)
+
+
+def _content(path: Path) -> bytes | UnreadableInput:
+    try:
+        content = content_of(path)
+    except OSError as exc:
+        return UnreadableInput(f"it cannot be read, {exc.strerror or exc}")
+    return content or UnreadableInput("it is empty")
 
 
 def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Window | None:

@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.ingest.captures import Decoder, Window, window_of
+from tfprobe.ingest.captures import Decoded, Decoder, Wanted, Window, window_of
 from tfprobe.ingest.gathered import CaptureKey, Gathered
+from tfprobe.ingest.room import CaptureFile
 from tfprobe.model.profile import Problem
+from tfprobe.model.strings import Interner
 from tfprobe.store.events import Event
-from tfprobe.store.layout import ProcessFolder
+from tfprobe.store.layout import ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
 
 _Seen = tuple[int, ...]
+# Where in it the size stands.
+_SIZE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,26 @@ class FollowedCaptures:
     """The captures of one process. Those that can be decoded are put into `gathered`."""
 
     def __init__(
-        self, folder: ProcessFolder, gathered: Gathered, *, with_memory: bool, with_spans: bool
+        self,
+        folder: ProcessFolder,
+        gathered: Gathered,
+        *,
+        with_memory: bool,
+        with_spans: bool,
+        with_host_allocations: bool,
     ) -> None:
         """Begin with nothing read."""
         self._folder = folder
         self._gathered = gathered
-        self._decoder = Decoder(
-            folder, gathered.interner, with_memory=with_memory, with_spans=with_spans
-        )
+        self._parts = {
+            "with_memory": with_memory,
+            "with_spans": with_spans,
+            "with_host_allocations": with_host_allocations,
+        }
+        self._decoder = Decoder(folder, gathered.interner, **self._parts)
         self._sources: dict[str, _Source] = {}
+        self._all: dict[str, _Source] = {}
+        self._rows: dict[str, int] = {}
         self._waiting: dict[str, _Source] = {}
         self._graphs: dict[str, _Seen | None] = {}
         self._problems: dict[str, Problem] = {}
@@ -65,17 +80,37 @@ class FollowedCaptures:
         # As they were taken: decoders learn from what was before.
         places = {name: place for place, name in enumerate(samples)}
         order = sorted(sources, key=lambda name: (places.get(name, len(places)), name))
+        self._all = {name: sources[name] for name in order}
         self._waiting = {n: sources[n] for n in order if self._sources.get(n) != sources[n]}
+
+    def files(self) -> tuple[CaptureFile, ...]:
+        """Return all that there were at the last look, decoded or not, as they were taken."""
+        return tuple(self._file(name, source) for name, source in self._all.items())
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Decode none but these, and remove the others."""
+        self._waiting = {n: source for n, source in self._waiting.items() if n in names}
+        for name in [each for each in self._sources if each not in names]:
+            self._drop(name)
+
+    def rows_in(self, name: str) -> int:
+        """Return how many rows a capture has, of which nothing is kept."""
+        source = self._all[name]
+        decoder = Decoder(self._folder, Interner(), **self._parts)
+        item = decoder.decode(name, source.sample, source.window_ns)
+        return 0 if isinstance(item, Problem) else _rows(item)
 
     def decode(self, tell: Callable[[], None]) -> None:
         """Decode those that wait; `tell` is called after each."""
-        for name, source in self._waiting.items():
+        wanted = [Wanted(n, each.sample, each.window_ns) for n, each in self._waiting.items()]
+        items = self._decoder.decode_all(wanted)
+        for (name, source), item in zip(self._waiting.items(), items, strict=True):
             self._drop(name)
-            item = self._decoder.decode(name, source.sample, source.window_ns)
             if isinstance(item, Problem):
                 self._problems[name] = item
             else:
                 self._gathered.put(self._key(name), item)
+                self._rows[name] = _rows(item)
             self._sources[name] = source
             tell()
         self._waiting = {}
@@ -88,7 +123,17 @@ class FollowedCaptures:
     def _drop(self, name: str) -> None:
         self._sources.pop(name, None)
         self._problems.pop(name, None)
+        self._rows.pop(name, None)
         self._gathered.drop(self._key(name))
+
+    def _file(self, name: str, source: _Source) -> CaptureFile:
+        named = parse_capture_name(name)
+        return CaptureFile(
+            name=name,
+            work=-1 if named is None else named.work,
+            bytes=source.file[_SIZE] if source.file else 0,
+            rows=self._rows.get(name),
+        )
 
     def _key(self, name: str) -> CaptureKey:
         return self._folder.host, self._folder.name, name
@@ -110,6 +155,11 @@ class FollowedCaptures:
             window_ns=window_of(path.name, sample, steps),
             graph=self._graphs.get(fingerprint) if fingerprint else None,
         )
+
+
+def _rows(item: Decoded) -> int:
+    trace = item.trace
+    return len(trace.rows) + len(trace.spans) + len(trace.allocations)
 
 
 def _seen(path: Path) -> _Seen | None:

@@ -11,6 +11,7 @@ from tfprobe.ingest.followed_events import FollowedEvents
 from tfprobe.ingest.gathered import Gathered, ProcessKey
 from tfprobe.ingest.notes import ProcessNotes
 from tfprobe.ingest.processes import process_of, work_of
+from tfprobe.ingest.room import CaptureFile
 from tfprobe.model.profile import Problem, Process, Work
 from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import Machine
@@ -30,6 +31,7 @@ class FollowedProcess:
         *,
         with_memory: bool,
         with_spans: bool,
+        with_host_allocations: bool,
     ) -> None:
         """Begin with nothing read."""
         self.key: ProcessKey = (folder.host, folder.name)
@@ -37,7 +39,11 @@ class FollowedProcess:
         self._reader = ProcessReader(folder, here)
         self._events = FollowedEvents(folder)
         self._captures = FollowedCaptures(
-            folder, gathered, with_memory=with_memory, with_spans=with_spans
+            folder,
+            gathered,
+            with_memory=with_memory,
+            with_spans=with_spans,
+            with_host_allocations=with_host_allocations,
         )
         self._works_made: dict[int, tuple[WorkRecord, Work]] = {}
         self._works_made_by: tuple[int, int] | None = None
@@ -68,6 +74,19 @@ class FollowedProcess:
         steps = None if isinstance(self._steps, Missing) else self._steps
         self._captures.look(self._events.samples, steps)
         return self._captures.waiting
+
+    def capture_files(self) -> tuple[CaptureFile, ...]:
+        """Return the captures that there were at the last look, as they were taken."""
+        return self._captures.files()
+
+    def keep_captures(self, names: frozenset[str]) -> int:
+        """Read none but these, and remove the others; return how many wait to be decoded."""
+        self._captures.keep(names)
+        return self._captures.waiting
+
+    def rows_in(self, name: str) -> int:
+        """Return how many rows a capture has, of which nothing is kept."""
+        return self._captures.rows_in(name)
 
     def decode(self, tell: Callable[[], None]) -> None:
         """Decode the captures that wait; `tell` is called after each."""

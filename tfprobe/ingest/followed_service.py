@@ -10,6 +10,7 @@ from tfprobe.ingest import service
 from tfprobe.ingest.captures import Decoded
 from tfprobe.ingest.followed_process import FollowedProcess
 from tfprobe.ingest.gathered import CaptureKey, Gathered
+from tfprobe.ingest.room import CaptureFile
 from tfprobe.ingest.service import Recorded
 from tfprobe.ingest.trace import Trace
 from tfprobe.model.profile import Capture, Problem, Process, Work
@@ -30,9 +31,17 @@ class FollowedService(FollowedProcess):
         *,
         with_memory: bool,
         with_spans: bool,
+        with_host_allocations: bool,
     ) -> None:
         """Begin with nothing read."""
-        super().__init__(folder, here, gathered, with_memory=with_memory, with_spans=with_spans)
+        super().__init__(
+            folder,
+            here,
+            gathered,
+            with_memory=with_memory,
+            with_spans=with_spans,
+            with_host_allocations=with_host_allocations,
+        )
         self._gathered = gathered
         self._index: int | None = None
         self._found: Recorded | None = None
@@ -55,6 +64,14 @@ class FollowedService(FollowedProcess):
     def look_at_captures(self) -> int:
         """Return how many traces wait to be taken: one at most."""
         return int(self._waits)
+
+    def capture_files(self) -> tuple[CaptureFile, ...]:
+        """Return none: the trace has been read as a whole, and there is no choice."""
+        return ()
+
+    def keep_captures(self, names: frozenset[str]) -> int:  # noqa: ARG002 - as above
+        """Keep what there is; return how many traces wait to be taken."""
+        return self.look_at_captures()
 
     def decode(self, tell: Callable[[], None]) -> None:
         """Hand over the steps of the trace."""

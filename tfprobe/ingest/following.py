@@ -7,17 +7,20 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.ingest import room
 from tfprobe.ingest.activities import with_all_traces
 from tfprobe.ingest.followed_process import FollowedProcess
 from tfprobe.ingest.followed_service import FollowedService
 from tfprobe.ingest.gathered import Gathered, ProcessKey
 from tfprobe.ingest.notes import MachineNotes
-from tfprobe.ingest.processes import run_of
+from tfprobe.ingest.processes import known_interpreters, no_rank, run_of, run_problems
+from tfprobe.ingest.room import LeftOut
 from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Interpreter, Problem, Profile, Work
+from tfprobe.model.profile import Problem, Profile, Work
 from tfprobe.store.catalogue import RunEntry, has_ended, run_state
 from tfprobe.store.events import read_interpreters
+from tfprobe.store.launches import Launches
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import read_run
@@ -42,7 +45,8 @@ _TUPLES = (
 class Following:
     """One run directory, and what of it has been read.
 
-    `has_ended` says whether the run was over before it was read last.
+    `has_ended` says whether the run was over before it was read last, `left_out` which captures
+    were not read because of `most_rows`.
     """
 
     def __init__(
@@ -54,14 +58,32 @@ class Following:
         with_captures: bool = True,
         with_memory: bool = True,
         with_spans: bool = True,
+        with_host_allocations: bool = True,
+        only: ProcessFolder | None = None,
+        most_rows: int | None = None,
     ) -> None:
-        """Begin with nothing read. What the options leave out, `load` says."""
+        """Begin with nothing read. What the options leave out, `load` says; without
+        `with_host_allocations` those of the host's own memory may be missing.
+
+        With `only`, a process folder of the run, nothing else of the run is looked at: neither its
+        interpreters nor its accelerators are in the profile, and its state is that of the process.
+        Of captures with more rows than `most_rows` in all the newest are read.
+        """
         self._folder = folder
+        self._only = only
         self._here = here
         self._rank = rank
         self._with_captures = with_captures
-        self._parts = {"with_memory": with_memory, "with_spans": with_spans}
+        self._parts = {
+            "with_memory": with_memory,
+            "with_spans": with_spans,
+            "with_host_allocations": with_host_allocations,
+        }
+        self._most_rows = most_rows
+        self._rows_per_byte = 0.0
+        self.left_out: LeftOut | None = None
         self._manifest = Reread(folder.manifest, read_run)
+        self._launches = Launches(folder)
         self._gathered = Gathered()
         self._processes: dict[ProcessKey, FollowedProcess] = {}
         self._machines: dict[str, MachineNotes] = {}
@@ -97,7 +119,7 @@ class Following:
     def _read(self) -> RunEntry:
         """Find the processes that there are now, and read what tells their states."""
         found: dict[ProcessKey, FollowedProcess] = {}
-        for folder in self._folder.processes():
+        for folder in self._folders():
             process = self._processes.pop((folder.host, folder.name), None)
             if process is None:
                 process = self._follow(folder)
@@ -109,7 +131,16 @@ class Following:
         self._processes = found
         manifest = self._manifest.value()
         entries = tuple(process.entry for process in found.values())
-        return RunEntry(self._folder, manifest, entries, run_state(manifest, entries, self._here))
+        launches = () if self._only else self._launches.known()
+        state = run_state(manifest, entries, self._here, launches)
+        return RunEntry(self._folder, manifest, entries, state, launches)
+
+    def _folders(self) -> tuple[ProcessFolder, ...]:
+        if self._only is None:
+            return self._folder.processes()
+        if not self._only.is_process():
+            raise UnreadableInput(f"Process folder {self._only.root} is there no more.")
+        return (self._only,)
 
     def _follow(self, folder: ProcessFolder) -> FollowedProcess:
         process = FollowedProcess(folder, self._here, self._gathered, **self._parts)
@@ -126,8 +157,7 @@ class Following:
         for process in set(processes).difference(chosen):
             process.drop()
         if not chosen:
-            text = f"Run {self._folder.id} has no process of rank {self._rank}."
-            raise NoAnswer(text, hint=_ranks(processes))
+            raise no_rank(self._folder, self._rank, [each.rank for each in processes])
         return chosen
 
     def _decode(
@@ -138,36 +168,53 @@ class Following:
         if not self._with_captures:
             return
         count, done = sum(process.look_at_captures() for process in chosen), itertools.count(1)
+        if self._most_rows is not None:
+            count = self._fit(chosen, self._most_rows)
         for process in chosen:
             process.decode(lambda: None if watch is None else watch(next(done), count))
+
+    def _fit(self, chosen: Sequence[FollowedProcess], most_rows: int) -> int:
+        """Let captures wait as far as there is room for their rows; return how many do."""
+        files = [process.capture_files() for process in chosen]
+        names = [frozenset(each.name for each in of_process) for of_process in files]
+        if room.may_exceed(files, most_rows):
+            self._rows_per_byte = self._rows_per_byte or _rows_per_byte(chosen, files)
+            names = room.newest_within(files, most_rows, self._rows_per_byte)
+        self.left_out = room.left_out(files, names)
+        return sum(process.keep_captures(kept) for process, kept in zip(chosen, names, strict=True))
 
     def _profile(self, entry: RunEntry, chosen: Sequence[FollowedProcess]) -> Profile:
         processes = tuple(process.process(index) for index, process in enumerate(chosen))
         notes = [process.notes for process in chosen]
         activities = _joined(each.activities for each in notes)
         executions, spans, allocations = self._gathered.tables()
-        machines = [self._machine(host) for host in sorted({each.host for each in processes})]
+        hosts = () if self._only else sorted({each.host for each in processes})
+        machines = [self._machine(host) for host in hosts]
         pulses = [each.pulses for each in notes] + [machine.read() for machine in machines]
         works = _joined(process.works(index) for index, process in enumerate(chosen))
         return Profile(
             run=run_of(entry),
             processes=processes,
-            interpreters=self._known_interpreters(),
+            interpreters=() if self._only else known_interpreters(self._interpreters.value()),
             works=self._with_all_traces(works, activities),
             captures=self._gathered.captures({each.key: at for at, each in enumerate(chosen)}),
             executions=executions,
             spans=spans,
             allocations=allocations,
             problems=(
-                *_run_problems(entry),
-                *(problem for process in chosen for problem in process.problems()),
-                *_joined(each.problems for each in notes),
+                *(() if self._only else run_problems(entry)),
+                *self._unread(),
+                *(problem for process in chosen for problem in _problems(process)),
                 *_joined(machine.problems for machine in machines),
             ),
             activities=activities,
             gaps=_joined(each.gaps for each in notes),
             pulses=_joined(pulses),
         )
+
+    def _unread(self) -> Iterator[Problem]:
+        if self.left_out is not None:
+            yield Problem("captures", str(self.left_out))
 
     def _with_all_traces(
         self, works: tuple[Work, ...], activities: tuple[Activity, ...]
@@ -182,25 +229,22 @@ class Following:
             self._machines[host] = MachineNotes(self._folder, host)
         return self._machines[host]
 
-    def _known_interpreters(self) -> tuple[Interpreter, ...]:
-        rows = self._interpreters.value()
-        if isinstance(rows, Missing):
-            return ()
-        return tuple(Interpreter(row.host, row.pid, row.version, row.executable) for row in rows)
+
+def _rows_per_byte(chosen: Sequence[FollowedProcess], files: room.Places) -> float:
+    """Return how dense rows are in captures, by the densest of a few."""
+    return max(
+        (chosen[at].rows_in(each.name) / each.bytes for at, each in room.typical(files)),
+        default=0.0,
+    )
 
 
 def _joined(parts: Iterable[Sequence[T]]) -> tuple[T, ...]:
     return tuple(itertools.chain.from_iterable(parts))
 
 
-def _run_problems(entry: RunEntry) -> Iterator[Problem]:
-    if isinstance(entry.manifest, Missing):
-        yield Problem("run.json", entry.manifest.reason)
-
-
-def _ranks(processes: Iterable[FollowedProcess]) -> str:
-    ranks = sorted({process.rank for process in processes if process.rank is not None})
-    return f"It has ranks {', '.join(map(str, ranks))}." if ranks else "Its processes have no rank."
+def _problems(process: FollowedProcess) -> Iterator[Problem]:
+    yield from process.problems()
+    yield from process.notes.problems
 
 
 def _same(one: Profile, other: Profile) -> bool:

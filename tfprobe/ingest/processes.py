@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from tfprobe.errors import Missing
+from collections.abc import Iterable, Iterator
+
+from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest import service
+from tfprobe.ingest.roster import roster_problems
 from tfprobe.model.durations import Durations
-from tfprobe.model.profile import Hooks, Process, RecentSteps, Run, Work
+from tfprobe.model.profile import (
+    Hooks,
+    Interpreter,
+    Problem,
+    Process,
+    RecentSteps,
+    Run,
+    Work,
+)
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
+from tfprobe.store.events import Interpreter as InterpreterLine
+from tfprobe.store.layout import RunFolder
 from tfprobe.store.manifests import ProcessManifest, Service
 from tfprobe.store.steps import StepsFile
 from tfprobe.store.steps_layout import Aggregate, Header, WorkRecord
@@ -20,6 +33,28 @@ def run_of(entry: RunEntry) -> Run:
         return Run(entry.folder.id, directory, command=facts, started=facts, state=entry.state)
     # Not as its file says: people and pages ask for a run by its directory, which may be a copy.
     return Run(entry.folder.id, directory, facts.command, facts.started, entry.state)
+
+
+def run_problems(entry: RunEntry) -> Iterator[Problem]:
+    """Give what of a run itself could not be used."""
+    if isinstance(entry.manifest, Missing):
+        yield Problem("run.json", entry.manifest.reason)
+    yield from roster_problems(entry)
+
+
+def known_interpreters(rows: Iterable[InterpreterLine] | Missing) -> tuple[Interpreter, ...]:
+    """Return the interpreters that started; none where the list is lost."""
+    if isinstance(rows, Missing):
+        return ()
+    return tuple(Interpreter(row.host, row.pid, row.version, row.executable) for row in rows)
+
+
+def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnswer:
+    """Return what to say where no process has the rank; `ranks` are those of all processes."""
+    known = sorted({each for each in ranks if each is not None})
+    told = f"It has ranks {', '.join(map(str, known))}."
+    hint = told if known else "Its processes have no rank."
+    return NoAnswer(f"Run {folder.id} has no process of rank {rank}.", hint=hint)
 
 
 def process_of(
@@ -54,6 +89,8 @@ def process_of(
         captures=len(entry.folder.capture_files()) if captures is None else captures,
         unix_minus_monotonic_ns=_shift_ns(header, told),
         port=told.port if told else None,
+        boot_id=_boot_id(known, lost),
+        world=rank.world if rank else None,
     )
 
 
@@ -86,6 +123,11 @@ def _shift_ns(header: Header | Missing, told: Service | None) -> int | Missing:
     if told is not None:
         return 0  # its steps are on the wall clock already
     return header if isinstance(header, Missing) else header.unix_ns(0)
+
+
+def _boot_id(known: ProcessManifest | None, lost: Missing) -> str | Missing:
+    # Of a service the manifest has the machine that asked it, not the one it ran on.
+    return lost if known is None or known.service else known.boot_id or lost
 
 
 def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:

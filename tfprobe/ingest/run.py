@@ -22,9 +22,9 @@ def load(
 ) -> Profile:
     """Read a run; `rank` keeps the processes of one rank, `with_captures` reads the op rows.
 
-    Without `with_memory` the bytes of ops may be 0 whatever was recorded: reading them takes most
-    of the time. Without `with_spans` there are no spans and no allocations, and rows do not tell
-    which iterator of tf.data ran them: for those who need executions alone, and fast.
+    Without `with_memory` the bytes of ops may be 0 whatever was recorded. Without `with_spans`
+    there are no spans and no allocations, and rows do not tell which iterator of tf.data ran them:
+    for those who need executions alone, and fast.
     `watch(done, all)` is told how many captures have been read.
 
     Raises NoAnswer when no process has that rank.

@@ -30,6 +30,12 @@ def working_directory() -> str:
         return NOWHERE
 
 
+def cache_home() -> Path:
+    """Return the directory of the user's caches, as the XDG base directory specification has it."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(given) if os.path.isabs(given) else Path(os.path.expanduser("~"), ".cache")
+
+
 def absolute(path: Path) -> Path:
     """Return where a path leads from here."""
     return Path(working_directory(), path)

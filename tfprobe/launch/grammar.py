@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 TRACE_LEVELS = ("full", "software", "off")
+# In place of a name: a run of its own, whatever the launcher says.
+OFF = "off"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# Another run tomorrow, to all commands that read.
+_NO_NAMES = ("latest",)
 # Far beyond any job, far below the agent's 64-bit words.
 _STEP_LIMIT = 10**15
 
@@ -52,6 +58,16 @@ def trace_level(value: object) -> str:
     text = str(value).strip().lower()
     if text not in TRACE_LEVELS:
         raise Unreadable(f"one of {', '.join(TRACE_LEVELS)} is expected")
+    return text
+
+
+def run_name(value: object) -> str:
+    """Read the name of a run that several launches share, or OFF."""
+    text = str(value).strip()
+    if isinstance(value, bool) or text in _NO_NAMES or not _NAME.fullmatch(text):
+        raise Unreadable(
+            "a name of at most 100 letters, digits, `.`, `_` and `-` is expected, or `off`"
+        )
     return text
 
 

@@ -20,9 +20,14 @@ LIBRARY = "libnvidia-ml.so.1"
 _PR_GET_CHILD_SUBREAPER = 37
 
 
-def meter(run: RunFolder, environment: Mapping[str, str]) -> None:
-    """Start a meter for the job that this process is about to become, if there is any need."""
+def meter(run: RunFolder, environment: Mapping[str, str], *, is_shared: bool) -> None:
+    """Start a meter for the job that this process is about to become, if there is any need.
+
+    Of the launches that share a run the first on each host does.
+    """
     if os.getpid() == 1 or not sys.executable or not _has_driver() or _adopts_orphans():
+        return
+    if is_shared and not _is_first(run.machine(os.uname().nodename)):
         return
     command = [sys.executable, "-m", "tfprobe.meter"]
     command += [str(run.root), os.uname().nodename, str(os.getpid())]
@@ -33,6 +38,15 @@ def meter(run: RunFolder, environment: Mapping[str, str]) -> None:
         os.waitpid(child, 0)
     except ChildProcessError:
         pass  # SIGCHLD is ignored: the kernel has waited for it
+
+
+def _is_first(path: Path) -> bool:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _has_driver() -> bool:

@@ -8,13 +8,14 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tfprobe
 from tfprobe.errors import TfprobeError
 from tfprobe.launch import boot, environ, secrets
+from tfprobe.launch.agreement import Agreed
 from tfprobe.launch.settings import Settings
 from tfprobe.store import proc
 from tfprobe.store.layout import RunFolder
@@ -31,17 +32,32 @@ class CannotPrepare(TfprobeError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run directory on disk, complete but for run.json."""
+    """A run directory on disk, complete but for run.json.
+
+    `is_shared` where other launches of the same job record into it, too; `note` is what a person
+    should know about how it came to be.
+    """
 
     folder: RunFolder
     started_unix_ns: int
+    is_shared: bool = False
+    note: str = ""
 
 
-def prepare(settings: Settings, command: Sequence[str]) -> Run:
-    """Create the run directory with its boot directory. Raises CannotPrepare, leaving nothing."""
+def prepare(settings: Settings, command: Sequence[str], *, agreed: Agreed | None = None) -> Run:
+    """Create the run directory with its boot directory, or join the one that was agreed on.
+
+    Raises CannotPrepare, leaving nothing.
+    """
+    note = ""
     try:
         # Parents get the usual mode: only what holds recordings is closed to others.
         os.makedirs(settings.output, mode=0o700, exist_ok=True)
+        if agreed is not None:
+            shared = _join(settings, agreed)
+            if isinstance(shared, Run):
+                return shared
+            note = shared
         run = _claim(settings.output, command)
     except OSError as exc:
         raise _refused(settings.output, exc) from exc
@@ -50,24 +66,30 @@ def prepare(settings: Settings, command: Sequence[str]) -> Run:
     except OSError as exc:
         discard(run)
         raise _refused(run.folder.root, exc) from exc
-    return run
+    return replace(run, note=note)
 
 
 def publish(run: Run, settings: Settings, command: Sequence[str], env: Mapping[str, str]) -> None:
     """Write run.json from the process that becomes the job. Raises CannotPrepare."""
-    text = json.dumps(_manifest(run, settings, command, env), indent=1) + "\n"
+    manifest = _manifest(run, settings, command, env)
     try:
-        boot.write_file(run.folder.manifest, text.encode())
+        if run.is_shared:
+            from tfprobe.launch import joining
+
+            joining.publish(run.folder, manifest)
+        else:
+            boot.write_file(run.folder.manifest, (json.dumps(manifest, indent=1) + "\n").encode())
     except OSError as exc:
         discard(run)
         raise _refused(run.folder.root, exc) from exc
 
 
 def discard(run: Run) -> None:
-    """Remove a run directory in which nothing was recorded."""
+    """Remove a run directory in which nothing was recorded; one that others may be in stays."""
     import shutil
 
-    shutil.rmtree(run.folder.root, ignore_errors=True)
+    if not run.is_shared:
+        shutil.rmtree(run.folder.root, ignore_errors=True)
 
 
 def command_name(command: Sequence[str]) -> str:
@@ -103,6 +125,22 @@ def user() -> str:
     except (ImportError, KeyError):
         # A container may run under a number that has no name.
         return str(os.getuid())
+
+
+def _join(settings: Settings, agreed: Agreed) -> Run | str:
+    """Return the run that is shared, or why there must be one of its own. Raises OSError."""
+    # Imported here: most launches share nothing.
+    from tfprobe.launch import joining
+
+    now_ns = time.time_ns()
+    try:
+        folder = joining.enter(Path(settings.output), agreed, settings.config())
+    except (joining.OtherSettings, ValueError):
+        return (
+            f"run {agreed.name}, which other launches of this job share, records other steps than "
+            "this one was asked to; this launch gets a run of its own."
+        )
+    return Run(RunFolder(folder.root), now_ns, is_shared=True)
 
 
 def _claim(output: str, command: Sequence[str]) -> Run:

@@ -14,11 +14,17 @@ ALLOWED_NAMES = frozenset(
         "CUDA_DEVICE_ORDER",
         "CUDA_VISIBLE_DEVICES",
         "GOMP_CPU_AFFINITY",
+        "HOROVOD_LOCAL_RANK",
+        "HOROVOD_RANK",
+        "HOROVOD_SIZE",
+        "JOB_COMPLETION_INDEX",
         "KERAS_BACKEND",
         "KMP_AFFINITY",
         "KMP_BLOCKTIME",
         "KMP_SETTINGS",
         "MKL_NUM_THREADS",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_SIZE",
         "NVIDIA_VISIBLE_DEVICES",
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -27,6 +33,7 @@ ALLOWED_NAMES = frozenset(
         "OMP_NUM_THREADS",
         "OMP_PROC_BIND",
         "OPENBLAS_NUM_THREADS",
+        "PMIX_RANK",
         "PMI_RANK",
         "PMI_SIZE",
         "ROCR_VISIBLE_DEVICES",
@@ -40,6 +47,7 @@ ALLOWED_NAMES = frozenset(
         "SLURM_NTASKS",
         "SLURM_PROCID",
         "SLURM_STEP_ID",
+        "SLURM_STEP_NUM_TASKS",
         "TENSORFLOW_MODELS_TRACE_LEVEL",
         "XLA_FLAGS",
     }
@@ -72,7 +80,7 @@ _SECRET_SHAPE = re.compile(
     r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|AKIA[0-9A-Z]{12,}"
     r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"
 )
-_URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^/\s@]+@")
+_URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^/\s]+@")
 _ASSIGNMENT = re.compile(
     r"(-{0,2}[A-Za-z][\w.-]*[\"']?)(\s*[=:]\s*)((?:Bearer\s+|Basic\s+)?[^\s;&|]+)"
 )

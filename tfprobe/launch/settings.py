@@ -16,6 +16,7 @@ DEFAULT_BUDGET_RATIO = 0.01
 # Each setting and the variable that sets it.
 VARIABLES = {
     "output": "TFPROBE_OUTPUT",
+    "join": "TFPROBE_JOIN",
     "steps": "TFPROBE_STEPS",
     "every": "TFPROBE_EVERY",
     "budget": "TFPROBE_BUDGET",
@@ -50,6 +51,8 @@ class Settings:
     """Everything `tfprobe run` needs to know, checked; paths are absolute."""
 
     output: str
+    # The run of all launches of a job; grammar.OFF for none, None where the launcher decides.
+    join: str | None
     steps: list[list[int]] | None
     every: int | None
     budget_ratio: float
@@ -79,6 +82,7 @@ def resolve(*layers: Layer) -> Settings:
     output = _path(layers, "output", grammar.path)
     return Settings(
         output=DEFAULT_OUTPUT if output is None else output,
+        join=_first(layers, "join", grammar.run_name),
         steps=choice.get("steps"),
         every=choice.get("every"),
         budget_ratio=choice.get("budget", DEFAULT_BUDGET_RATIO),

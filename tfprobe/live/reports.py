@@ -19,6 +19,9 @@ from tfprobe.views.report import Report, gather
 # What making reports may take of a core: the job, which may need them all, is what matters.
 CORE_RATIO = 0.2
 
+# A report is made again and again: of more rows of captures than these, of the newest alone.
+MOST_ROWS = 2_000_000
+
 NOTHING_NEW = Missing("nothing is new")
 
 
@@ -46,7 +49,7 @@ class Reports:
     ) -> None:
         """Begin with nothing read; `clock` counts seconds."""
         self._folder = folder
-        self._following = Following(folder, here, rank=rank)
+        self._following = Following(folder, here, rank=rank, most_rows=MOST_ROWS)
         self._every_s = every_s
         self._clock = clock
         self._shown: Profile | None = None

@@ -15,6 +15,7 @@ from tfprobe.model.activities import Pulse
 from tfprobe.model.fleet import ProcessLook, RunLook, Shares
 from tfprobe.model.profile import Problem
 from tfprobe.store.catalogue import RunEntry, run_state
+from tfprobe.store.launches import Launches
 from tfprobe.store.layout import ProcessFolder, RunFolder, may_hold_processes
 from tfprobe.store.liveness import LIVE, UNKNOWN, Machine
 from tfprobe.store.manifests import RunManifest, read_run
@@ -41,6 +42,8 @@ class WatchedRun:
         self._clocks = clocks
         self._latest = latest
         self._manifest = Reread(folder.manifest, read_run)
+        self._launches = Launches(folder)
+        self._launched = Listing(folder.launches)
         self._listing = Listing(folder.root)
         self._hosts: dict[str, Listing] = {}
         self._processes: dict[tuple[str, str], WatchedProcess] = {}
@@ -102,13 +105,15 @@ class WatchedRun:
         watched = [process for process, _ in looks]
         self._folders = tuple(process.folder for process in watched)
         entries = tuple(process.entry for process in watched)
-        state = run_state(manifest, entries, self._here)
+        names = self._launched.names(now_s)
+        launches = self._launches.known(() if isinstance(names, Missing) else names)
+        state = run_state(manifest, entries, self._here, launches)
         self._note_end(now_s, (state, *(entry.state for entry in entries)))
         machines = self._look_at_machines({look.process.host for _, look in looks})
         known = manifest if isinstance(manifest, RunManifest) else None
         lost = manifest if isinstance(manifest, Missing) else _UNTOLD
         return RunLook(
-            run=run_of(RunEntry(self.folder, manifest, entries, state)),
+            run=run_of(RunEntry(self.folder, manifest, entries, state, launches)),
             host=(known.host if known else None) or lost,
             user=(known.user if known else None) or lost,
             started_unix_ns=known.started_unix_ns if known else lost,

@@ -66,6 +66,17 @@ class Work:
         return self.executed - self.raised
 
 
+def in_sum(work: Work) -> Work:
+    """Return a work without its steps one by one and their histograms, which take most room."""
+    none, never = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+    return replace(
+        work,
+        times=replace(work.times, buckets=none),
+        gaps=replace(work.gaps, buckets=none),
+        recent=RecentSteps(work.recent.first_step, none, none, never, never),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """What recording cost a process, by the agent's own measurement, in ns."""
@@ -86,6 +97,8 @@ class Process:
     `settings` are what the job had chosen when its first step was sampled, as the agent found it:
     see docs/design.md, event `settings`. Any: numbers, texts and lists, whatever is there.
     `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
+    `boot_id` tells the machine, since it was last started; processes of one share the monotonic
+    clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.
     """
 
     index: int
@@ -105,6 +118,8 @@ class Process:
     unix_minus_monotonic_ns: int | Missing = UNTOLD
     settings: Mapping[str, Any] | Missing = UNTOLD
     port: int | None = None
+    boot_id: str | Missing = UNTOLD
+    world: int | None = None
 
     @property
     def label(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -48,6 +48,8 @@ class Table:
 
     def by(self: T, column: str) -> T:
         """Return the rows in the order of a column; equal ones as they are."""
+        if len(self) < 2:
+            return self
         return self.at(np.argsort(getattr(self, column), kind="stable"))
 
     def at(self: T, positions: Int64s) -> T:
@@ -87,9 +89,7 @@ class Columns(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         """Start with no rows."""
         self._kind = kind
-        self._parts: dict[str, list[npt.NDArray[Any]]] = {
-            name: [np.empty(0, dtype=dtype)] for name, dtype in kind.DTYPES.items()
-        }
+        self._parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in kind.DTYPES}
 
     def add(self, count: int, **columns: Any) -> None:
         """Append so many rows; columns that are not given are 0, "" or false.
@@ -97,13 +97,46 @@ class Columns(Generic[T]):
         Any: a column is an array, or one value that holds for all rows.
         """
         for name, dtype in self._kind.DTYPES.items():
-            column = np.broadcast_to(columns.get(name, 0), count)
-            self._parts[name].append(column.astype(dtype))
+            self._parts[name].append(_column(columns.get(name), count, dtype))
 
     def rows(self, interner: Interner) -> T:
         """Return all rows."""
-        columns = {name: np.concatenate(parts) for name, parts in self._parts.items()}
+        columns = {
+            name: _joined(self._parts[name], dtype) for name, dtype in self._kind.DTYPES.items()
+        }
         return self._kind(strings=interner.strings(), **columns)
+
+
+def _column(value: Any, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """Return a column of its own: what it was made from may change, or be part of much more."""
+    if value is None:
+        return np.zeros(count, dtype=dtype)
+    given = np.asarray(value)
+    if given.ndim == 0:
+        return np.full(count, value, dtype=dtype)
+    if len(given) != count:
+        raise ValueError(f"a column of {len(given)} for {count} rows")
+    return given.astype(dtype)
+
+
+def _joined(parts: list[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def used(column: Int32s) -> list[int]:
+    """Return the strings that a column has, by position, each once and in order."""
+    return np.flatnonzero(np.bincount(column)).tolist()
+
+
+def having(strings: Strings, column: Int32s, is_wanted: Callable[[str], object]) -> Flags:
+    """Say which rows of a column have a wanted string; each that it has is looked at once."""
+    wanted = np.zeros(len(strings.values), dtype=np.bool_)
+    for at in used(column):
+        wanted[at] = bool(is_wanted(strings[at]))
+    chosen: Flags = wanted[column]
+    return chosen
 
 
 def empty(kind: type[T]) -> T:

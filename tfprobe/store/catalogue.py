@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
+from tfprobe.store.launches import Launches
 from tfprobe.store.layout import LATEST, ProcessFolder, RunFolder, children
 from tfprobe.store.liveness import (
     FINISHED,
@@ -39,12 +40,13 @@ class ProcessEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run at a glance."""
+    """One run at a glance. `launches` are those after the first, where several share it."""
 
     folder: RunFolder
     manifest: RunManifest | Missing
     processes: tuple[ProcessEntry, ...]
     state: str
+    launches: tuple[RunManifest, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -53,15 +55,14 @@ class RunEntry:
     @property
     def hosts(self) -> tuple[str, ...]:
         """Where it ran: the launcher's host first, then those of its processes."""
-        launcher = () if isinstance(self.manifest, Missing) else (self.manifest.host,)
-        return tuple(dict.fromkeys((*launcher, *(each.folder.host for each in self.processes))))
+        launchers = [each.host for each in _known(self.manifest, self.launches)]
+        return tuple(dict.fromkeys((*launchers, *(each.folder.host for each in self.processes))))
 
     @property
     def active_unix_ns(self) -> int | Missing:
         """The last sign of life: when it was launched, or a process of it last wrote."""
-        signs = [process.active_unix_ns for process in self.processes]
-        if isinstance(self.manifest, RunManifest):
-            signs.append(self.manifest.started_unix_ns)
+        signs: list[int | Missing] = [process.active_unix_ns for process in self.processes]
+        signs += [each.started_unix_ns for each in _known(self.manifest, self.launches)]
         known = [sign for sign in signs if not isinstance(sign, Missing)]
         return max(known) if known else _NO_SIGN
 
@@ -96,6 +97,19 @@ def find_run(wanted: str, output: Path) -> RunFolder:
     )
 
 
+def find_runs(wanted: str, output: Path) -> tuple[RunFolder, ...]:
+    """Resolve what `find_run` resolves; of a directory of runs return all, the oldest first.
+
+    Raises what `find_run` raises.
+    """
+    if wanted != LATEST and not RunFolder(Path(wanted)).is_run():
+        is_id = RunFolder(output / wanted).is_run()
+        found = () if is_id or not os.path.isdir(wanted) else _folders(Path(wanted))
+        if found:
+            return tuple(RunFolder(run.root.resolve()) for run in reversed(found))
+    return (find_run(wanted, output),)
+
+
 def _is_gone(entry: RunEntry) -> bool:
     """Say whether a run was removed while it was looked at."""
     return isinstance(entry.manifest, Missing) and not os.path.isdir(entry.folder.root)
@@ -115,26 +129,34 @@ def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> 
 def glance(run: RunFolder, here: Machine) -> RunEntry:
     """Read what a listing shows of one run; whatever is corrupt becomes Missing."""
     manifest = _run_manifest(run)
+    launches = Launches(run).known()
     processes = tuple(_process(folder, here) for folder in run.processes())
-    return RunEntry(run, manifest, processes, run_state(manifest, processes, here))
+    state = run_state(manifest, processes, here, launches)
+    return RunEntry(run, manifest, processes, state, launches)
 
 
 def run_state(
-    manifest: RunManifest | Missing, processes: tuple[ProcessEntry, ...], here: Machine
+    manifest: RunManifest | Missing,
+    processes: tuple[ProcessEntry, ...],
+    here: Machine,
+    launches: tuple[RunManifest, ...] = (),
 ) -> str:
     """Return the main process's state where it was recorded, else what the others allow to say.
 
     A run runs while any process of it does, and is stopped when all that are there are: of a shell
-    that waits for a stopped process, the process says more.
+    that waits for a stopped process, the process says more. Of several launches, each has a main
+    process, and one that was killed counts more than those that finished.
     """
     states = {process.state for process in processes}
-    launcher = UNKNOWN if isinstance(manifest, Missing) else launcher_state(manifest, here)
-    live = states.intersection(LIVE) or {launcher}.intersection(LIVE)
+    known = _known(manifest, launches)
+    live = states.intersection(LIVE) or {launcher_state(each, here) for each in known}
+    live = live.intersection(LIVE)
     if live:
         return RUNNING if RUNNING in live else live.pop()
-    main = None if isinstance(manifest, Missing) else main_process(manifest, processes)
-    if main is not None:
-        return main.state
+    mains = [main_process(each, processes) for each in known]
+    ends = {main.state for main in mains if main is not None}
+    if mains and None not in mains:
+        return next((state for state in (UNKNOWN, KILLED) if state in ends), FINISHED)
     if UNKNOWN in states or not states:
         return UNKNOWN
     return KILLED if states == {KILLED} else FINISHED
@@ -145,7 +167,14 @@ def has_ended(entry: RunEntry, here: Machine) -> bool:
     if entry.processes or isinstance(entry.manifest, Missing):
         return entry.state in (FINISHED, KILLED)
     # Nothing was recorded, and who would have started something is gone.
-    return launcher_state(entry.manifest, here) == KILLED
+    known = _known(entry.manifest, entry.launches)
+    return all(launcher_state(each, here) == KILLED for each in known)
+
+
+def _known(
+    manifest: RunManifest | Missing, launches: tuple[RunManifest, ...]
+) -> tuple[RunManifest, ...]:
+    return launches if isinstance(manifest, Missing) else (manifest, *launches)
 
 
 def _latest(output: Path) -> RunFolder:

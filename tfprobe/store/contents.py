@@ -28,6 +28,7 @@ def content_of(path: Path, *, most_bytes: int = MOST_BYTES) -> bytes:
         if found.st_size > most_bytes:
             raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(most_bytes)
+            # Room for all that may come would be made first; a size of 0 tells nothing, in /proc.
+            return file.read(found.st_size or most_bytes)
     finally:
         os.close(descriptor)

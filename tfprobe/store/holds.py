@@ -92,12 +92,12 @@ def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> Hold | None:
     manifest = entry.manifest
     if isinstance(manifest, Missing):
         return _without_manifest(entry, now_unix_ns)
-    main = main_process(manifest, entry.processes)
-    if main is not None and main.state in (FINISHED, KILLED):
-        return None
-    if launcher_state(manifest, here) != UNKNOWN:
-        return None
-    return Hold(f"may still run {_elsewhere(manifest, here)}", True)
+    for launch in (manifest, *entry.launches):
+        main = main_process(launch, entry.processes)
+        has_ended = main is not None and main.state in (FINISHED, KILLED)
+        if not has_ended and launcher_state(launch, here) == UNKNOWN:
+            return Hold(f"may still run {_elsewhere(launch, here)}", True)
+    return None
 
 
 def _without_manifest(entry: RunEntry, now_unix_ns: int) -> Hold | None:

@@ -19,7 +19,7 @@ RUN_METADATA_SUFFIX = ".run_metadata.pb"
 XSPACE_SUFFIX = ".xplane.pb"
 
 # Children of a run directory which are not hosts.
-_NOT_HOSTS = frozenset({"boot", "derived", "machine", "report"})
+_NOT_HOSTS = frozenset({"boot", "derived", "launches", "machine", "report"})
 _CAPTURE_NAME = re.compile(r"(?P<step>\d+)-(?P<kind>[a-z_]+)-(?P<work>\d+)\.")
 
 
@@ -118,6 +118,11 @@ class RunFolder:
         return self.root / RUN_MANIFEST
 
     @property
+    def launches(self) -> Path:
+        """Return the directory of what further launches wrote, each a run.json of its own."""
+        return self.root / "launches"
+
+    @property
     def boot(self) -> Path:
         return self.root / "boot"
 
@@ -132,6 +137,11 @@ class RunFolder:
     @property
     def derived(self) -> Path:
         return self.root / "derived"
+
+    @property
+    def tables(self) -> Path:
+        """Return the directory of tables in Parquet."""
+        return self.derived / "tables"
 
     @property
     def report(self) -> Path:

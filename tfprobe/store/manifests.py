@@ -31,7 +31,8 @@ class Config:
 class RunManifest:
     """What the launcher wrote about a run.
 
-    `services` are the profiler services that were asked, where the job was not started by tfprobe.
+    `services` are the profiler services that were asked, where the job was not started by tfprobe;
+    `merged` the runs that this one was put together from.
     """
 
     id: str
@@ -49,6 +50,7 @@ class RunManifest:
     config: Config
     environment: Mapping[str, str]
     services: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def read_run(path: Path) -> RunManifest:
         config=_config(document.get("config") or {}, path),
         environment={str(k): str(v) for k, v in take.mapping("environment").items()},
         services=take.texts("services") if "services" in document else (),
+        merged=take.texts("merged") if "merged" in document else (),
     )
 
 

@@ -121,6 +121,17 @@ def read_header(path: Path) -> Header:
         return _header(file)
 
 
+def bytes_in_use(path: Path) -> int:
+    """Return how much of the file means anything: works that are not in use are zeros, and may go.
+
+    Of what is no steps.bin of layout 1 that is all.
+    """
+    try:
+        return 8 * work_at(read_header(path).works_in_use)
+    except UnreadableInput:
+        return path.stat().st_size
+
+
 def count_steps(path: Path) -> int:
     """Return the completed steps of all works without reading their times.
 

@@ -11,9 +11,10 @@ from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.cycles import StepParts, WorkParts
 from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
 from tfprobe.views.breakdown.verdict import DOES, judge
-from tfprobe.views.breakdown.whole import Breakdown, StepParts, WorkParts
+from tfprobe.views.breakdown.whole import Breakdown
 
 _BAR_WIDTH = 20
 # Less than this of a cycle is not worth a word on a screen; --json has all.
@@ -24,7 +25,7 @@ SHOWN_STEPS = 20
 
 
 def lay_out(
-    item: Breakdown,
+    works: Sequence[WorkParts],
     processes: Sequence[Process],
     *,
     width: int,
@@ -32,13 +33,13 @@ def lay_out(
     each_step: bool = False,
 ) -> str:
     """Return the page of `tfprobe breakdown`: works with most time first."""
-    return page.render(_parts(item, processes, width, each_step), width=width, colour=colour)
+    return page.render(_parts(works, processes, width, each_step), width=width, colour=colour)
 
 
 def _parts(
-    item: Breakdown, processes: Sequence[Process], width: int, each_step: bool
+    works: Sequence[WorkParts], processes: Sequence[Process], width: int, each_step: bool
 ) -> Iterator[RenderableType]:
-    for at, work in enumerate(item.works if each_step else item.works[:SHOWN_WORKS]):
+    for at, work in enumerate(works if each_step else works[:SHOWN_WORKS]):
         if at:
             yield page.blank()
         yield page.heading(title(work, processes))
@@ -48,7 +49,7 @@ def _parts(
         if each_step:
             yield page.blank()
             yield _steps_table(work.steps, width=width)
-    hidden = len(item.works) - SHOWN_WORKS
+    hidden = len(works) - SHOWN_WORKS
     if hidden > 0 and not each_step:
         yield page.paragraph(f"and {hidden} more kinds of step; --steps shows all", indent=0)
 

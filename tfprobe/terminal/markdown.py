@@ -8,13 +8,17 @@ from collections.abc import Iterator, Sequence
 from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
 from tfprobe.terminal import breakdown, numbers
+from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import gain_told, plain
 from tfprobe.views.breakdown.parts import GROUPS, LABELS
 from tfprobe.views.breakdown.whole import Breakdown
+from tfprobe.views.crowd import FEW, Crowd, crowd
 from tfprobe.views.ops import OpTable
 from tfprobe.views.report import ProcessReport, Report, WorkReport
 
 TOP_OPS = 25
+# More are of a run that went wrong altogether.
+SHOWN_PROBLEMS = 100
 
 
 def lay_out(report: Report, advice: Advice) -> str:
@@ -36,15 +40,32 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
             heading = f"{finding.severity.name.lower()}: {plain(finding.title)}"
             yield f"- **{heading}** ({gain_told(finding)})"
             yield f"  {plain(finding.action)}"
-    for process in report.processes:
-        yield from _process(process)
-    for text in report.silences:
+    if len(report.processes) > FEW:
+        yield from _crowd(crowd(report.processes))
+    else:
+        for process in report.processes:
+            yield from _process(process)
+    for text in crowd_page.silences(report.silences):
         yield from ("", text)
     if isinstance(report.ops, OpTable):
         yield from _ops(report.ops)
     if report.problems:
         yield from ("", "## Problems", "")
-        yield from (f"- {code(p.where)}: {p.what}" for p in report.problems)
+        yield from (f"- {code(p.where)}: {p.what}" for p in report.problems[:SHOWN_PROBLEMS])
+        hidden = len(report.problems) - SHOWN_PROBLEMS
+        if hidden > 0:
+            yield f"- and {hidden} more; --json has all"
+
+
+def _crowd(item: Crowd) -> Iterator[str]:
+    yield from ("", f"## {crowd_page.title(item)}", "")
+    rows = [crowd_page.cells(each) for each in item.groups[: crowd_page.TOP_GROUPS]]
+    yield from table(crowd_page.HEADINGS, rows, texts=3)
+    hidden = len(item.groups) - len(rows)
+    if hidden:
+        yield from ("", f"and {hidden} more; --json has them")
+    yield ""
+    yield from (f"- {text}" for text in crowd_page.remarks(item))
 
 
 def _process(item: ProcessReport) -> Iterator[str]:

@@ -11,10 +11,12 @@ from tfprobe.advice.engine import Advice
 from tfprobe.advice.finding import Severity
 from tfprobe.errors import Missing
 from tfprobe.terminal import breakdown, numbers, page
+from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import in_short
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.tiers import brief
 from tfprobe.views.breakdown.whole import Breakdown
+from tfprobe.views.crowd import FEW, crowd
 from tfprobe.views.ops import OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.report import ProcessReport, Report, WorkReport
@@ -48,12 +50,10 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
         yield from _breakdown(report.breakdown, width)
         yield page.blank()
         yield from _findings(advice)
-    for process in report.processes:
-        yield page.blank()
-        yield from _process(process, width)
+    yield from _processes(report, width)
     if has_steps:
         yield from brief(report.activities, report.hardware)
-    for text in report.silences:
+    for text in crowd_page.silences(report.silences):
         yield page.blank()
         yield page.paragraph(text, indent=0)
     if has_steps:
@@ -77,6 +77,16 @@ def _run(report: Report) -> Iterator[RenderableType]:
 
 def _moment(started: str) -> str:
     return started.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _processes(report: Report, width: int) -> Iterator[RenderableType]:
+    if len(report.processes) > FEW:
+        yield page.blank()
+        yield from crowd_page.parts(crowd(report.processes), width=width)
+        return
+    for process in report.processes:
+        yield page.blank()
+        yield from _process(process, width)
 
 
 def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:

@@ -193,8 +193,7 @@ def _collectives(found: Collectives, width: int) -> Iterator[RenderableType]:
     if found.clock_error_ns is not None:
         error = numbers.duration(found.clock_error_ns)
         yield page.paragraph(
-            "The clocks of these hosts were set so that collectives end together; they then do to "
-            f"within {error}."
+            f"The clocks of these machines were set by where ranks meet, to within {error}."
         )
 
 

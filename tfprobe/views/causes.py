@@ -89,18 +89,23 @@ class _Covered:
 
     def within(self, start_ns: Int64s, end_ns: Int64s) -> Int64s:
         """Return how much of each interval is covered."""
-        return self._until(end_ns) - self._until(start_ns)
-
-    def _until(self, at_ns: Int64s) -> Int64s:
-        """Return how much is covered before a time."""
         starts_ns, ends_ns = self.times
         lengths_ns = np.concatenate([[0], np.cumsum(ends_ns - starts_ns)])
-        begun = np.searchsorted(starts_ns, at_ns, side="right")
-        # The last that has begun by then may not be over.
-        ends_ns = np.concatenate([[0], ends_ns])
-        left_ns = np.where(begun > 0, np.maximum(ends_ns[begun] - at_ns, 0), 0)
-        found: Int64s = lengths_ns[begun] - left_ns
-        return found
+        before_ns, after_ns = (
+            _until(at_ns, starts_ns, ends_ns, lengths_ns) for at_ns in (start_ns, end_ns)
+        )
+        covered: Int64s = after_ns - before_ns
+        return covered
+
+
+def _until(at_ns: Int64s, starts_ns: Int64s, ends_ns: Int64s, lengths_ns: Int64s) -> Int64s:
+    """Return how much is covered before each time by intervals, the first n of so many ns."""
+    begun = np.searchsorted(starts_ns, at_ns, side="right")
+    found = lengths_ns[begun]
+    # The last that has begun by then may not be over.
+    inside = np.flatnonzero(begun)
+    found[inside] -= np.maximum(ends_ns[begun[inside] - 1] - at_ns[inside], 0)
+    return found
 
 
 class Causes:
@@ -119,8 +124,7 @@ class Causes:
         self._pulses = sorted(pulses, key=lambda each: each.at_ns)
         self._pulse_times = np.array([each.at_ns for each in self._pulses], dtype=np.int64)
         self._pushes_per_s = _usual_pushes(self._pulses)
-        events = _in_order(activities, works, work.thread, self._shift_ns)
-        self._covered = [each for each in events if not _is_around(each, work)]
+        self._work, self._works, self._activities = work, works, activities
         self._epochs_ns = np.array(
             sorted(each.start_ns - self._shift_ns for each in activities if _ends_epoch(each)),
             dtype=np.int64,
@@ -131,7 +135,7 @@ class Causes:
     ) -> tuple[Cause | Missing, ...]:
         """Return what explains so much time beyond the usual in each interval."""
         found: list[Cause | Missing] = [UNKNOWN] * len(start_ns)
-        for covered in reversed(self._covered):
+        for covered in reversed(self._covered() if found else ()):
             enough = covered.within(start_ns, end_ns) >= _COVERED_RATIO * excess_ns
             for at in np.flatnonzero(enough).tolist():
                 found[at] = covered.cause
@@ -139,6 +143,11 @@ class Causes:
             if each is UNKNOWN:
                 found[at] = self._otherwise(int(start_ns[at]), int(end_ns[at]), int(excess_ns[at]))
         return tuple(found)
+
+    def _covered(self) -> tuple[_Covered, ...]:
+        """Return what went on, the most particular first."""
+        events = _in_order(self._activities, self._works, self._work.thread, self._shift_ns)
+        return tuple(each for each in events if not _is_around(each, self._work))
 
     def _otherwise(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
         """Return what nothing covers and what is known of the time all the same."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Flags, Int32s, Int64s
+from tfprobe.model.tables import Flags, Int32s, Int64s, having
 from tfprobe.views.copies import matching
 
 # Ops of TensorFlow, Horovod and HLO that move data. Those which only set up a group, or ask for a
@@ -30,6 +30,13 @@ _OPS = re.compile(
 # NCCL's kernels and RCCL's, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclKernel_AllReduce...",
 # TensorFlow's own and those of others.
 _KERNELS = re.compile(r"(?:void )?(?:nccl|rccl)|.*(?:all_?reduce_?kernel|nvshmem)", re.IGNORECASE)
+# Those in which nobody is done before all have begun, because each one's result needs what every
+# other brings. The root of a broadcast may be done before the last to receive it has asked.
+_OF_ALL = re.compile(
+    r"all_?-?(?:reduce|gather|to_?-?all)|reduce_?-?scatter|Collective(?:Reduce|Gather)"
+    r"|CrossReplicaSum",
+    re.IGNORECASE,
+)
 # Threads so named carry out TensorFlow's own collectives.
 CARRIERS = "collective_ops"
 # How many ops that ended inside an outer one are passed over on the way to it.
@@ -41,16 +48,19 @@ def is_named_so(text: str) -> bool:
     return bool(_OPS.match(text) or _KERNELS.match(text))
 
 
+def binds_all(text: str) -> bool:
+    """Say whether nobody is done with an op or kernel of this name before all have begun it."""
+    return bool(_OF_ALL.search(text))
+
+
 def is_collective(rows: Executions, spans: Spans) -> Flags:
     """Say of each row whether it is a collective, or a kernel of one."""
-    texts = rows.strings.values
-    ops = np.array([_OPS.match(text) is not None for text in texts], dtype=np.bool_)
-    kernels = np.array([_KERNELS.match(text) is not None for text in texts], dtype=np.bool_)
-    on_device = rows.place != Place.HOST
-    found: Flags = ops[rows.op_type]
+    on_device = np.flatnonzero(rows.place != Place.HOST)
+    found = having(rows.strings, rows.op_type, _OPS.match)
     for column in (rows.op_type, rows.detail, rows.name):
-        found = found | (on_device & kernels[column])
-    return found | _launched_by(rows, spans, found & ~on_device)
+        found[on_device] |= having(rows.strings, column[on_device], _KERNELS.match)
+    of_host = found & (rows.place == Place.HOST)
+    return found | _launched_by(rows, spans, of_host)
 
 
 def launches(rows: Executions, spans: Spans) -> Int64s:

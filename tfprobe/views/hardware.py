@@ -98,12 +98,21 @@ class Hardware:
 
 def hardware(profile: Profile) -> Hardware:
     """Return how far machines and accelerators were used."""
-    pulses = sorted(profile.pulses, key=lambda pulse: pulse.at_ns)
+    return Hardware(processes(profile), devices(profile) or NO_ACCELERATOR)
+
+
+def processes(profile: Profile) -> tuple[ProcessHardware | Missing, ...]:
+    """Return how far each process used its machine."""
     by_process: dict[int | None, list[Pulse]] = {}
-    for pulse in pulses:
+    for pulse in sorted(profile.pulses, key=lambda pulse: pulse.at_ns):
         by_process.setdefault(pulse.process, []).append(pulse)
-    used = (_of_process(each, by_process.get(each.index, [])) for each in profile.processes)
-    return Hardware(tuple(used), _devices(pulses, profile.processes) or NO_ACCELERATOR)
+    return tuple(_of_process(each, by_process.get(each.index, [])) for each in profile.processes)
+
+
+def devices(profile: Profile) -> tuple[DeviceHardware, ...]:
+    """Return how far accelerators were used, whose samples are of hosts and not of processes."""
+    pulses = sorted(profile.pulses, key=lambda pulse: pulse.at_ns)
+    return _devices(pulses, profile.processes)
 
 
 def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | Missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,11 @@ import numpy.typing as npt
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Profile
+
+Int64s = npt.NDArray[np.int64]
+
+# Those of OpSums.
+_COLUMNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,43 +50,81 @@ class OpTable:
         return sum(op.total_ns for op in self.types)
 
 
-def by_type(profile: Profile) -> OpTable | Missing:
-    """Return the op table; transfers are no ops and are left to the breakdown."""
-    if not profile.captures:
-        return Missing("no step was sampled")
+@dataclass(frozen=True, slots=True)
+class OpSums:
+    """What ops of a process, or of several, took: a part of an op table.
+
+    A row of `sums` is of one of the `types`: rows on the host, kernels, and the ns of both, bytes.
+    """
+
+    types: tuple[str, ...]
+    sums: Int64s
+    captures: int
+    rows: int
+    has_bytes: bool
+
+
+def part(profile: Profile) -> OpSums:
+    """Return the sums of all sampled steps; transfers are no ops and are left to the breakdown."""
     rows = profile.executions
-    if not len(rows):
-        return Missing("the sampled steps hold no execution of an op")
-    types = sorted(_types(rows), key=lambda op: (-op.total_ns, op.type))
-    return OpTable(tuple(types), len(profile.captures), bool(rows.bytes.any()))
-
-
-def _types(rows: Executions) -> list[OpType]:
     on_host = rows.place == Place.HOST
     on_accelerator = rows.place == Place.ACCELERATOR
-    host_count = _per_type(rows, on_host)
-    kernel_count = _per_type(rows, on_accelerator)
-    cpu_ns = _per_type(rows, on_host, rows.duration_ns)
-    accelerator_ns = _per_type(rows, on_accelerator, rows.duration_ns)
-    requested = _per_type(rows, on_host, rows.bytes)
-    return [
-        OpType(
-            type=rows.strings[int(i)],
-            occurrences=int(host_count[i] or kernel_count[i]),
-            total_ns=int(cpu_ns[i] + accelerator_ns[i]),
-            accelerator_ns=int(accelerator_ns[i]),
-            cpu_ns=int(cpu_ns[i]),
-            bytes=int(requested[i]),
-        )
-        for i in np.flatnonzero(host_count + kernel_count)
-    ]
+    columns = (
+        _per_type(rows, on_host),
+        _per_type(rows, on_accelerator),
+        _per_type(rows, on_host, rows.duration_ns),
+        _per_type(rows, on_accelerator, rows.duration_ns),
+        _per_type(rows, on_host, rows.bytes),
+    )
+    there = np.flatnonzero(columns[0] + columns[1])
+    return OpSums(
+        types=tuple(rows.strings[at] for at in there.tolist()),
+        sums=np.stack(columns, axis=1)[there],
+        captures=len(profile.captures),
+        rows=len(rows),
+        has_bytes=bool(rows.bytes.any()),
+    )
+
+
+def merge(parts: Sequence[OpSums]) -> OpTable | Missing:
+    """Return the op table over all parts."""
+    captures = sum(each.captures for each in parts)
+    if not captures:
+        return Missing("no step was sampled")
+    if not any(each.rows for each in parts):
+        return Missing("the sampled steps hold no execution of an op")
+    numbers: dict[str, int] = {}
+    at = [numbers.setdefault(name, len(numbers)) for each in parts for name in each.types]
+    sums = np.zeros((len(numbers), _COLUMNS), dtype=np.int64)
+    np.add.at(sums, np.array(at, dtype=np.int64), np.concatenate([each.sums for each in parts]))
+    types = [_type(name, *row) for name, row in zip(numbers, sums.tolist(), strict=True)]
+    types.sort(key=lambda op: (-op.total_ns, op.type))
+    return OpTable(tuple(types), captures, any(each.has_bytes for each in parts))
+
+
+def by_type(profile: Profile) -> OpTable | Missing:
+    """Return the op table of a profile."""
+    return merge((part(profile),))
+
+
+def _type(
+    name: str, on_host: int, kernels: int, cpu_ns: int, accelerator_ns: int, requested: int
+) -> OpType:
+    return OpType(
+        type=name,
+        occurrences=on_host or kernels,
+        total_ns=cpu_ns + accelerator_ns,
+        accelerator_ns=accelerator_ns,
+        cpu_ns=cpu_ns,
+        bytes=requested,
+    )
 
 
 def _per_type(
     rows: Executions,
     chosen: npt.NDArray[np.bool_],
-    amount: npt.NDArray[np.int64] | None = None,
-) -> npt.NDArray[np.int64]:
+    amount: Int64s | None = None,
+) -> Int64s:
     sums = np.zeros(len(rows.strings.values), dtype=np.int64)
     np.add.at(sums, rows.op_type[chosen], 1 if amount is None else amount[chosen])
     return sums

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ LEAST_HELD_RATIO = 0.8
 CHANCE = 0.003
 # Rhythms within rhythms: summaries every 10, checkpoints every 100, an evaluation every 1,000.
 MOST_PERIODS = 3
+# Periods that are looked at together.
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +54,32 @@ def _best(looked_at: Flags, stands_out: Flags) -> Period | None:
     if len(rows) < LEAST_TIMES:
         return None
     longest = int(rows[-1] - rows[0]) // (LEAST_TIMES - 1)
-    tried = (_period(rows, looked_at, every) for every in range(2, longest + 1))
     rate = len(rows) / int(looked_at.sum())
-    held = [each for each in tried if each is not None and _is_no_chance(each, rate, longest)]
+    tried = _tried(rows, looked_at, longest)
+    held = [each for each in tried if _is_no_chance(each, rate, longest)]
     return max(held, key=lambda each: each.times**2 / each.turns, default=None)
 
 
-def _period(rows: Int64s, looked_at: Flags, every: int) -> Period | None:
-    counts = np.bincount(rows % every)
-    residue = int(counts.argmax())
-    times = int(counts[residue])
-    if times < LEAST_TIMES:
-        return None
+def _tried(rows: Int64s, looked_at: Flags, longest: int) -> Iterator[Period]:
+    """Give of each period up to the longest its best turn, where enough of them stand out."""
+    ignored = len(looked_at) - int(np.count_nonzero(looked_at))
+    for shortest in range(2, longest + 1, _AT_ONCE):
+        every = np.arange(shortest, min(shortest + _AT_ONCE, longest + 1))
+        width = int(every[-1])
+        turn = rows % every[:, None] + width * np.arange(len(every))[:, None]
+        counts = np.bincount(turn.ravel(), minlength=width * len(every)).reshape(-1, width)
+        residue, times = counts.argmax(axis=1), counts.max(axis=1)
+        fewest = -(-(len(looked_at) - residue) // every) - ignored
+        likely = (times >= LEAST_TIMES) & (times >= LEAST_HELD_RATIO * fewest)
+        for at in np.flatnonzero(likely).tolist():
+            yield from _period(rows, looked_at, int(every[at]), int(residue[at]))
+
+
+def _period(rows: Int64s, looked_at: Flags, every: int, residue: int) -> Iterator[Period]:
+    mine = rows[rows % every == residue]
     turns = int(np.count_nonzero(looked_at[residue::every]))
-    first = int(rows[rows % every == residue][0])
-    return Period(every, first, times, turns) if times >= LEAST_HELD_RATIO * turns else None
+    if len(mine) >= LEAST_HELD_RATIO * turns:
+        yield Period(every, int(mine[0]), len(mine), turns)
 
 
 def _is_no_chance(period: Period, rate: float, longest: int) -> bool:

@@ -21,6 +21,7 @@ Measure = Literal["step", "between"]
 MEASURES: tuple[Measure, ...] = ("step", "between")
 MOST_COLUMNS = 200
 MOST_LANES = 256
+MOST_POINTS = 600
 ALONE = Missing("one process alone ran this work: there is nobody to compare it with")
 _NO_STEP_IN_COMMON = Missing("no step is remembered of two processes that was not traced")
 
@@ -49,12 +50,27 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """What the fastest, the middle and the slowest process took at a step, and which was slowest.
+
+    Columns, with at most MOST_POINTS steps in their order: of more, of so many steps in a row the
+    one that took its slowest process longest. All of a row are of that one step.
+    """
+
+    step: tuple[int, ...]
+    least_ns: tuple[float, ...]
+    median_ns: tuple[float, ...]
+    most_ns: tuple[float, ...]
+    slowest: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ranks:
     """The processes of a work in their order, with the steps from `first_step` on in columns.
 
     A column has `steps_per_column` steps, the last of all is `last_step`. At most MOST_LANES are
     here, the slowest ones; `left_out` says how many are not. `median_ns` is the median over steps
-    of what the middle process took.
+    of what the middle process took, `spread` has those of each step.
     """
 
     first_step: int
@@ -63,6 +79,7 @@ class Ranks:
     median_ns: float
     lanes: tuple[Lane, ...]
     left_out: int
+    spread: Spread
 
     @property
     def slow(self) -> tuple[Lane, ...]:
@@ -103,7 +120,7 @@ def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:
     if measure == "between":
         usual_ns = _median(gap_ns)
         relative = 1 + (gap_ns - usual_ns) / np.maximum(middle_ns + usual_ns, 1)
-        middle_ns = usual_ns
+        middle_ns, step_ns = usual_ns, gap_ns
     lanes = _lanes(stepped, relative)
     by_lateness = sorted(lanes, key=lambda lane: -lane.middle_ratio)
     kept = {lane.process for lane in by_lateness[:MOST_LANES]}
@@ -114,6 +131,25 @@ def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:
         median_ns=_middle(middle_ns),
         lanes=tuple(lane for lane in lanes if lane.process in kept),
         left_out=len(lanes) - len(kept),
+        spread=_spread(stepped, step_ns, first),
+    )
+
+
+def _spread(works: Sequence[Work], times_ns: _Floats, first: int) -> Spread:
+    at = np.flatnonzero(np.count_nonzero(~np.isnan(times_ns), axis=0) > 1)
+    known = times_ns[:, at]
+    most_ns = np.nanmax(known, axis=0) if len(at) else np.empty(0)
+    width = max(-(-len(at) // MOST_POINTS), 1)
+    parts = (slice(begin, begin + width) for begin in range(0, len(at), width))
+    chosen = [part.start + int(np.argmax(most_ns[part])) for part in parts]
+    shown = known[:, chosen]
+    slowest = np.argmax(np.where(np.isnan(shown), -np.inf, shown), axis=0) if chosen else []
+    return Spread(
+        step=tuple((at[chosen] + first).tolist()),
+        least_ns=tuple(np.nanmin(shown, axis=0).tolist()) if chosen else (),
+        median_ns=tuple(_median(shown).tolist()) if chosen else (),
+        most_ns=tuple(most_ns[chosen].tolist()),
+        slowest=tuple(works[int(row)].process for row in slowest),
     )
 
 

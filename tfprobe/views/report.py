@@ -1,24 +1,30 @@
-"""Gather what a report says of a run, and write it as the tfprobe.report/1 document."""
+"""Gather what a report says of a run, process by process, and write the tfprobe.report/1 document.
+
+A process is a part, small and without steps, rows or histograms; `merge` makes one report of parts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem, Process, Profile, Run, Work
+from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
 from tfprobe.views import application, hardware, ops, overhead, silence, steps
 from tfprobe.views.application import ProcessActivities
 from tfprobe.views.breakdown import whole
+from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.breakdown.documents import shares_document
-from tfprobe.views.breakdown.whole import Breakdown
-from tfprobe.views.hardware import Hardware
-from tfprobe.views.ops import OpTable
+from tfprobe.views.breakdown.whole import Breakdown, Cycle
+from tfprobe.views.hardware import NO_ACCELERATOR, DeviceHardware, Hardware, ProcessHardware
+from tfprobe.views.ops import OpSums, OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.steps import StepTimes
 
 SCHEMA = "tfprobe.report/1"
+# Where problems lie that are of no process: of the run, and of the accelerators of a host.
+_RUN, _MACHINE = ("run.json", "ranks", "captures"), "machine/"
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]
 
@@ -54,17 +60,94 @@ class Report:
     problems: tuple[Problem, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportPart:
+    """What a report takes of some processes, mostly of one; small, and without files or steps."""
+
+    processes: tuple[ProcessReport, ...]
+    cycles: tuple[Cycle, ...]
+    ops: OpSums
+    activities: tuple[ProcessActivities, ...]
+    hardware: tuple[ProcessHardware | Missing, ...]
+    silences: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a report takes of a run that is of no process of it: told once, however many there are.
+
+    `devices` are those of all hosts, `problems` those of run.json and of the samples of devices.
+    """
+
+    interpreters: tuple[Interpreter, ...] = ()
+    devices: tuple[DeviceHardware, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
 def gather(profile: Profile) -> Report:
     """Return the report of a profile."""
+    return merge(profile.run, (part(profile),), beside(profile))
+
+
+def part(
+    profile: Profile,
+    works: Sequence[WorkParts] | None = None,
+    did: tuple[ProcessActivities, ...] | None = None,
+) -> ReportPart:
+    """Return what a report takes of the processes of a profile.
+
+    `works` are their recorded steps and `did` what they did, where that is known already.
+    """
+    works = by_work(profile) if works is None else works
+    reports = (process_report(each, profile) for each in profile.processes)
+    return ReportPart(
+        processes=tuple(map(_without_steps, reports)),
+        cycles=tuple(map(whole.cycle, works)),
+        ops=ops.part(profile),
+        activities=application.activities(profile) if did is None else did,
+        hardware=hardware.processes(profile),
+        silences=silence.stepless(profile),
+        problems=tuple(each for each in profile.problems if not _is_beside(each)),
+    )
+
+
+def beside(profile: Profile) -> Beside:
+    """Return what a report takes of a run beside its processes, which the profile need not have."""
+    return Beside(
+        interpreters=profile.interpreters,
+        devices=hardware.devices(profile),
+        problems=tuple(filter(_is_beside, profile.problems)),
+    )
+
+
+def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
+    """Return one report of a run, whose processes are those of the parts, in this order."""
+    reports = [each for part in parts for each in part.processes]
+    placed = [replace(each.process, index=at) for at, each in enumerate(reports)]
+    did = (each for part in parts for each in part.activities)
+    used = (each for part in parts for each in part.hardware)
+    silences = tuple(text for part in parts for text in part.silences)
+    of_run = tuple(each for each in rest.problems if each.where in _RUN)
+    of_hosts = tuple(each for each in rest.problems if each.where not in _RUN)
     return Report(
-        run=profile.run,
-        processes=tuple(process_report(process, profile) for process in profile.processes),
-        breakdown=whole.divide(profile),
-        ops=ops.by_type(profile),
-        activities=application.activities(profile),
-        hardware=hardware.hardware(profile),
-        silences=silence.explain(profile),
-        problems=profile.problems,
+        run=run,
+        processes=tuple(map(_placed, reports, placed)),
+        breakdown=whole.merge(
+            (each for part in parts for each in part.cycles),
+            sum(part.ops.captures for part in parts),
+        ),
+        ops=ops.merge([part.ops for part in parts]),
+        activities=tuple(replace(each, process=at) for each, at in zip(did, placed, strict=True)),
+        hardware=Hardware(
+            tuple(
+                each if isinstance(each, Missing) else replace(each, process=at)
+                for each, at in zip(used, placed, strict=True)
+            ),
+            rest.devices or NO_ACCELERATOR,
+        ),
+        silences=silences if reports else silence.of_nothing(run, rest.interpreters),
+        problems=(*of_run, *(each for part in parts for each in part.problems), *of_hosts),
     )
 
 
@@ -123,6 +206,23 @@ def process_report(process: Process, profile: Profile) -> ProcessReport:
         works=tuple(sorted(reports, key=lambda item: (-item.work.times.sum_ns, item.work.index))),
         overhead=overhead.measure(process, works),
     )
+
+
+def _without_steps(item: ProcessReport) -> ProcessReport:
+    works = (WorkReport(in_sum(each.work), each.times) for each in item.works)
+    return replace(item, works=tuple(works))
+
+
+def _placed(item: ProcessReport, process: Process) -> ProcessReport:
+    """Return the report of a process that has its place among all of a run now."""
+    works = (
+        WorkReport(replace(each.work, process=process.index), each.times) for each in item.works
+    )
+    return ProcessReport(process, tuple(works), item.overhead)
+
+
+def _is_beside(problem: Problem) -> bool:
+    return problem.where in _RUN or problem.where.startswith(_MACHINE)
 
 
 def _process_document(item: ProcessReport) -> Document:

@@ -8,15 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Place
+from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Node
 from tfprobe.model.profile import Profile
+from tfprobe.model.tables import Flags, having
 from tfprobe.views.origins import Origins
 from tfprobe.views.sizes import outputs_bytes
 
 OPS: tuple[str, ...] = ("RecvTensor", "Recv", "Send", "_HostRecv", "_HostSend", "_Recv", "_Send")
 # What TensorFlow writes of a tensor from another task: "[1.2MB] grad from /job:ps/... to /job:...".
-_LABEL = re.compile(r"\[(?P<size>[\d.]+)(?P<unit>[KMG]?i?B)\] .* from (?P<from>\S+) to (?P<to>\S+)")
+_LABEL = re.compile(
+    r"\[(?P<size>[\d.]+)(?P<unit>[KMG]?i?B)\] (?:\[\S+b/s\] )?(?P<tensor>.*)"
+    r" from (?P<from>\S+) to (?P<to>\S+)"
+)
+# The tensor that a Send and a Recv have between them is named by their edge, they by a number.
+_EDGE = re.compile(r"\Aedge_\d+_|/_\d+\Z")
+_DEVICE = re.compile(r"/device:.*|/[cg]pu:.*", re.IGNORECASE)
 _UNITS = {"B": 1, "KB": 2**10, "KiB": 2**10, "MB": 2**20, "MiB": 2**20, "GB": 2**30, "GiB": 2**30}
 
 
@@ -37,11 +44,51 @@ class Sends:
     time_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What TensorFlow says of a tensor that is sent: which, between which devices, how large."""
+
+    tensor: str
+    source: str
+    target: str
+    bytes: int
+
+    @property
+    def is_within_task(self) -> bool:
+        """Say whether it stays in one task, between two devices of it."""
+        return bool(self.source) and task_of(self.source) == task_of(self.target)
+
+
+def task_of(device: str) -> str:
+    """Return the task of a device: "/job:ps/replica:0/task:0" of that with its "/device:CPU:0"."""
+    return _DEVICE.sub("", device)
+
+
+def ends_of(detail: str) -> Ends | None:
+    """Return what the label of a row tells of a tensor that is sent."""
+    label = _LABEL.search(detail)
+    if label is None:
+        return None
+    size = round(float(label["size"]) * _UNITS[label["unit"]])
+    return Ends(label["tensor"], label["from"], label["to"], size)
+
+
+def tensor_of(name: str) -> str:
+    """Return the name of a tensor by that of its edge, or by that of its Send or Recv."""
+    return _EDGE.sub("", name)
+
+
+def is_sent(rows: Executions) -> Flags:
+    """Say of each row whether it sends or receives, for the steps themselves."""
+    are_sent = having(rows.strings, rows.op_type, OPS.__contains__)
+    found: Flags = are_sent & (rows.place == Place.HOST) & ~rows.background
+    return found
+
+
 def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
     """Return the sends and receives of the sampled steps, the longest first."""
     rows = profile.executions
-    is_send = np.array([text in OPS for text in rows.strings.values], dtype=np.bool_)
-    chosen = np.flatnonzero(is_send[rows.op_type] & (rows.place == Place.HOST) & ~rows.background)
+    chosen = np.flatnonzero(is_sent(rows))
     if not len(chosen):
         return Missing("the sampled steps send nothing between devices or tasks")
     found: dict[tuple[str, str, str], list[int]] = {}
@@ -66,9 +113,8 @@ def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
 
 def _ends(detail: str, node: Node | None) -> tuple[str, str, int]:
     """Return where a tensor is sent from and to, and its bytes, 0 where untold."""
-    label = _LABEL.search(detail)
-    if label is not None:
-        size = round(float(label["size"]) * _UNITS[label["unit"]])
-        return label["from"], label["to"], size
+    told = ends_of(detail)
+    if told is not None:
+        return told.source, told.target, told.bytes
     attributes = node.attributes if node else {}
     return str(attributes.get("send_device", "")), str(attributes.get("recv_device", "")), 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Interpreter, Profile
+from tfprobe.model.profile import Interpreter, Profile, Run
 
 _SHOWN_INTERPRETERS = 5
 
@@ -11,11 +11,16 @@ _SHOWN_INTERPRETERS = 5
 def explain(profile: Profile) -> tuple[str, ...]:
     """Return one paragraph per reason; none when every process recorded steps."""
     if profile.processes:
-        return tuple(_stepless(profile))
-    if profile.run.is_live:
-        return (f"The job is {profile.run.state}, and no process has imported TensorFlow yet.",)
-    if profile.interpreters:
-        return (_no_tensorflow(profile.interpreters),)
+        return stepless(profile)
+    return of_nothing(profile.run, profile.interpreters)
+
+
+def of_nothing(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ...]:
+    """Return why a run has no process."""
+    if run.is_live:
+        return (f"The job is {run.state}, and no process has imported TensorFlow yet.",)
+    if interpreters:
+        return (_no_tensorflow(interpreters),)
     return (
         "No Python interpreter started with the agent on its path. Either the command is no Python "
         "program; or the interpreter was isolated (python -I, -E or -S); or something between "
@@ -24,7 +29,8 @@ def explain(profile: Profile) -> tuple[str, ...]:
     )
 
 
-def _stepless(profile: Profile) -> list[str]:
+def stepless(profile: Profile) -> tuple[str, ...]:
+    """Return why processes have no steps, one paragraph for each that has none."""
     busy = {work.process for work in profile.works if work.executed}
     reasons = []
     for process in profile.processes:
@@ -46,7 +52,7 @@ def _stepless(profile: Profile) -> list[str]:
             "recognises: a Session.run, a Keras fit, evaluate or predict, a tf.function call, or "
             "an eager apply_gradients."
         )
-    return reasons
+    return tuple(reasons)
 
 
 def _no_tensorflow(interpreters: tuple[Interpreter, ...]) -> str:

@@ -19,11 +19,13 @@ from tfprobe.web.pages import (
     overview,
     parts,
     processes,
+    ranks,
     scopes,
     shares,
     source,
     steps,
     timeline,
+    timeline_ranks,
     timeline_search,
     timeline_slice,
     transfers,
@@ -46,12 +48,14 @@ ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
     "overview": overview.document,
     "parts": parts.document,
     "processes": processes.document,
+    "ranks": ranks.document,
     "scopes": scopes.document,
     "shares": shares.document,
     "source": source.document,
     "step": steps.step,
     "steps": steps.document,
     "timeline": timeline.document,
+    "timeline-ranks": timeline_ranks.document,
     "timeline-search": timeline_search.document,
     "timeline-slice": timeline_slice.document,
     "transfers": transfers.document,
@@ -66,12 +70,17 @@ OF_TWO: frozenset[str] = frozenset({"compare"})
 def answer(run: OpenRun, name: str, question: Question) -> Document:
     """Return the document `name` of a run.
 
+    Where it is made of captures, and not all of them were read, `unread` says so.
+
     Raises UsageError for a name or an argument that there is not, NoAnswer where the run holds no
     answer, UnreadableInput where it cannot be read.
     """
     make = check(name)
     with _lock(run, name):
-        return make(run, question)
+        document = make(run, question)
+    if name in EARLY or run.left_out is None:
+        return document
+    return {**document, "unread": run.left_out}
 
 
 def refresh(run: OpenRun, name: str) -> None:

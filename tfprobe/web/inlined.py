@@ -29,6 +29,7 @@ _MOST_ROWS = 20
 _MOST_TYPES = 100
 # A timeline takes longer to be made than all else, and more room.
 _MOST_TIMELINES = 24
+_MOST_OF_RANKS = 4
 _METRICS = [{"metric": each} for each in METRICS]
 
 
@@ -120,6 +121,10 @@ def _timeline(run: OpenRun) -> Iterator[Arguments]:
     yield from itertools.islice(timeline.further(run), _MOST_TIMELINES)
 
 
+def _timeline_ranks(run: OpenRun) -> Iterator[Arguments]:
+    yield from itertools.islice(timeline.further(run), _MOST_OF_RANKS)
+
+
 def _told(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict[str, Any]:
     """Return a document, empty where there is none. Any: JSON, see docs/web.md."""
     given = {each: str(value) for each, value in (arguments or {}).items()}
@@ -143,6 +148,7 @@ FURTHER: Mapping[str, Further] = {
     "step": _step,
     "steps": _looks(),
     "timeline": _timeline,
+    "timeline-ranks": _timeline_ranks,
     "timeline-slice": timeline.further_slices,
     "transfers": _looks(*({"by": each} for each in BYS)),
 }

@@ -17,6 +17,9 @@ from tfprobe.web.question import Question
 
 T = TypeVar("T")
 
+# With what pages make of them, a million rows of captures took some 500 MB; see docs/web.md.
+MOST_ROWS = 2_000_000
+
 
 class Reading:
     """What has been read of one run. Answers are kept until the run has something new.
@@ -53,6 +56,12 @@ class Reading:
     def has_ended(self) -> bool:
         """Whether the run was over before it was read last: it changes no more."""
         return self._following.has_ended
+
+    @property
+    def left_out(self) -> str | None:
+        """Which captures were not read, as a sentence; None where all were."""
+        found = self._following.left_out
+        return None if found is None else str(found)
 
     @property
     def row_count(self) -> int:
@@ -100,7 +109,8 @@ class OpenRun(Reading):
 
     `early` reads all but the captures, which takes milliseconds, behind a lock of its own: what is
     made of that does not wait for them. Works have the same places in both. `sibling` opens
-    another run of the same directory by its id; it is None where there can be no other.
+    another run of the same directory by its id; it is None where there can be no other. Of
+    captures with more than `most_rows` in all, the newest of each process are read.
     """
 
     def __init__(
@@ -110,9 +120,10 @@ class OpenRun(Reading):
         *,
         rank: int | None = None,
         sibling: Callable[[str], OpenRun] | None = None,
+        most_rows: int | None = MOST_ROWS,
     ) -> None:
         """Begin with nothing read; `rank` keeps the processes of one rank."""
-        super().__init__(Following(folder, here, rank=rank))
+        super().__init__(Following(folder, here, rank=rank, most_rows=most_rows))
         self.folder = folder
         self.sibling = sibling
         self.early = Reading(Following(folder, here, rank=rank, with_captures=False))

@@ -264,3 +264,11 @@ def test_one_step_of_a_file_can_be_asked_for(run, tmp_path) -> None:
 
     assert status == 0
     assert graph_profile(one.read_bytes()).steps == (7,)
+
+
+def test_times_can_be_left_as_they_were_recorded(run) -> None:
+    """To look at what the clocks of machines said."""
+    main(["export", str(run), "--to", "chrome", "--as-recorded"])
+
+    document = json.loads((run / "report" / "timeline.json").read_text())
+    assert document["otherData"]["times"] == "as recorded"

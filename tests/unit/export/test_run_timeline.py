@@ -16,6 +16,7 @@ from tfprobe.export.run_timeline import run_timeline
 from tfprobe.ingest import run_metadata
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
+from tfprobe.views.aligned import align
 
 KERNEL = Place.ACCELERATOR
 
@@ -49,7 +50,7 @@ def replaced(row: Any, **changes: Any) -> Any:
 
 
 def document(found: Profile) -> Any:  # Any: a JSON document
-    return json.loads("".join(run_timeline(found)))
+    return json.loads("".join(run_timeline(align(found))))
 
 
 def of_phase(found: Any, phase: str) -> list[Any]:
@@ -70,7 +71,7 @@ def test_every_execution_and_every_step_is_a_box() -> None:
 
 
 def test_each_device_of_each_process_has_a_row() -> None:
-    """The steps have one too; the name says host, process and rank."""
+    """The steps have one too; the name says rank, host and process."""
     names = [
         event["args"]["name"]
         for event in of_phase(document(recorded()), "M")
@@ -81,8 +82,8 @@ def test_each_device_of_each_process_has_a_row() -> None:
         "node7 4711: /gpu",
         "node7 4711: d",
         "node7 4711: steps",
-        "node7 99 rank 1: d",
-        "node7 99 rank 1: steps",
+        "rank 1 node7 99: d",
+        "rank 1 node7 99: steps",
     ]
 
 
@@ -125,9 +126,9 @@ def test_counters_go_back_to_nothing_at_the_end_of_a_step() -> None:
 
 def test_the_file_comes_in_small_pieces() -> None:
     """A run of millions of rows is never one text in memory."""
-    pieces = list(run_timeline(recorded()))
+    pieces = list(run_timeline(align(recorded())))
 
-    assert max(map(len, pieces)) < 500
+    assert max(map(len, pieces)) < 900
 
 
 def test_a_run_without_captures_is_an_empty_timeline() -> None:

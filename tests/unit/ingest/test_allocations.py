@@ -13,6 +13,7 @@ from tests.support.gpu_traces import allocation, gpu_trace, training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.ingest import run_metadata as of_sessions
 from tfprobe.ingest import xspace as of_functions
+from tfprobe.model.strings import Interner
 
 
 def texts(allocations, name):
@@ -129,3 +130,24 @@ def test_a_recording_of_2017_tells_what_its_gpu_held():
     assert found.in_use_bytes.max() == 7936
     assert set(texts(found, "allocator")) == {"GPU_0_bfc"}
     assert found.bytes.sum() == 768 + 512
+
+
+def test_memory_of_accelerators_is_told_where_that_of_the_host_is_not_asked_for():
+    """An accelerator's device or allocator is enough; what is told of it is the same."""
+    content = run_metadata(
+        {
+            CPU: [
+                Node("a", 0, 5, records=[(1, 64)]),
+                Node("b", 5, 5, allocator="gpu_host_bfc", records=[(6, 32)]),
+            ],
+            GPU: [Node("c", 8, 5, allocator="GPU_0_bfc", records=[(9, 16), (11, -16)])],
+        }
+    )
+    interner = Interner()
+    (written,) = of_sessions.take_apart(of_sessions.NodeReader(interner), [content])
+
+    found = of_sessions.Reader(interner, with_host_allocations=False).read(written)
+
+    assert texts(found.allocations, "op") == ["b", "c", "c"]
+    assert found.allocations.bytes.tolist() == [32, 16, -16]
+    assert len(found.rows) == 3

@@ -304,13 +304,13 @@ def test_where_nothing_is_new_the_profile_is_the_very_same(job: Job) -> None:
 def test_captures_are_decoded_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Following a job that samples for days costs no more the longer it lasts."""
     decoded: list[str] = []
-    decode = captures.Decoder.decode
+    decode_all = captures.Decoder.decode_all
 
-    def noted(self: captures.Decoder, name: str, *rest: Any) -> Any:
-        decoded.append(name)
-        return decode(self, name, *rest)
+    def noted(self: captures.Decoder, wanted: list[captures.Wanted]) -> Any:
+        decoded.extend(each.name for each in wanted)
+        return decode_all(self, wanted)
 
-    monkeypatch.setattr(captures.Decoder, "decode", noted)
+    monkeypatch.setattr(captures.Decoder, "decode_all", noted)
     following = followed(job)
     job.capture(4711, name(8), b"\xff\xff damage")
     for step in (9, 11):

@@ -58,6 +58,31 @@ def test_a_node_belongs_to_the_first_device_it_is_seen_on():
     assert [(row.name, row.device) for row in found] == [("a", CPU), ("b", GPU)]
 
 
+def test_tensors_from_other_tasks_tell_which_and_how_large():
+    """Each device has rows of one name for all that came to it; how fast each was says its time."""
+    worker, server = "/job:worker/replica:0/task:1", "/job:ps/replica:0/task:0"
+    pulled = f"edge_9_w/read from {server}/device:CPU:0 to {worker}/device:CPU:0"
+    pushed = f"edge_7_g from {worker}/device:CPU:0 to {server}/device:CPU:0"
+    speeds = ("4.4Gb/s", "0.007180Mb/s")
+    captured = run_metadata(
+        {
+            f"{worker}/device:CPU:0": [
+                Node("RecvTensor", label=f"[1.0MB] [{speed}] {pulled}", output_bytes=1_100_000)
+                for speed in speeds
+            ],
+            f"{server}/device:CPU:0": [Node("RecvTensor", label=f"[4B] {pushed}", output_bytes=4)],
+        }
+    )
+
+    found = [(row.op_type, row.detail, row.output_bytes) for row in rows(captured)]
+
+    assert found == [
+        ("RecvTensor", f"[1.0MB] {pulled}", 1_100_000),
+        ("RecvTensor", f"[1.0MB] {pulled}", 1_100_000),
+        ("RecvTensor", f"[4B] {pushed}", 4),
+    ]
+
+
 def test_no_time_of_an_op_is_zero():
     """Where microseconds were recorded, less than one counts as one, as in tfprof."""
     (row,) = rows(run_metadata({CPU: [Node("a", duration_us=0)]}))

@@ -49,6 +49,7 @@ def test_values_of_secret_arguments_are_masked(arguments, stored) -> None:
         ("python t.py --api-key zz --lr 3", "python t.py --api-key *** --lr 3"),
         ("Authorization: Bearer abc", "Authorization: ***"),
         ("mysql://me:pw@host/db", "mysql://me:***@host/db"),
+        ("mysql://me:p@w@host/db", "mysql://me:***@host/db"),
         ("ghp_abcdefghijklmnopqrst", "***"),
         ('{"password": "hunter2"}', '{"password": ***'),
         ("lr=0.1 batch: 3", "lr=0.1 batch: 3"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support.rundir import (
     WrittenProcess,
     WrittenWork,
     regular_steps,
+    write_json,
     write_run,
 )
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
@@ -163,3 +165,38 @@ def test_a_capture_name_tells_step_kind_and_work():
 
     assert name is not None
     assert (name.step, name.kind, name.work) == (123, "train_on_batch", 2)
+
+
+def _launched(root: Path, *pids: int) -> None:
+    """Write the records of further launches."""
+    document = json.loads((root / "run.json").read_text())
+    (root / "launches").mkdir()
+    for pid in pids:
+        write_json(root / "launches" / f"x-{pid}.json", {**document, "pid": pid})
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [((2, 2), "finished"), ((2, 1), "killed"), ((1, 2), "killed")],
+)
+def test_a_run_of_two_launches_is_over_when_both_are(tmp_path, states, expected) -> None:
+    """And one rank that was killed counts more than all that finished."""
+    processes = [
+        WrittenProcess(pid=pid, header={11: state})
+        for pid, state in zip((4711, 4712), states, strict=True)
+    ]
+    root = write_run(tmp_path / "r", processes)
+    _launched(root, 4712)
+
+    assert glance(RunFolder(root), machine(tmp_path)).state == expected
+
+
+def test_what_is_no_launch_is_passed_over(tmp_path) -> None:
+    """Garbage among the records, a directory, a link that leads nowhere."""
+    root = write_run(tmp_path / "r")
+    _launched(root, 4712)
+    (root / "launches" / "bad.json").write_text("{")
+    (root / "launches" / "dir.json").mkdir()
+    (root / "launches" / "gone.json").symlink_to("nowhere")
+
+    assert [launch.pid for launch in glance(RunFolder(root), machine(tmp_path)).launches] == [4712]

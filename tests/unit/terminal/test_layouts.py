@@ -250,3 +250,28 @@ def test_a_comparison_in_markdown_has_the_same_numbers():
 
     assert "| TensorFlow | 2.21.0 | 2.20.0 |" in text
     assert "| MatMul | 40.0 µs | 80.0 µs | +100.0 % |" in text
+
+
+def test_many_processes_are_put_together():
+    """Above eight processes a report shows what they have in common; a thousand fit a screen."""
+    processes = [process(index=at, pid=4000 + at, rank=at, role="worker") for at in range(1000)]
+    works = [work(process=at, kind="fit", name="resnet") for at in range(1000)]
+    report = gather(profile(processes=processes, works=works))
+
+    text = report_text(report, width=100, colour=False)
+    page = markdown.lay_out(report, advise(profile()))
+
+    assert "1,000 processes on 1 host · finished · TensorFlow 2.21.0" in text
+    assert "pid 4711" not in text
+    assert len(text.splitlines()) < 60
+    assert "## 1,000 processes on 1 host" in page
+    assert len(page.splitlines()) < 60
+
+
+def test_many_reasons_for_silence_are_not_all_shown():
+    """Of a thousand processes without steps a screen has room for three."""
+    processes = [process(index=at, pid=4000 + at) for at in range(1000)]
+
+    text = report_text(gather(profile(processes=processes)), width=100, colour=False)
+
+    assert "and 997 more processes without steps; --json says why" in text

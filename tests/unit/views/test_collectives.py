@@ -92,7 +92,8 @@ def test_clocks_of_other_hosts_are_set_by_the_ends_of_collectives() -> None:
 
     shown = found(recorded({0: rank_0, 1: rank_1}, hosts=("a", "b")))
 
-    assert shown.clock_error_ns == 0
+    # Rank 1 always comes last: nothing else says that its clock is not 100 µs less ahead.
+    assert shown.clock_error_ns == pytest.approx(100_000, abs=3_000)
     assert not isinstance(shown.ranks, Missing)
     assert [each.waiting_ns // 1000 for each in shown.ranks] == [210, 2]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.profiles import timed_work, work
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
-from tfprobe.views.ranks import ALONE, MOST_COLUMNS, MOST_LANES, Measure, Ranks, beside
+from tfprobe.views.ranks import ALONE, MOST_COLUMNS, MOST_LANES, MOST_POINTS, Measure, Ranks, beside
 
 MS = 1_000_000
 
@@ -126,3 +126,26 @@ def test_ranks_without_a_step_in_common_are_not_compared() -> None:
     one = work([MS] * 9, process=0, remembered=2)
 
     assert isinstance(beside([one, rank(1, [1, 1])]), Missing)
+
+
+def test_slowest_middle_and_fastest_are_of_one_step() -> None:
+    """At each step, with the process that was slowest."""
+    found = shown(rank(0, [10, 20]), rank(1, [12, 15]), rank(2, [11, 30])).spread
+
+    assert found.step == (0, 1)
+    assert found.least_ns == (10 * MS, 15 * MS)
+    assert found.median_ns == (11 * MS, 20 * MS)
+    assert found.most_ns == (12 * MS, 30 * MS)
+    assert found.slowest == (1, 2)
+
+
+def test_of_very_many_steps_those_are_drawn_whose_slowest_took_longest() -> None:
+    """What hurts is in sight; and never the slowest of one step beside the fastest of another."""
+    times = [10.0] * 6_000
+    times[4_321] = 90.0
+
+    found = shown(rank(0, times), rank(1, [9.0] * 6_000)).spread
+
+    assert len(found.step) <= MOST_POINTS
+    at = found.step.index(4_321)
+    assert (found.most_ns[at], found.least_ns[at], found.slowest[at]) == (90 * MS, 9 * MS, 0)

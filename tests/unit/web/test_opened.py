@@ -18,6 +18,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.ingest import room
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
 from tfprobe.web import answers
@@ -73,3 +74,25 @@ def test_a_document_that_there_is_not_is_no_answer(run):
     """The names that there are stand in the sentence."""
     with pytest.raises(UsageError, match="overview"):
         answers.refresh(run, "../../etc/passwd")
+
+
+def test_a_document_says_which_captures_were_not_read(tmp_path, monkeypatch):
+    """A run of a thousand ranks is shown by its newest captures; step times by all steps."""
+    monkeypatch.setattr(room, "LEAST_BYTES_A_ROW", 0)
+    captures = {f"00000{at}-fit-0.run_metadata.pb": step_of(10) for at in range(5)}
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(10), sampled=range(5))], captures=captures
+    )
+    folder = RunFolder(write_run(tmp_path / "large", [process]))
+    run = OpenRun(folder, Machine(HOST, BOOT_ID), most_rows=20)
+    run.refresh()
+
+    shares = answers.answer(run, "shares", Question())
+
+    assert shares["captures"] == 2
+    assert shares["unread"].startswith("Of 5 recorded steps the newest 2 are read")
+    assert "unread" not in answers.answer(run, "steps", Question())
+
+
+def step_of(nodes: int) -> bytes:
+    return run_metadata({CPU: [Node(f"n{at}", at, 1) for at in range(nodes)]})

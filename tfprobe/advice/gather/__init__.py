@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +36,9 @@ from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
+from tfprobe.views.application import ProcessActivities
 from tfprobe.views.application import activities as did_by_process
-from tfprobe.views.breakdown.whole import WorkParts, by_work
+from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.input.verdict import WorkInput, judge
 
 _NS_PER_US = 1000
@@ -53,33 +54,108 @@ class _Known:
     joined: Mapping[_Key, SampledWork]
     cycles: Mapping[_Key, WorkParts]
     inputs: Mapping[_Key, WorkInput]
-    turns: Mapping[_Key, Turns]
     limits: Thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsPart:
+    """The signals of some processes, mostly of one, as far as they can be had without the others.
+
+    `works` are the numbers of the works that `signals` are of. `dearest` is the sampled work with
+    most time: process, number and time; None where no step was sampled.
+    """
+
+    signals: Signals
+    works: tuple[_Key, ...]
+    dearest: tuple[int, int, int] | None
 
 
 def gather(profile: Profile, sampled: Iterable[SampledWork], limits: Thresholds) -> Signals:
     """Return the signals of a run. `sampled` are works of it joined with graphs and code."""
+    return merge((part(profile, sampled, limits),), turns(profile))
+
+
+def merge(parts: Sequence[SignalsPart], met: Mapping[_Key, Turns]) -> Signals:
+    """Return the signals of a run of the processes of the parts, in this order.
+
+    `met` is what works did in the collectives in which processes meet, by their place among all
+    processes and their number.
+    """
+    works: list[WorkSignals] = []
+    first = 0
+    for each in parts:
+        for (process, index), signals in zip(each.works, each.signals.works, strict=True):
+            works.append(replace(signals, turns=met.get((first + process, index))))
+        first += len(each.signals.processes)
+    processes = (process for each in parts for process in each.signals.processes)
+    return Signals(tuple(processes), tuple(works))
+
+
+def attending(parts: Sequence[SignalsPart]) -> Iterator[tuple[_Key, Subject]]:
+    """Give the works of all parts, each by its place as `merge` has it, with whose it is."""
+    first = 0
+    for each in parts:
+        for (process, index), signals in zip(each.works, each.signals.works, strict=True):
+            yield (first + process, index), signals.subject
+        first += len(each.signals.processes)
+
+
+def dearest(parts: Sequence[SignalsPart]) -> int | None:
+    """Return the part with the work that is to be joined with its graph and code; None of none.
+
+    It is the one that `ingest.sampled.dearest` takes of the whole run.
+    """
+    told = [(at, each.dearest[2]) for at, each in enumerate(parts) if each.dearest is not None]
+    return max(told, key=lambda each: each[1])[0] if told else None
+
+
+def part(
+    profile: Profile,
+    sampled: Iterable[SampledWork],
+    limits: Thresholds,
+    works: Sequence[WorkParts] | None = None,
+    did: tuple[ProcessActivities, ...] | None = None,
+) -> SignalsPart:
+    """Return the signals of the processes of a profile.
+
+    `sampled` are works of it joined with graphs and code. `works` are the recorded steps and `did`
+    is what the processes did, where that is known already.
+    """
+    works = by_work(profile) if works is None else works
     known = _Known(
         profile=profile,
         loops=loops(profile),
         joined={_key(each.work): each for each in sampled},
-        cycles={_key(each.work): each for each in by_work(profile) if isinstance(each.work, Work)},
-        inputs={_key(each.work): each for each in judge(profile) if isinstance(each.work, Work)},
-        turns=turns(profile),
+        cycles={_key(each.work): each for each in works if isinstance(each.work, Work)},
+        inputs={
+            _key(each.work): each
+            for each in judge(profile, works=works)
+            if isinstance(each.work, Work)
+        },
         limits=limits,
     )
     memory = device_memories(profile)
     processes = tuple(
         process_signals(
             profile,
-            did,
-            memory.get(did.process.index, ()),
-            loop_ns=_longest_ns(known, did.process.index),
+            each,
+            memory.get(each.process.index, ()),
+            loop_ns=_longest_ns(known, each.process.index),
         )
-        for did in did_by_process(profile)
+        for each in (did_by_process(profile) if did is None else did)
     )
-    works = (work for work in profile.works if _key(work) in known.loops)
-    return Signals(processes, tuple(_work(known, work, processes[work.process]) for work in works))
+    there = [work for work in profile.works if _key(work) in known.loops]
+    found = tuple(_work(known, work, processes[work.process]) for work in there)
+    return SignalsPart(Signals(processes, found), tuple(map(_key, there)), _dearest(profile))
+
+
+def _dearest(profile: Profile) -> tuple[int, int, int] | None:
+    sampled = {(each.process, each.work) for each in profile.captures}
+    works = [work for work in profile.works if _key(work) in sampled]
+    if not works:
+        return None
+    most = max(works, key=lambda work: work.times.sum_ns)
+    return most.process, most.index, most.times.sum_ns
 
 
 def _key(work: Work) -> _Key:
@@ -113,7 +189,6 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
         is_main=key == _main(known, work.process),
         outliers=stands_out,
         syncs=syncs(profile, work),
-        turns=known.turns.get(key),
         input=input_of(known.inputs[key]) if key in known.inputs else NO_CAPTURE,
     )
     return _with_steps(signals, known, key, captures) if captures else signals

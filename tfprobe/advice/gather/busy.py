@@ -17,7 +17,10 @@ def busy_ns(group: Int64s, count: int, start_ns: Int64s, end_ns: Int64s) -> Int6
         return found
     base_ns = int(start_ns.min())
     span_ns = int(end_ns.max()) - base_ns + 1
-    used, rank = np.unique(group, return_inverse=True)
+    used = np.flatnonzero(np.bincount(group))
+    numbers = np.zeros(count, dtype=np.int64)
+    numbers[used] = np.arange(len(used))
+    rank = numbers[group]
     start = start_ns - base_ns + rank * span_ns
     end = np.maximum(end_ns, start_ns) - base_ns + rank * span_ns
     order = np.argsort(start, kind="stable")

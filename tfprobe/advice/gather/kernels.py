@@ -11,7 +11,7 @@ from tfprobe.advice.signals import Layout, Precision
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.sampled import SampledWork
-from tfprobe.model.tables import Flags, Int32s
+from tfprobe.model.tables import Flags, Int32s, having
 from tfprobe.views.breakdown.kinds import is_part, names, parts_of
 from tfprobe.views.breakdown.parts import Part
 from tfprobe.views.origins import Origins
@@ -36,7 +36,7 @@ def precision(rows: Executions, captures: int) -> Precision | Missing:
     on_device = rows.place == Place.ACCELERATOR
     if not on_device.any():
         return _NO_KERNEL
-    part = parts_of(rows, names(rows.strings))
+    part = parts_of(rows, names(rows))
     narrow = on_device & is_part(part, Part.DEVICE_COMPUTE_16BIT)
     eligible = on_device & ~narrow & _of_types(rows, _PRODUCTS)
     compute_ns = _busy_ns(rows, on_device & ~is_part(part, Part.COLLECTIVES), captures)
@@ -91,9 +91,7 @@ def _matching(
 ) -> Flags:
     """Say which rows have a text in a column that matches: from its start, or anywhere."""
     test = pattern.match if whole else pattern.search
-    wanted = np.array([bool(test(text)) for text in rows.strings.values], dtype=np.bool_)
-    chosen: Flags = wanted[column]
-    return chosen
+    return having(rows.strings, column, test)
 
 
 def _busy_ns(rows: Executions, chosen: Flags, captures: int) -> float:

@@ -12,7 +12,7 @@ from tfprobe.advice.signals import Ops, OpUse
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.model.tables import Flags, Int64s, having, used
 from tfprobe.views.nesting import innermost
 
 _TOP = 10
@@ -114,9 +114,7 @@ def is_pytorch(rows: Executions) -> bool:
 
 
 def _starting(rows: Executions, prefixes: tuple[str, ...]) -> Flags:
-    wanted = np.array([text.startswith(prefixes) for text in rows.strings.values], dtype=np.bool_)
-    chosen: Flags = wanted[rows.op_type]
-    return chosen
+    return having(rows.strings, rows.op_type, lambda text: text.startswith(prefixes))
 
 
 def _innermost(host: _Rows) -> _Rows:
@@ -141,9 +139,7 @@ def _only(mine: _Rows, chosen: Flags) -> _Rows:
 
 
 def _of_types(rows: Executions, types: tuple[str, ...] | frozenset[str]) -> Flags:
-    wanted = np.array([text in types for text in rows.strings.values], dtype=np.bool_)
-    chosen: Flags = wanted[rows.op_type]
-    return chosen
+    return having(rows.strings, rows.op_type, types.__contains__)
 
 
 def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float]:
@@ -163,23 +159,33 @@ def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float]:
 
 def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
     """Return the dearest types of ops; how often they ran, `whole` knows."""
-    rows, strings = mine.rows, len(mine.rows.strings.values)
-    group = mine.capture * strings + rows.op_type
-    by_group = busy_ns(group, mine.captures * strings, rows.start_ns, mine.end_ns)
-    busy = by_group.reshape(mine.captures, strings).sum(axis=0)
-    runs = np.bincount(whole.rows.op_type, minlength=strings)
-    dearest = np.argsort(-busy, kind="stable")[:_TOP]
-    return tuple(_use(mine, int(at), busy, runs) for at in dearest if busy[at])
+    rows = mine.rows
+    # In the order they ran: numbers of strings are others where other processes were read before.
+    first = np.full(len(rows.strings.values), len(whole.rows))
+    first[whole.rows.op_type[::-1]] = np.arange(len(whole.rows))[::-1]
+    types = np.array(sorted(used(rows.op_type), key=first.__getitem__), dtype=np.int64)
+    number = np.zeros(len(rows.strings.values), dtype=np.int64)
+    number[types] = np.arange(len(types))
+    group = mine.capture * len(types) + number[rows.op_type]
+    by_group = busy_ns(group, mine.captures * len(types), rows.start_ns, mine.end_ns)
+    busy = by_group.reshape(mine.captures, len(types)).sum(axis=0)
+    runs = np.bincount(whole.rows.op_type, minlength=len(rows.strings.values))
+    dearest = np.argsort(-busy, kind="stable")[:_TOP].tolist()
+    return tuple(
+        _use(mine, int(types[at]), int(busy[at]), int(runs[types[at]]))
+        for at in dearest
+        if busy[at]
+    )
 
 
-def _use(mine: _Rows, op_type: int, busy: Int64s, runs: Int64s) -> OpUse:
+def _use(mine: _Rows, op_type: int, busy_ns: int, runs: int) -> OpUse:
     rows = mine.rows
     of_type = np.flatnonzero(rows.op_type == op_type)
     longest = of_type[int(np.argmax(rows.duration_ns[of_type]))]
     return OpUse(
         type=rows.strings[op_type],
-        runs=int(runs[op_type]) / mine.captures,
-        busy_ns=int(busy[op_type]) / mine.captures,
+        runs=runs / mine.captures,
+        busy_ns=busy_ns / mine.captures,
         node=_CALL_PATH.sub("", rows.strings[int(rows.name[longest])]),
     )
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from tfprobe.advice.signals import Loop, Parts, Waste
 from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.cycles import WorkParts
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import WorkParts
 
 _Sums = dict[str, float]
 

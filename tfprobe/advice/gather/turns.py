@@ -2,51 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
+from tfprobe.advice.finding import Subject
 from tfprobe.advice.signals import Turns
-from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile, Work
-from tfprobe.views.collectives import Rank, collectives
-from tfprobe.views.origins import Origins
+from tfprobe.model.profile import Process, Profile
+from tfprobe.model.tables import Int64s
+from tfprobe.views import meetings
+from tfprobe.views.collectives import on_one_clock
+from tfprobe.views.meeting_groups import Met, groups
+from tfprobe.views.meetings import MeetingKind, Meetings
 
 # Of fewer, one of two equal ranks is last in nearly all by chance.
 _LEAST_MATCHED = 5
 _Key = tuple[int, int]
+_Attending = tuple[_Key, Subject]
 
 
 def turns(profile: Profile) -> dict[_Key, Turns]:
-    """Return the turns of each work of a rank, by its process and number.
+    """Return the turns of each work of a rank, by its process and number; see `met`."""
+    return met(_attending(profile), profile.processes, meetings.part(profile))
 
-    Works of one kind and name are compared. Where too few collectives were seen in several ranks
-    there is nothing to compare.
+
+def met(
+    attending: Iterable[_Attending], processes: Sequence[Process], found: Meetings
+) -> dict[_Key, Turns]:
+    """Return the turns of works, each given by its process and number, and whose it is.
+
+    Works of ranks that are of one kind and name are compared. Where too few collectives were seen
+    in several ranks there is nothing to compare.
     """
-    groups: dict[tuple[str, str], list[Work]] = {}
+    works: dict[str, list[_Attending]] = {}
+    for key, subject in attending:
+        if subject.rank is not None:
+            works.setdefault(f"{subject.kind} {subject.name}", []).append((key, subject))
+    told: dict[_Key, Turns] = {}
+    for name, group in works.items():
+        told |= _of_group(processes, found, name, group)
+    return told
+
+
+def _attending(profile: Profile) -> Iterator[_Attending]:
     for work in profile.works:
-        if profile.processes[work.process].rank is not None:
-            groups.setdefault((work.kind, work.name), []).append(work)
-    found: dict[_Key, Turns] = {}
-    for group in groups.values():
-        found |= _of_group(profile, group)
-    return found
+        owner = profile.processes[work.process]
+        subject = Subject(owner.host, owner.pid or None, owner.rank, work.kind, work.name)
+        yield (work.process, work.index), subject
 
 
-def _of_group(profile: Profile, works: Sequence[Work]) -> dict[_Key, Turns]:
-    keys = {(each.process, each.index) for each in works}
-    own = tuple(each for each in profile.captures if (each.process, each.work) in keys)
-    if len({each.process for each in own}) < 2:
+def _of_group(
+    processes: Sequence[Process], found: Meetings, name: str, works: Sequence[_Attending]
+) -> dict[_Key, Turns]:
+    if name not in found.strings.values:
         return {}
-    met = collectives(profile.only(own), Origins(()))
-    if isinstance(met, Missing) or isinstance(met.ranks, Missing):
-        return {}
-    by_process = {each.process: _turns(each) for each in met.ranks}
+    mine = found.work == found.strings.values.index(name)
+    own = found.only(mine & np.isin(found.process, [key[0] for key, _ in works]))
+    rows = own.only(own.kind == MeetingKind.COLLECTIVE)
+    group = groups(np.stack((rows.step, rows.name.astype(np.int64), rows.nth)))
+    process = rows.process.astype(np.int64)
+    all_met, _ = on_one_clock(processes, lambda: own, group, process, rows.start_ns, rows.end_ns)
+    by_process = _by_process(process, all_met, rows.end_ns - rows.start_ns)
     return {
         key: by_process[key[0]]
-        for key in keys
+        for key, _ in works
         if key[0] in by_process and by_process[key[0]].matched >= _LEAST_MATCHED
     }
 
 
-def _turns(rank: Rank) -> Turns:
-    matched = max(rank.matched, 1)
-    return Turns(rank.matched, rank.last / matched, rank.waiting_ns / matched)
+def _by_process(process: Int64s, all_met: Met, took_ns: Int64s) -> dict[int, Turns]:
+    told = {}
+    for each in np.unique(process[all_met.is_matched]).tolist():
+        mine = (process == each) & all_met.is_matched
+        matched, last = int(mine.sum()), int(all_met.is_last[mine].sum())
+        waiting_ns = int((took_ns - all_met.moving_ns)[mine].sum())
+        told[each] = Turns(matched, last / matched, waiting_ns / matched)
+    return told

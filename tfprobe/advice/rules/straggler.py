@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator
 
 from tfprobe.advice.finding import Evidence, Finding, Subject
@@ -14,6 +15,15 @@ from tfprobe.errors import Missing
 LIKELY = 0.5
 # Facts told of ranks; of hundreds the first will do.
 _SHOWN = 3
+# Of fewer nobody can say what is usual among them.
+FEW = 8
+# Iglewicz and Hoaglin's robust z (docs/steps.md): where it is an outlier, what makes it one of the
+# normal distribution, and the least share of a cycle that ranks are taken to differ by.
+OUTLIER_Z = 3.5
+_MAD_OF_NORMAL = 0.6745
+_LEAST_MAD_RATIO = 0.01
+# Of equal ranks each is last to its share of the collectives; a late one to so many times that.
+_SHARES = 3
 _WAITS = ("collectives", "sync_wait")
 
 
@@ -48,8 +58,11 @@ def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
     others = [ns for at, ns in enumerate(own) if at != latest]
     late_ns = own[latest] - sum(others) / len(others)
     work = works[latest]
-    cycle_ns = work.loop.work_ns / max(work.loop.steps, 1)
+    cycle_ns = _cycle_ns(work)
     if late_ns < limits.straggler_ratio * cycle_ns or not _is_clear(latest, works, late_ns, limits):
+        return None
+    z = _z(own, latest, cycle_ns)
+    if z is not None and z < OUTLIER_Z:
         return None
     gain_ns = late_ns * work.loop.steps
     gain = work.gain(gain_ns, LIKELY * gain_ns)
@@ -59,6 +72,8 @@ def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
         evidence=(
             *_came_last(work),
             *_times(works, own, latest),
+            *_stands_out(z, len(works)),
+            Evidence("all ranks beside each other", command="tfprobe ranks"),
             work.shown_by("steps" if work.turns is None else "transfers"),
         ),
         action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
@@ -75,8 +90,28 @@ def _is_clear(latest: int, works: list[WorkSignals], late_ns: float, limits: Thr
     turns = [each.turns for each in others if each.turns is not None]
     if work.turns is None or len(turns) < len(others):
         return late_ns > work.loop.gap_spread_ns + max(each.loop.gap_spread_ns for each in others)
-    waits_least = work.turns.waiting_ns < min(each.waiting_ns for each in turns)
-    return waits_least and work.turns.last_ratio >= limits.last_ratio
+    waits = [each.waiting_ns for each in turns]
+    if len(works) < FEW:
+        return work.turns.waiting_ns < min(waits) and work.turns.last_ratio >= limits.last_ratio
+    # Of many each is last to a small share of the collectives, and another one may wait least once.
+    waits_little = work.turns.waiting_ns < statistics.median(waits)
+    return waits_little and work.turns.last_ratio >= _SHARES / len(works)
+
+
+def _z(own_ns: list[float], latest: int, cycle_ns: float) -> float | None:
+    """Return how far a rank is from the middle of all, in units of what they differ by; None where
+    there are too few to say what is usual.
+    """
+    if len(own_ns) < FEW:
+        return None
+    middle_ns = statistics.median(own_ns)
+    mad_ns = statistics.median(abs(each - middle_ns) for each in own_ns)
+    return _MAD_OF_NORMAL * (own_ns[latest] - middle_ns) / max(mad_ns, _LEAST_MAD_RATIO * cycle_ns)
+
+
+def _stands_out(z: float | None, ranks: int) -> Iterator[Evidence]:
+    if z is not None:
+        yield Evidence(f"robust z {z:.1f} among {ranks} ranks ({OUTLIER_Z} is an outlier)")
 
 
 def _came_last(work: WorkSignals) -> Iterator[Evidence]:
@@ -93,6 +128,13 @@ def _times(works: list[WorkSignals], own: list[float], latest: int) -> Iterator[
         yield Evidence(text, time_ns=round(own[at]))
 
 
+def _cycle_ns(work: WorkSignals) -> float:
+    """Return the mean time from step to step, without the first: that one is never recorded, and
+    is long for reasons of its own.
+    """
+    return (work.loop.regular_step_ns + work.loop.regular_gap_ns) / max(work.loop.steps, 1)
+
+
 def _own_ns(works: list[WorkSignals]) -> list[float]:
     """Return the time of a mean cycle that each process spends on its own account.
 
@@ -100,7 +142,7 @@ def _own_ns(works: list[WorkSignals]) -> list[float]:
     are slow at different times and not compared: a step is taken to be as long as that of the
     process with the shortest steps, and the rest of it to be waiting for others.
     """
-    cycles = [each.loop.work_ns / max(each.loop.steps, 1) for each in works]
+    cycles = [_cycle_ns(each) for each in works]
     if all(each.turns and not isinstance(each.parts, Missing) for each in works):
         return [
             cycle * (1 - each.parts.ratio(*_WAITS))

@@ -7,101 +7,158 @@ allocator that counts says how much it held when the node was done; that of a CP
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from tfprobe.ingest.columns import int64s, signed
-from tfprobe.ingest.data_types import data_type, tensor_text
+import numpy as np
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.ingest.run_metadata.nodes import Nodes
 from tfprobe.model.allocations import Allocations
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns, Int32s, Int64s
+from tfprobe.model.tables import Columns, Flags, Int32s, Int64s
 
 _NS_PER_US = 1000
+_MOST_US = (2**63 - 1) // _NS_PER_US
 _UNTOLD = -1
 
 
+class Owners(NamedTuple):
+    """The nodes of a capture that count; `row`, their places among all nodes, goes upwards."""
+
+    row: Int64s
+    device: Int32s
+    name: Int32s
+    op_type: Int32s
+    start_ns: Int64s
+    end_ns: Int64s
+
+
+# Says by their positions which devices or allocators are wanted, None where all are.
+Wish = Callable[[Int32s], Flags | None]
+
+
 def add_allocations(
-    columns: Columns[Allocations],
-    interner: Interner,
-    nodes: Sequence[Any],
-    *,
-    device: int,
-    names: Int32s,
-    op_types: Int32s,
-    start_ns: Int64s,
-    duration_ns: Int64s,
+    columns: Columns[Allocations], nodes: Nodes, owners: Owners, is_wanted: Wish
 ) -> None:
-    """Add the allocations of the nodes of a device. Any: NodeExecStats."""
-    pieces, owners = [], []
-    times = zip(start_ns.tolist(), (start_ns + duration_ns).tolist(), strict=True)
-    for owner, (node, (began_ns, ended_ns)) in enumerate(zip(nodes, times, strict=True)):
-        if not node.memory:
-            continue
-        found = list(_pieces(node, began_ns, ended_ns))
-        pieces += found
-        owners += [owner] * len(found)
+    """Add the allocations of nodes whose device or allocator is wanted.
+
+    Raises UnreadableInput where a time does not fit.
+    """
+    if not len(owners.row):
+        return
+    entries = _chosen(nodes, owners, _entries(nodes, owners), is_wanted)
+    if not len(entries.row):
+        return
+    pieces = _pieces(nodes, owners, entries)
+    owner = entries.owner[pieces.entry]
     columns.add(
-        len(pieces),
-        allocator=[interner.position(each.allocator) for each in pieces],
-        device=device,
-        op=names[owners],
-        op_type=op_types[owners],
-        shape=[interner.position(each.shape) for each in pieces],
-        at_ns=int64s(each.at_ns for each in pieces),
-        bytes=int64s(each.bytes for each in pieces),
-        address=int64s(each.address for each in pieces),
-        in_use_bytes=int64s(each.in_use_bytes for each in pieces),
+        len(owner),
+        allocator=nodes.used.allocator[entries.row][pieces.entry],
+        device=owners.device[owner],
+        op=owners.name[owner],
+        op_type=owners.op_type[owner],
+        shape=pieces.shape,
+        at_ns=pieces.at_ns,
+        bytes=pieces.bytes,
+        address=pieces.address,
+        in_use_bytes=pieces.in_use_bytes,
         free_bytes=_UNTOLD,
         peak_bytes=_UNTOLD,
         largest_free_bytes=_UNTOLD,
     )
 
 
-class _Piece(NamedTuple):
+class _Entries(NamedTuple):
+    """The memory entries of the owners: places among all entries, and of their owners."""
+
+    row: Int64s
+    owner: Int64s
+
+
+class _Pieces(NamedTuple):
     """What an allocator gave (below 0: was given back), or said of itself (0)."""
 
-    allocator: str
-    at_ns: int
-    bytes: int
-    shape: str = ""
-    address: int = 0
-    in_use_bytes: int = _UNTOLD
+    entry: Int64s
+    at_ns: Int64s
+    bytes: Int64s
+    in_use_bytes: Int64s
+    shape: Int64s
+    address: Int64s
 
 
-def _pieces(node: Any, began_ns: int, ended_ns: int) -> Iterator[_Piece]:
-    outputs = _outputs(node)
-    for used in node.memory:
-        name = used.allocator_name
-        for record in used.allocation_records:
-            shape, address = outputs.get((name, abs(record.alloc_bytes)), ("", 0))
-            at_ns = record.alloc_micros * _NS_PER_US
-            yield _Piece(name, at_ns, record.alloc_bytes, shape, address)
-        if not used.allocation_records and used.peak_bytes > 0:
-            # Of single pieces nothing is known: what it held at most, and what it kept.
-            kept = min(max(used.live_bytes, 0), used.peak_bytes)
-            if kept:
-                yield _Piece(name, began_ns, kept)
-            if kept < used.peak_bytes:
-                yield _Piece(name, began_ns, used.peak_bytes - kept)
-                yield _Piece(name, ended_ns, kept - used.peak_bytes)
-        if used.allocator_bytes_in_use > 0:
-            yield _Piece(name, ended_ns, 0, in_use_bytes=used.allocator_bytes_in_use)
+def _entries(nodes: Nodes, owners: Owners) -> _Entries:
+    first, after = np.searchsorted(nodes.used.owner, (owners.row[0], owners.row[-1] + 1))
+    owned_by = nodes.used.owner[first:after]
+    place = np.searchsorted(owners.row, owned_by)
+    counts = np.flatnonzero(owners.row[place] == owned_by)
+    return _Entries(first + counts, place[counts])
 
 
-def _outputs(node: Any) -> dict[tuple[str, int], tuple[str, int]]:
-    """Return type, shape and address of the outputs by allocator and size.
+def _chosen(nodes: Nodes, owners: Owners, entries: _Entries, is_wanted: Wish) -> _Entries:
+    by_allocator = is_wanted(nodes.used.allocator[entries.row])
+    by_device = is_wanted(owners.device[entries.owner])
+    if by_allocator is None or by_device is None:
+        return entries
+    (chosen,) = (by_allocator | by_device).nonzero()
+    return _Entries(entries.row[chosen], entries.owner[chosen])
 
-    Where several are of one size it is not known which is which: then the address is 0.
-    """
-    found: dict[tuple[str, int], tuple[str, int]] = {}
-    for output in node.output:
-        described = output.tensor_description
-        allocation = described.allocation_description
-        sizes = (dimension.size for dimension in described.shape.dim)
-        text = tensor_text(data_type(described.dtype), sizes)
-        for size in {allocation.allocated_bytes, allocation.requested_bytes}:
-            key = (allocation.allocator_name, size)
-            other = found.get(key, (text, signed(allocation.ptr)))
-            same = other == (text, signed(allocation.ptr))
-            found[key] = other if same else (text if other[0] == text else "", 0)
-    return found
+
+def _pieces(nodes: Nodes, owners: Owners, entries: _Entries) -> _Pieces:
+    """Return the pieces of entries, those of each together."""
+    used = nodes.used
+    began_ns, ended_ns = owners.start_ns[entries.owner], owners.end_ns[entries.owner]
+    records = _records(nodes, entries)
+    # Of single pieces nothing is known: what it held at most, and what it kept.
+    peak_bytes = used.peak_bytes[entries.row]
+    kept_bytes = np.minimum(np.maximum(used.live_bytes[entries.row], 0), peak_bytes)
+    in_sum = peak_bytes > 0
+    in_sum[records.entry] = False
+    kept = np.flatnonzero(in_sum & (kept_bytes > 0))
+    lost = np.flatnonzero(in_sum & (kept_bytes < peak_bytes))
+    lost_bytes = (peak_bytes - kept_bytes)[lost]
+    in_use_bytes = used.in_use_bytes[entries.row]
+    counting = np.flatnonzero(in_use_bytes > 0)
+    return _joined(
+        records,
+        _plain(kept, began_ns[kept], kept_bytes[kept]),
+        _plain(lost, began_ns[lost], lost_bytes),
+        _plain(lost, ended_ns[lost], -lost_bytes),
+        _plain(counting, ended_ns[counting], 0)._replace(in_use_bytes=in_use_bytes[counting]),
+    )
+
+
+def _records(nodes: Nodes, entries: _Entries) -> _Pieces:
+    records, ends = nodes.records, (0, 0)
+    if len(entries.row):
+        ends = (entries.row[0], entries.row[-1] + 1)
+    first, after = np.searchsorted(records.owner, ends)
+    owned_by = records.owner[first:after]
+    entry = np.searchsorted(entries.row, owned_by)
+    counts = np.flatnonzero(entries.row[entry] == owned_by)
+    rows, entry = first + counts, entry[counts]
+    at_us = records.at_us[rows]
+    if len(rows) and max(int(at_us.max()), -int(at_us.min())) > _MOST_US:
+        raise UnreadableInput("a time or size that does not fit into 64 bits")
+    untold = np.full(len(rows), _UNTOLD)
+    shapes, addresses = records.described
+    shape, address = shapes[rows].astype(np.int64), addresses[rows]
+    return _Pieces(entry, at_us * _NS_PER_US, records.bytes[rows], untold, shape, address)
+
+
+def _plain(entry: Int64s, at_ns: Int64s, size_bytes: Int64s | int) -> _Pieces:
+    """Return pieces of which neither shape nor address is known."""
+    none, untold = np.zeros(len(entry), dtype=np.int64), np.full(len(entry), _UNTOLD)
+    return _Pieces(entry, at_ns, none + size_bytes, untold, none, none)
+
+
+def _joined(*parts: _Pieces) -> _Pieces:
+    """Return all pieces by their entries; those of one entry in the order of the parts."""
+    parts = tuple(each for each in parts if len(each.entry))
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        none = np.empty(0, dtype=np.int64)
+        return _Pieces(none, none, none, none, none, none)
+    joined = _Pieces(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    order = np.argsort(joined.entry, kind="stable")
+    return _Pieces(*(each[order] for each in joined))

@@ -1,4 +1,4 @@
-"""Tell what a row of an accelerator moved, or which kernel it was.
+"""Tell what a row moved, between devices or from another task, or which kernel it was.
 
 Tracers wrote three forms (tensorflow/core/platform/default/device_tracer.cc until TensorFlow 1.14,
 tensorflow/core/profiler/internal/gpu/device_tracer_cuda.cc and gpu_tracer.cc from then on):
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfprobe.ingest.run_metadata.devices import direction_of
 from tfprobe.model.executions import Place
@@ -24,9 +24,22 @@ _DIRECTIONS = (
 )
 _DETAILS = re.compile(r"(?:num_bytes|size|bytes): ?(?P<bytes>\d+).*", re.DOTALL)
 _KERNEL = re.compile(r"(?P<kernel>.+?)(?: regs:\d+ .*)?@@", re.DOTALL)
+# The name of the row of a tensor that came from another task, and how fast it was, which TensorFlow
+# writes of those that took time: "[1.2MB] [4.4Gb/s] TENSOR from DEVICE to DEVICE".
+RECEIVED = "RecvTensor"
+_SPEED = re.compile(r"(?<=\] )\[[^\]]*b/s\] ")
 
-# By node, start in µs and label: the direction that the stream of a copy tells.
-Directions = Mapping[tuple[str, int, str], str]
+
+class Row(NamedTuple):
+    """What a row tells of its node."""
+
+    name: str
+    start_us: int
+    label: str
+
+
+# By row: the direction that the stream of a copy tells.
+Directions = Mapping[Row, str]
 
 
 class Transfer(NamedTuple):
@@ -37,33 +50,34 @@ class Transfer(NamedTuple):
     detail: str
 
 
-def directions(devices: Iterable[Any]) -> Directions:
-    """Return what the names of streams tell of copies. Any: DeviceStepStats."""
+def directions(streams: Iterable[tuple[str, Iterable[Row]]]) -> Directions:
+    """Return what the names of devices, each with its rows, tell of copies."""
     found = {}
-    for device in devices:
-        direction = direction_of(device.device.lower())
+    for device, rows in streams:
+        direction = direction_of(device.lower())
         if direction is not None:
-            found.update({_key(node): direction for node in device.node_stats})
+            found.update(dict.fromkeys(rows, direction))
     return found
 
 
-def transfer(node: Any, known: Directions) -> Transfer:
-    """Return what a row of the memcpy device moved. Any: NodeExecStats."""
-    text = f"{node.node_name} {node.timeline_label} {known.get(_key(node), '')}".lower()
+def transfer(row: Row, known: Directions) -> Transfer:
+    """Return what a row of the memcpy device moved."""
+    text = f"{row.name} {row.label} {known.get(row, '')}".lower()
     place = next((place for key, place in _DIRECTIONS if key in text), Place.DEVICE_TO_DEVICE)
-    details = _DETAILS.search(node.timeline_label) or _DETAILS.search(node.node_name)
+    details = _DETAILS.search(row.label) or _DETAILS.search(row.name)
     if details is None:
         return Transfer(place, 0, "")
     # Of a node that is named by the driver's word only the label names the op.
-    label = node.timeline_label if "num_bytes" in details[0] else details[0]
+    label = row.label if "num_bytes" in details[0] else details[0]
     return Transfer(place, int(details["bytes"]), label.strip())
 
 
-def kernel(node: Any) -> str:
-    """Return the name of the kernel that a row is about, "" where it is not told."""
-    found = _KERNEL.match(node.timeline_label)
+def kernel(label: str) -> str:
+    """Return the name of the kernel that the label of a row tells, "" where it tells none."""
+    found = _KERNEL.match(label)
     return found["kernel"] if found is not None else ""
 
 
-def _key(node: Any) -> tuple[str, int, str]:
-    return node.node_name, node.all_start_micros, node.timeline_label
+def received(label: str) -> str:
+    """Return which tensor came from where, without how fast, which differs each time."""
+    return _SPEED.sub("", label, count=1)

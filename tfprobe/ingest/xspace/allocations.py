@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.ingest.columns import int64s
@@ -30,15 +30,21 @@ _UNTOLD = -1
 
 
 def add_allocations(
-    columns: Columns[Allocations], interner: Interner, plane: Plane, op_types: Mapping[str, str]
+    columns: Columns[Allocations],
+    interner: Interner,
+    plane: Plane,
+    op_types_of_rows: Callable[[], Mapping[str, str]],
 ) -> None:
     """Add a row for each event of an allocator in the host's plane.
 
-    `op_types` tells the op of a node by its name.
+    `op_types_of_rows` tells the op of a node by its name.
     """
-    signs = {at: sign for at, name in plane.names.items() if (sign := _sign(name))}
+    named = zip(plane.names.items(), plane.numbers.tolist(), strict=True)
+    signs = {at: (_SIGNS[name], number) for (at, name), number in named if name in _SIGNS}
+    numbers = {number for _, number in signs.values()}
+    op_types = op_types_of_rows() if signs else {}
     for number_of_line, line in enumerate(plane.lines if signs else ()):
-        found = plane.events(number_of_line, signs)
+        found = plane.events(number_of_line, numbers)
         start_ns, _ = times_ns(line, found)
         pieces = [_piece(stat_values(plane.message, each.stats), op_types) for each in found]
         position = interner.position
@@ -51,7 +57,7 @@ def add_allocations(
             shape=[position(each.shape) for each in pieces],
             at_ns=start_ns,
             bytes=int64s(
-                signs[event.metadata_id] * each.bytes
+                signs[event.metadata_id][0] * each.bytes
                 for event, each in zip(found, pieces, strict=True)
             ),
             address=int64s(each.address for each in pieces),
@@ -76,10 +82,6 @@ class _Piece(NamedTuple):
     free_bytes: int
     peak_bytes: int
     largest_free_bytes: int
-
-
-def _sign(name: str) -> int:
-    return _SIGNS.get(name, 0)
 
 
 def _piece(stats: Mapping[str, Any], op_types: Mapping[str, str]) -> _Piece:

@@ -14,7 +14,6 @@ one iterator of the capture runs functions, they are that one's.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfprobe.ingest.columns import int32s, int64s
+from tfprobe.ingest.xspace.facts import EventNames, Facts
 from tfprobe.ingest.xspace.names import ITERATOR, op_of
 from tfprobe.ingest.xspace.plane import Plane
-from tfprobe.ingest.xspace.stats import integer, times_ns
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Flags, Int32s, Int64s
 
@@ -59,22 +58,24 @@ class Run(NamedTuple):
 class DatasetRuns:
     """The functions that iterators ran during a capture."""
 
-    def __init__(self, plane: Plane, interner: Interner, of_iterators: set[str]) -> None:
-        """Find them in the plane of the host.
+    def __init__(
+        self, plane: Plane, interner: Interner, facts: Facts, of_iterators: set[int]
+    ) -> None:
+        """Find them in the plane of the host; `facts` are those of `dataset_facts`.
 
-        `of_iterators` are the names of ops that ran for iterators in captures until now; those of
-        this one are added.
+        `of_iterators` are the numbers of names of ops that ran for iterators in captures until now;
+        those of this one are added.
         """
         self._plane = plane
         self._of_iterators = of_iterators
         self._interner = interner
-        roles = ((at, _role(name)) for at, name in plane.names.items())
-        self._roles = {at: role for at, role in roles if role is not None}
-        self._ops = {at for at, name in plane.names.items() if _is_op(name)}
+        self._roles, is_op = facts.columns()
+        self._is_op = is_op.astype(np.bool_)
+        self._wanted = {each: np.isin(self._roles, each) for each in _TOGETHER}
         lines = range(len(plane.lines))
         calls = [call for line in lines for call in self._calls(line)]
         self._paths = {call.number: interner.position(call.path) for call in calls}
-        has_iterators = _Role.ITERATOR in self._roles.values()
+        has_iterators = bool((self._roles[plane.numbers] == _Role.ITERATOR).any())
         work = [self._events(line, _WORKING) for line in lines] if has_iterators else []
         early = list(self._early(work, {call.path for call in calls}))
         self._paths |= {run.number: self._position(run) for run in early}
@@ -120,7 +121,7 @@ class DatasetRuns:
     def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[Run]:
         """Give the runs that nothing in the capture called; number 0 where it is not told."""
         lines = range(len(self._plane.lines))
-        runs = [event for line in lines for event in self._events(line, (_Role.FUNCTION,))]
+        runs = [event for line in lines for event in self._events(line, _RUNNING)]
         if not runs:
             return  # this capture does not tell what was called
         called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
@@ -137,19 +138,20 @@ class DatasetRuns:
                 yield from self._loose(at, events, path, has_groups=has_groups)
         yield from first.values()
 
-    def _ops_of_iterators(self, work: list[list[_Event]], called: set[int]) -> set[str]:
-        """Return the names of the ops that ran in work of iterators."""
+    def _ops_of_iterators(self, work: list[list[_Event]], called: set[int]) -> set[int]:
+        """Return the numbers of the names of the ops that ran in work of iterators."""
         found: set[int] = set()
-        for at_line, (line, events) in enumerate(zip(self._plane.lines, work, strict=False)):
-            ops = self._plane.events(at_line, self._ops)
-            starts_ns, _ = times_ns(line, ops)
+        for line, events in enumerate(work):
+            places = self._plane.places(line, self._is_op)
+            starts_ns, _ = self._plane.times_ns(line, places)
             order = np.argsort(starts_ns, kind="stable")
+            ordered_ns, names = starts_ns[order], self._plane.numbers_at(line, places[order])
             for each in events:
                 if each.number in called and each.number not in self._paths:
                     continue
-                bounds = np.searchsorted(starts_ns[order], (each.start_ns, each.end_ns))
-                found.update(ops[at].metadata_id for at in order[slice(*bounds)].tolist())
-        return {self._plane.names[at] for at in found}
+                bounds = np.searchsorted(ordered_ns, (each.start_ns, each.end_ns))
+                found.update(names[slice(*bounds)].tolist())
+        return found
 
     def _loose(
         self, at: int, events: list[_Event], path: str, *, has_groups: bool
@@ -159,25 +161,29 @@ class DatasetRuns:
         What came before began before the recording, as no step did. Work that was not over when
         the recording ended may be the step's too: its ops have no group, and go by their names.
         """
-        line, found = self._plane.lines[at], self._plane.events(at, self._ops)
-        start_ns, duration_ns = times_ns(line, found)
+        line, places = self._plane.lines[at], self._plane.places(at, self._is_op)
+        start_ns, duration_ns = self._plane.times_ns(at, places)
         first_ns = events[0].start_ns if events else _NEVER_NS
         after = start_ns >= max((event.end_ns for event in events), default=_NEVER_NS)
         after &= has_groups
         if after.any():
-            told = (self._is_of_iterator(each) for each in found)
-            after &= np.fromiter(told, dtype=np.bool_, count=len(found))
+            after &= self._are_of_iterators(at, places, after)
         for chosen in (start_ns < first_ns, after):
             for began_ns, ended_ns in _together(start_ns, duration_ns, chosen):
                 yield Run(0, 0, path, line.name, began_ns, ended_ns)
 
-    def _is_of_iterator(self, event: Any) -> bool:
-        name = self._plane.name_of(event)
-        return name in self._of_iterators and not self._has_group(event)
+    def _are_of_iterators(self, line: int, places: Int64s, asked: Flags) -> Flags:
+        """Say which of the events asked for have no group and ran for iterators before."""
+        names = self._plane.numbers_at(line, places)
+        told = asked & np.isin(names, list(self._of_iterators))
+        (rows,) = told.nonzero()
+        events = self._plane.events_at(line, places[rows])
+        told[rows] = [not self._has_group(event) for event in events]
+        return told
 
     def _has_group(self, event: Any) -> bool:
-        stats = self._plane.message.stat_metadata
-        return any(stats[stat.metadata_id].name == "group_id" for stat in event.stats)
+        ids = self._plane.stat_ids("group_id")
+        return bool(ids) and any(stat.metadata_id in ids for stat in event.stats)
 
     def _go_into(self, around: list[_Around], event: _Event) -> None:
         if event.role is _Role.PRODUCE:
@@ -186,21 +192,20 @@ class DatasetRuns:
         path = self._plane.name_of(event.message)
         if around and not around[-1].path:
             # The first GetNext in a ...Produce is that of the input: its parent produces.
-            around[-1].owner = integer(self._plane.message, event.message, "parent_id")
+            around[-1].owner = self._plane.integer(event.message, "parent_id")
             around[-1].path = _ELEMENT.sub("", path.rpartition("::")[0])
         around.append(_Around(event.end_ns, event.number, path))
 
     def _events(self, line: int, wanted: tuple[_Role, ...]) -> list[_Event]:
         """Return the events of these roles, by start, the outer before the inner."""
-        roles = {at: role for at, role in self._roles.items() if role in wanted}
-        found = self._plane.events(line, roles)
-        start_ns, duration_ns = times_ns(self._plane.lines[line], found)
-        columns = (start_ns.tolist(), (start_ns + duration_ns).tolist(), found)
+        places = self._plane.places(line, self._wanted[wanted])
+        start_ns, duration_ns = self._plane.times_ns(line, places)
+        found = self._plane.events_at(line, places)
+        roles = self._roles[self._plane.numbers_at(line, places)]
+        columns = (start_ns.tolist(), (start_ns + duration_ns).tolist(), roles.tolist(), found)
         events = [
-            _Event(
-                start, end, roles[each.metadata_id], integer(self._plane.message, each, "id"), each
-            )
-            for start, end, each in zip(*columns, strict=True)
+            _Event(start, end, _ROLES[role], self._plane.integer(each, "id"), each)
+            for start, end, role, each in zip(*columns, strict=True)
         ]
         return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
 
@@ -214,6 +219,8 @@ class DatasetRuns:
 
     def _segments_of(self, work: list[_Event], loose: list[Run]) -> tuple[Int64s, Int32s]:
         """Return when a thread turns to another function, and the paths before and after."""
+        if not loose and not any(event.number in self._paths for event in work):
+            return _NO_SEGMENTS
         starts_ns: list[int] = []
         until_ns = work[0].start_ns if work else _NEVER_NS
         paths = [next((self._position(run) for run in loose if run.start_ns < until_ns), 0)]
@@ -244,6 +251,12 @@ class _Role(IntEnum):
 
 _CALLING = (_Role.ITERATOR, _Role.PRODUCE, _Role.CALL)
 _WORKING = (_Role.WORK,)
+_RUNNING = (_Role.FUNCTION,)
+_TOGETHER: tuple[tuple[_Role, ...], ...] = (_CALLING, _WORKING, _RUNNING)
+_ROLES = tuple(_Role)
+_NO_ROLE = -1
+# Of a thread that runs nothing for an iterator.
+_NO_SEGMENTS = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int32)
 _DONE = "ExecutorDoneCallback"
 _WORK = ("ExecutorState::Process", _DONE)
 
@@ -267,8 +280,12 @@ class _Around:
     path: str
 
 
-@functools.lru_cache(maxsize=2**16)
-def _role(name: str) -> _Role | None:
+def dataset_facts(names: EventNames) -> Facts:
+    """Return the role that each name has here, below 0 for none, and whether it is an op's."""
+    return Facts(names, lambda name: (_role(name), op_of(name) is not None))
+
+
+def _role(name: str) -> int:
     if name.startswith(ITERATOR):
         return _Role.ITERATOR
     if name.startswith(_CALL):
@@ -277,12 +294,7 @@ def _role(name: str) -> _Role | None:
         return _Role.WORK
     if name == _FUNCTION_RUN:
         return _Role.FUNCTION
-    return _Role.PRODUCE if _PRODUCE.match(name) else None
-
-
-@functools.lru_cache(maxsize=2**16)
-def _is_op(name: str) -> bool:
-    return op_of(name) is not None
+    return _Role.PRODUCE if _PRODUCE.match(name) else _NO_ROLE
 
 
 def _together(start_ns: Int64s, duration_ns: Int64s, chosen: Flags) -> Iterator[tuple[int, int]]:

@@ -13,14 +13,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.ingest.columns import int32s
 from tfprobe.ingest.xspace.datasets import DatasetRuns
+from tfprobe.ingest.xspace.facts import EventNames, Facts
 from tfprobe.ingest.xspace.names import HOST, is_background, op_of
 from tfprobe.ingest.xspace.plane import Plane
 from tfprobe.ingest.xspace.stats import stat_values
@@ -34,10 +33,12 @@ _EAGER = re.compile(r"EagerLocalExecute: (_?[A-Z]\w*)\Z")
 class HostReader:
     """Decodes the ops of captures: the name of an event is taken apart once."""
 
-    def __init__(self, interner: Interner) -> None:
+    def __init__(self, interner: Interner, names: EventNames) -> None:
         """Know nothing yet. Strings become positions in `interner`."""
         self._interner = interner
-        self._events: dict[str, _Event | None] = {}
+        self._facts = Facts(names, self._event)
+        # Positions of ops whose events tell of their launch alone.
+        self._get_next_types: set[int] = set()
 
     def add_ops(
         self, columns: Columns[Executions], plane: Plane, runs: DatasetRuns | None = None
@@ -46,8 +47,7 @@ class HostReader:
 
         `runs` tells those that an iterator of tf.data runs.
         """
-        told = {at: self._event(name) for at, name in plane.names.items()}
-        kinds = _kinds({at: each for at, each in told.items() if each is not None})
+        kinds = _Kinds(*self._facts.columns())
         waits = _AsyncOps(plane)
         parts = [
             self._line(
@@ -58,6 +58,7 @@ class HostReader:
         rows = [np.concatenate(each) for each in zip(_NO_ROWS, *parts, strict=True)]
         lane, name, op_type, background, start_ns, duration_ns, detail = rows
         order = np.argsort(start_ns, kind="stable")
+        is_get_next = np.isin(op_type[order], list(self._get_next_types))
         columns.add(
             len(order),
             device=self._interner.position(HOST),
@@ -67,9 +68,7 @@ class HostReader:
             place=Place.HOST,
             background=background[order],
             start_ns=start_ns[order],
-            duration_ns=waits.completed(
-                np.isin(op_type[order], self._get_next_types()), start_ns[order], duration_ns[order]
-            ),
+            duration_ns=waits.completed(is_get_next, start_ns[order], duration_ns[order]),
             detail=detail[order],
         )
         for op in waits.ops():
@@ -84,20 +83,15 @@ class HostReader:
                 duration_ns=op.duration_ns,
             )
 
-    def _event(self, name: str) -> _Event | None:
-        if name not in self._events:
-            role, op, op_type = _role(name)
-            self._events[name] = (
-                None
-                if role is None
-                else _Event(role, self._interner.position(op), self._interner.position(op_type))
-            )
-        return self._events[name]
-
-    def _get_next_types(self) -> list[int]:
-        known = (event for event in self._events.values() if event is not None)
-        types = {event.op_type for event in known}
-        return [at for at in types if self._interner.text(at).startswith("IteratorGetNext")]
+    def _event(self, name: str) -> tuple[int, int, int]:
+        """Return role, name and op of an event's name; the role is below 0 where it has none."""
+        role, op, op_type = _role(name)
+        if role is None:
+            return _NO_ROLE, 0, 0
+        at = self._interner.position(op_type)
+        if op_type.startswith("IteratorGetNext"):
+            self._get_next_types.add(at)
+        return role, self._interner.position(op), at
 
     def _line(
         self,
@@ -108,9 +102,9 @@ class HostReader:
         paths_at: Callable[[Int64s], Int32s] | None,
     ) -> tuple[npt.NDArray[Any], ...]:
         """Return the columns of the ops of one thread, in the order of _NO_ROWS."""
-        places = plane.places(line, kinds.ids)
+        places = plane.places(line, kinds.role >= 0)
         start_ns, duration_ns = plane.times_ns(line, places)
-        kind = np.searchsorted(kinds.ids, plane.ids_at(line, places))
+        kind = plane.numbers_at(line, places)
         role, lane = kinds.role[kind], plane.lines[line].name
         for at in np.flatnonzero(role >= _Role.ASYNC_START).tolist():
             event = plane.lines[line].events[int(places[at])]
@@ -156,6 +150,7 @@ _FRAMEWORK: Mapping[str, _Role] = {
     "IteratorGetNextOp::DoCompute": _Role.GET_NEXT,
     "IteratorGetNextAsOptionalOp::DoCompute": _Role.GET_NEXT,
 }
+_NO_ROLE = -1
 # Lane, name, op, background, start, duration and detail of no row: what lines are joined to.
 _NO_ROWS = (
     np.empty(0, dtype=np.int32),
@@ -168,18 +163,9 @@ _NO_ROWS = (
 )
 
 
-class _Event(NamedTuple):
-    """The name of an event, taken apart; strings are positions."""
-
-    role: _Role
-    name: int
-    op_type: int
-
-
 class _Kinds(NamedTuple):
-    """The names of a plane that count, in columns by their ids."""
+    """The names of events, taken apart, in columns by their numbers; strings are positions."""
 
-    ids: Int64s
     role: Int32s
     name: Int32s
     op_type: Int32s
@@ -192,13 +178,6 @@ class _Op(NamedTuple):
     op_type: str
     start_ns: int
     duration_ns: int
-
-
-def _kinds(events: Mapping[int, _Event]) -> _Kinds:
-    ids = np.fromiter(events, dtype=np.int64, count=len(events))
-    order = np.argsort(ids)
-    columns = (int32s(map(itemgetter(at), events.values()), len(events)) for at in range(3))
-    return _Kinds(ids[order], *(each[order] for each in columns))
 
 
 def _role(name: str) -> tuple[_Role | None, str, str]:

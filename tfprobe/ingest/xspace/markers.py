@@ -11,7 +11,7 @@ from typing import Any
 
 from tfprobe.ingest.trace import Marker
 from tfprobe.ingest.xspace.plane import Plane
-from tfprobe.ingest.xspace.stats import integer, times_ns
+from tfprobe.ingest.xspace.stats import times_ns
 
 _STEP = "step_num"
 _RUN = "SessionRun"
@@ -19,8 +19,8 @@ _RUN = "SessionRun"
 
 def markers(plane: Plane) -> tuple[Marker, ...]:
     """Return the marked steps of the host's plane, by start."""
-    keys = [at for at, each in plane.message.stat_metadata.items() if each.name == _STEP]
-    marked = _marked(plane, set(keys)) if keys else []
+    keys = plane.stat_ids(_STEP)
+    marked = _marked(plane, keys) if keys else []
     return tuple(sorted(marked or _runs(plane), key=lambda marker: marker.start_ns))
 
 
@@ -30,14 +30,15 @@ def _marked(plane: Plane, keys: set[int]) -> list[Marker]:
         events = [
             event for event in line.events if any(stat.metadata_id in keys for stat in event.stats)
         ]
-        numbers = [integer(plane.message, event, _STEP) for event in events]
+        numbers = [plane.integer(event, _STEP) for event in events]
         found += _with_times(plane, line, events, numbers)
     return found
 
 
 def _runs(plane: Plane) -> list[Marker]:
     """Return the runs of Sessions on the thread that has the most of them."""
-    names = {at for at, name in plane.names.items() if name == _RUN}
+    named = zip(plane.names.values(), plane.numbers.tolist(), strict=True)
+    names = {number for name, number in named if name == _RUN}
     lines = enumerate(plane.lines if names else ())
     by_line = [(line, plane.events(at, names)) for at, line in lines]
     line, events = max(by_line, key=lambda each: len(each[1]), default=(None, []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -62,6 +63,7 @@ def is_background(thread: str) -> bool:
     return thread.startswith(_TF_DATA_THREADS)
 
 
+@functools.lru_cache(maxsize=2**16)
 def op_of(event: str) -> tuple[str, str] | None:
     """Return node and op of an event's name such as "scope/name:Type"; None where it is no op."""
     op = _OP.match(event)

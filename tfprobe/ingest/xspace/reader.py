@@ -11,8 +11,9 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.messages import parse
 from tfprobe.ingest.trace import Trace
 from tfprobe.ingest.xspace.allocations import add_allocations
-from tfprobe.ingest.xspace.datasets import DatasetRuns
+from tfprobe.ingest.xspace.datasets import DatasetRuns, dataset_facts
 from tfprobe.ingest.xspace.devices import add_kernels
+from tfprobe.ingest.xspace.facts import EventNames
 from tfprobe.ingest.xspace.host import HostReader
 from tfprobe.ingest.xspace.markers import markers
 from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
@@ -49,9 +50,11 @@ class Reader:
         """Know nothing yet."""
         self._interner = interner
         self._with_spans = with_spans
-        self._host = HostReader(interner)
-        self._spans = SpanReader(interner)
-        self._of_iterators: set[str] = set()
+        self._names = EventNames()
+        self._host = HostReader(interner, self._names)
+        self._spans = SpanReader(interner, self._names)
+        self._dataset_facts = dataset_facts(self._names)
+        self._of_iterators: set[int] = set()
 
     def read(self, content: bytes) -> Trace:
         """Return one row per op execution and per kernel, the spans and allocations, by time.
@@ -69,7 +72,7 @@ class Reader:
             if is_gpu(message.name):
                 add_kernels(rows, self._interner, message)
             elif message.name in (HOST, DRIVER):
-                plane = Plane(message)
+                plane = Plane(message, self._names)
                 self._add_host(rows, spans, plane, threads)
                 hosts += [plane] if message.name == HOST and self._with_spans else []
         table = rows.rows(self._interner)
@@ -84,12 +87,8 @@ class Reader:
 
     def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:
         columns = Columns(Allocations)
-        if hosts:
-            texts = rows.strings
-            pairs = np.unique(np.stack((rows.name, rows.op_type)), axis=1).T.tolist()
-            op_types = {texts[name]: texts[op_type] for name, op_type in pairs}
-            for plane in hosts:
-                add_allocations(columns, self._interner, plane, op_types)
+        for plane in hosts:
+            add_allocations(columns, self._interner, plane, lambda: _op_types(rows))
         return columns.rows(self._interner)
 
     def _add_host(
@@ -99,13 +98,22 @@ class Reader:
         plane: Plane,
         threads: dict[int, str],
     ) -> None:
-        runs = DatasetRuns(plane, self._interner, self._of_iterators) if self._with_spans else None
+        runs = None
+        if self._with_spans:
+            runs = DatasetRuns(plane, self._interner, self._dataset_facts, self._of_iterators)
         if plane.message.name == HOST:
             self._host.add_ops(rows, plane, runs)
         if runs is not None:
             self._spans.add_spans(
                 spans, plane, runs, threads if plane.message.name == DRIVER else {}
             )
+
+
+def _op_types(rows: Executions) -> dict[str, str]:
+    """Return the ops of nodes by their names."""
+    texts = rows.strings
+    pairs = np.unique(np.stack((rows.name, rows.op_type)), axis=1).T.tolist()
+    return {texts[name]: texts[op_type] for name, op_type in pairs}
 
 
 def _set_clock(space: Any) -> bool:

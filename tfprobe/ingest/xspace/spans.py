@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.xspace.datasets import DatasetRuns
+from tfprobe.ingest.xspace.facts import EventNames, Facts
 from tfprobe.ingest.xspace.names import ITERATOR, copy_bytes, is_background, op_of
 from tfprobe.ingest.xspace.plane import Plane
-from tfprobe.ingest.xspace.stats import number, stat_values, times_ns
+from tfprobe.ingest.xspace.stats import number, stat_values
 from tfprobe.model.spans import SpanKind, Spans
 from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns, Int32s, Int64s
+from tfprobe.model.tables import Columns, Flags, Int32s, Int64s
 
 _COMPILE = re.compile(
     # Python's tracing of a function; passes over its graph; XLA as a whole and its larger parts.
@@ -41,17 +42,22 @@ _PREPARED_NS = 500_000
 _NOT_DETAILS = ("id", "parent_id", "group_id", "step_name", "_p", "_c", "_pt", "_ct", "_r")
 _LAUNCH = re.compile(r"(?!\w*HostFunc)\w*Launch")
 _COPY = re.compile(r"\w*Mem(?:cpy|set|Prefetch)")
+_UNKNOWN, _NO_KIND = -2, -1
+_NO_CALL, _RUN = -1, 0
 _SYNC = re.compile(r"\w*Synchronize")
 
 
 class SpanReader:
     """Decodes the spans of captures: the name of an event is taken apart once."""
 
-    def __init__(self, interner: Interner) -> None:
+    def __init__(self, interner: Interner, names: EventNames) -> None:
         """Know nothing yet. Strings become positions in `interner`."""
         self._interner = interner
-        self._kinds: dict[str, SpanKind | None] = {}
-        self._called: dict[str, str | None] = {}
+        # By the number of a name: what its events are, which its first one tells.
+        self._kinds = np.empty(0, dtype=np.int32)
+        self._names = names
+        self._called = Facts(names, self._call)
+        self._functions: list[str] = []
 
     def add_spans(
         self,
@@ -61,16 +67,17 @@ class SpanReader:
         lanes: Mapping[int, str],
     ) -> None:
         """Add the spans of a plane; `lanes` renames its lines by their ids."""
-        kinds: dict[int, SpanKind | None] = {}
-        calls = self._calls(plane)
+        (called,) = self._called.columns()
+        has_calls = bool((called[plane.numbers] >= 0).any())
         for at, line in enumerate(plane.lines):
             lane = lanes.get(line.id, line.name)
             paths_at = functools.partial(runs.paths_at, at)
-            found = self._found(plane, at, kinds)
-            if found:
-                self._add_line(columns, plane, line, lane, found, paths_at)
-            if calls:
-                self._add_preparing(columns, line, plane.events(at, calls), lane, calls)
+            kinds = self._kinds_at(plane, at)
+            places = plane.places(at, kinds >= 0)
+            if len(places):
+                self._add_line(columns, plane, at, lane, places, paths_at)
+            if has_calls:
+                self._add_preparing(columns, plane, at, lane, called)
         for run in runs.runs:
             columns.add(
                 1,
@@ -88,17 +95,18 @@ class SpanReader:
         self,
         columns: Columns[Spans],
         plane: Plane,
-        line: Any,
+        line: int,
         lane: str,
-        found: Sequence[tuple[Any, SpanKind]],
+        places: Int64s,
         paths_at: Callable[[Int64s], Int32s],
     ) -> None:
-        start_ns, duration_ns = times_ns(line, [event for event, _ in found])
-        facts = [self._facts(plane, event, kind) for event, kind in found]
-        kind = np.array([kind for _, kind in found], dtype=np.int8)
+        start_ns, duration_ns = plane.times_ns(line, places)
+        kind = self._kinds[plane.numbers_at(line, places)]
+        found = zip(plane.events_at(line, places), kind.tolist(), strict=True)
+        facts = [self._facts(plane, event, SpanKind(kind)) for event, kind in found]
         paths = np.where(kind == SpanKind.PYTHON, paths_at(start_ns), 0)
         columns.add(
-            len(found),
+            len(facts),
             kind=kind,
             lane=self._interner.position(lane),
             background=is_background(lane) | (paths != 0),
@@ -112,55 +120,47 @@ class SpanReader:
             bytes=int64s(each.bytes for each in facts),
         )
 
-    def _found(
-        self, plane: Plane, line: int, kinds: dict[int, SpanKind | None]
-    ) -> list[tuple[Any, SpanKind]]:
-        for identity, at in plane.first_events(line):
-            if identity not in kinds:
-                kinds[identity] = self._kind(plane, line, identity, at)
-        known = {identity: kind for identity, kind in kinds.items() if kind is not None}
-        return [(event, known[event.metadata_id]) for event in plane.events(line, known)]
-
-    def _kind(self, plane: Plane, line: int, identity: int, at: int) -> SpanKind | None:
-        name = plane.names.get(identity, "")
-        if name not in self._kinds:
-            stats = plane.lines[line].events[at].stats
-            self._kinds[name] = kind_of(name, stat_values(plane.message, stats))
-        return self._kinds[name]
+    def _kinds_at(self, plane: Plane, line: int) -> Int32s:
+        """Return what events are by the numbers of their names, after a look at those of a line."""
+        grown = np.full(len(self._names.texts) - len(self._kinds), _UNKNOWN, dtype=np.int32)
+        self._kinds = np.concatenate((self._kinds, grown)) if len(grown) else self._kinds
+        places = plane.places(line, self._kinds == _UNKNOWN)
+        new, first = np.unique(plane.numbers_at(line, places), return_index=True)
+        for at, event in zip(new.tolist(), plane.events_at(line, places[first]), strict=True):
+            stats = stat_values(plane.message, event.stats)
+            kind = kind_of(self._names.texts[at], stats)
+            self._kinds[at] = _NO_KIND if kind is None else kind
+        return self._kinds
 
     def _facts(self, plane: Plane, event: Any, kind: SpanKind) -> SpanFacts:
         stats = stat_values(plane.message, event.stats)
         return span_facts(plane.name_of(event), kind, stats, self._interner)
 
-    def _calls(self, plane: Plane) -> dict[int, str]:
-        """Return by event the functions that Python calls; that of their runs has no name."""
-        found = {}
-        for at, name in plane.names.items():
-            if name not in self._called:
-                self._called[name] = _called(name)
-            called = self._called[name]
-            if called is not None:
-                found[at] = called
-        return found
+    def _call(self, name: str) -> tuple[int]:
+        """Return the number of the function that Python calls, 0 for a run, below 0 for neither."""
+        called = _called(name)
+        if not called:
+            return (_NO_CALL if called is None else _RUN,)
+        self._functions.append(called)
+        return (len(self._functions),)
 
     def _add_preparing(
-        self,
-        columns: Columns[Spans],
-        line: Any,
-        found: Sequence[Any],
-        lane: str,
-        calls: Mapping[int, str],
+        self, columns: Columns[Spans], plane: Plane, line: int, lane: str, called: Int32s
     ) -> None:
         """Add what passes between the call of a function and the start of its run."""
-        for name, start_ns, end_ns in _preparing(line, found, calls):
+        places = plane.places(line, called >= 0)
+        start_ns, duration_ns = plane.times_ns(line, places)
+        functions = called[plane.numbers_at(line, places)]
+        for at, end_ns in _preparing(start_ns, duration_ns, functions != _RUN):
+            name = self._functions[functions[at] - 1]
             columns.add(
                 1,
                 kind=SpanKind.COMPILE,
                 lane=self._interner.position(lane),
                 name=self._interner.position(f"prepare {name}"),
                 background=is_background(lane),
-                start_ns=start_ns,
-                duration_ns=end_ns - start_ns,
+                start_ns=start_ns[at],
+                duration_ns=end_ns - start_ns[at],
             )
 
 
@@ -232,16 +232,12 @@ def _called(name: str) -> str | None:
     return call[1] if call is not None else None
 
 
-def _preparing(
-    line: Any, found: Sequence[Any], calls: Mapping[int, str]
-) -> Iterator[tuple[str, int, int]]:
-    """Give the functions of calls that waited for their first run, from when to when."""
-    start_ns, duration_ns = times_ns(line, found)
-    names = [calls[event.metadata_id] for event in found]
-    runs_ns = np.sort(start_ns[[not name for name in names]])
+def _preparing(start_ns: Int64s, duration_ns: Int64s, is_call: Flags) -> Iterator[tuple[int, int]]:
+    """Give the calls that waited for the first run of their function, and until when."""
+    runs_ns = np.sort(start_ns[~is_call])
     first = np.searchsorted(runs_ns, start_ns, side="left")
-    for at in (at for at, name in enumerate(names) if name and first[at] < len(runs_ns)):
+    for at in np.flatnonzero(is_call & (first < len(runs_ns))).tolist():
         end_ns = int(runs_ns[first[at]])
         waited_ns = end_ns - int(start_ns[at])
         if _PREPARED_NS <= waited_ns <= duration_ns[at]:
-            yield names[at], int(start_ns[at]), end_ns
+            yield at, end_ns

@@ -30,14 +30,6 @@ def number(value: object) -> int:
     return signed(value) if isinstance(value, int) else 0
 
 
-def integer(plane: Any, event: Any, name: str) -> int:
-    """Return a stat of an event as `number` does, without a look at what others refer to."""
-    for stat in event.stats:
-        if plane.stat_metadata[stat.metadata_id].name == name:
-            return number(getattr(stat, stat.WhichOneof("value") or "int64_value"))
-    return 0
-
-
 def times_ns(line: Any, events: Sequence[Any]) -> tuple[Int64s, Int64s]:
     """Return starts and durations of events of a line."""
     # Lists, because a generator takes a third longer.

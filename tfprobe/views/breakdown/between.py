@@ -6,6 +6,7 @@ does belongs to the nearest known one around it; what is in none is idle, with t
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,6 +84,7 @@ _FEWEST_GAPS = 8
 _LONGEST_USUAL = 4
 # Gaps of a loop in C are so short that anything is many times longer.
 _SMALLEST_GAP_NS = 1_000_000
+_REMEMBERED = 10_000
 _LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
 
 
@@ -186,28 +188,33 @@ def _place(
     the first that the job wrote itself, or else the outermost.
     """
     call = calls[at]
-    known = _known(call)
+    known = _known(call.file, call.function, is_generator=call.is_generator)
     if call.parent is None:
         return known or Part.IDLE, at
     part, shown = places[call.parent]
     if known is not None and known is not part:
         return known, at
     is_first = part is Part.IDLE and calls[call.parent].parent is None
-    is_jobs_own = part is not Part.IDLE and _is_library(calls[shown]) and not _is_library(call)
+    is_jobs_own = (
+        part is not Part.IDLE and _is_library(calls[shown].file) and not _is_library(call.file)
+    )
     return part, at if is_first or is_jobs_own else shown
 
 
-def _known(call: Call) -> Part | None:
-    for part, file, name in _KNOWN:
-        if file.search(call.file) and name.search(call.function):
+# Steps call the same functions, and so do processes.
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _known(file: str, function: str, *, is_generator: bool) -> Part | None:
+    for part, files, names in _KNOWN:
+        if files.search(file) and names.search(function):
             return part
-    if not _is_library(call) and (call.is_generator or _PREPARES.match(call.function)):
+    if not _is_library(file) and (is_generator or _PREPARES.match(function)):
         return Part.HOST_PREPROCESS
     return None
 
 
-def _is_library(call: Call) -> bool:
-    return bool(_LIBRARY.search(call.file))
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _is_library(file: str) -> bool:
+    return bool(_LIBRARY.search(file))
 
 
 def _meant(part: Part, *, has_accelerator: bool) -> Part:
@@ -224,6 +231,6 @@ def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
     while not caller.file and caller.parent is not None:
         # A function written in C has no lines: `next(batches)` is called where next is.
         call, caller = caller, calls[caller.parent]
-    if _is_library(caller) and not _is_library(call):
+    if _is_library(caller.file) and not _is_library(call.file):
         return name, call.file, call.line
     return name, caller.file, call.called_line or call.line

@@ -8,9 +8,10 @@ from typing import Any
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
 from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.cycles import StepParts, WorkParts
 from tfprobe.views.breakdown.parts import GROUPS, Part
 from tfprobe.views.breakdown.verdict import judge
-from tfprobe.views.breakdown.whole import Breakdown, StepParts, WorkParts
+from tfprobe.views.breakdown.whole import Breakdown
 
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]

@@ -1,37 +1,22 @@
-"""Divide a recorded step itself: at each moment it is charged to the first of its active parts."""
+"""Divide recorded steps themselves: each moment is charged to the first of its active parts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
-from tfprobe.model.executions import Executions, Place
+from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Capture
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.breakdown.kinds import Names, is_part, parts_of
-from tfprobe.views.breakdown.parts import (
-    ON_DEVICE,
-    WITH_ACCELERATOR,
-    WITHOUT_ACCELERATOR,
-    Part,
-)
-from tfprobe.views.intervals import NONE, Intervals, difference, intersection, one, union
-
-# "…/device:GPU:1/stream:all", "/gpu:1/memcpy" and "/device:GPU:1" are one device.
-_DEVICE = re.compile(r"(?:device:)?([a-z_]+):(\d+)(?:/(?:stream|memcpy).*)?\Z", re.IGNORECASE)
-_SPAN_PARTS: Mapping[SpanKind, Part] = {
-    SpanKind.RUNTIME: Part.KERNEL_LAUNCH,
-    SpanKind.LAUNCH: Part.KERNEL_LAUNCH,
-    SpanKind.COPY_CALL: Part.KERNEL_LAUNCH,
-    SpanKind.SYNC: Part.SYNC_WAIT,
-    SpanKind.COMPILE: Part.COMPILE,
-}
+from tfprobe.model.spans import Spans
+from tfprobe.model.tables import Int64s, T
+from tfprobe.views.breakdown.charged import IDLE, Charged, Steps, charged, shifts_ns
+from tfprobe.views.breakdown.kinds import ORDER, Names
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.intervals import Intervals, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +30,6 @@ class Inside:
     late_ns: int
     parts: Mapping[Part, int]
     idle_before_ns: int
-
-
-def divide(
-    capture: Capture,
-    rows: Executions,
-    spans: Spans,
-    traced: Sequence[Activity],
-    known: Names,
-    *,
-    is_fed: bool,
-) -> Inside:
-    """Return the parts of a step; `rows` and `spans` are those of its capture alone.
-
-    A step lasts until the last kernel it launched has ended, which may be after it returned:
-    `late_ns` later. Several devices are averaged. `traced` are functions traced in its process.
-    """
-    found = moments(capture, rows, spans, traced, known, is_fed=is_fed)
-    devices = found.by_device
-    total: dict[Part, int] = {
-        which: sum(sets[which].length_ns for sets in devices.values() if which in sets)
-        for which in Part
-        if which is not Part.IDLE
-    }
-    mean = {which: ns // len(devices) for which, ns in total.items()}
-    idle = next(iter(devices.values())).get(Part.IDLE, NONE)
-    return _inside(capture, found.window, mean, idle, found.first_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +46,30 @@ class Moments:
     by_device: Mapping[str, Mapping[Part, Intervals]]
 
 
+def divide(steps: Steps, known: Names) -> tuple[Inside, ...]:
+    """Return the parts of each step.
+
+    A step lasts until the last kernel it launched has ended, which may be after it returned:
+    `late_ns` later. Several devices are averaged.
+    """
+    if not steps.captures:
+        return ()
+    found = charged(steps, known)
+    of_step = found.segments.step[found.stretches.segment]
+    total = np.zeros((len(steps.captures), len(ORDER)), dtype=np.int64)
+    np.add.at(total, (of_step, found.part), found.stretches.length_ns)
+    mean = total // np.bincount(found.segments.step)[:, None]
+    return tuple(
+        map(
+            _inside,
+            steps.captures,
+            (found.high_ns - found.low_ns).tolist(),
+            mean.tolist(),
+            _idle_before_ns(found).tolist(),
+        )
+    )
+
+
 def moments(
     capture: Capture,
     rows: Executions,
@@ -96,53 +79,45 @@ def moments(
     *,
     is_fed: bool,
 ) -> Moments:
-    """Return when a step did what; arguments are those of `divide`."""
-    rows = rows.only(~rows.background)
-    spans = spans.only(~spans.background)
-    shift = shift_ns(capture, rows)
-    start_ns = rows.start_ns + shift
-    end_ns = start_ns + rows.duration_ns
-    window = _window(capture, rows, end_ns)
-    step = one(*window)
-    part = parts_of(rows, known)
-    sets = {
-        each: _clipped(step, union(start_ns[chosen], end_ns[chosen]))
-        for each in (*WITH_ACCELERATOR, Part.KERNEL_LAUNCH)
-        if (chosen := is_part(part, each) & (rows.place == Place.HOST)).any()
-    }
-    _add(sets, _span_sets(spans, step))
-    _add(sets, {Part.COMPILE: _clipped(step, _activity_moments(traced))})
-    busy = _extent(step, start_ns, end_ns, spans)
-    _add(sets, {Part.FETCH: one(busy[1], window[1])})
-    if is_fed:
-        _add(sets, {Part.FEED: one(window[0], busy[0])})
-    devices = _devices(rows)
-    if not devices:
-        return Moments(window, busy[0], {"": _sweep(step, sets, WITHOUT_ACCELERATOR)})
-    found = {}
-    for name, device in devices.items():
-        own = {
-            which: _clipped(step, union(start_ns[chosen], end_ns[chosen]))
-            for which in ON_DEVICE
-            if (chosen := is_part(part, which) & device & (rows.place != Place.HOST)).any()
+    """Return when a step did what; `rows` and `spans` are those of its capture alone."""
+    mine = Steps((capture,), _as_first(rows), _as_first(spans), (traced,), (is_fed,))
+    found = charged(mine, known)
+    low_ns = int(found.low_ns[0])
+    by_device: dict[str, dict[Part, Intervals]] = {}
+    for at, name in enumerate(found.segments.names):
+        own = found.stretches.segment == at
+        by_device[name] = {
+            ORDER[number]: union(
+                low_ns + found.stretches.start_ns[own & (found.part == number)],
+                low_ns + found.stretches.end_ns[own & (found.part == number)],
+            )
+            for number in np.unique(found.part[own]).tolist()
         }
-        found[name] = _sweep(step, {**sets, **own}, WITH_ACCELERATOR)
-    return Moments(window, busy[0], found)
+    return Moments((low_ns, int(found.high_ns[0])), int(found.first_ns[0]), by_device)
+
+
+def _idle_before_ns(found: Charged) -> Int64s:
+    """Return the idle time of each step, of its first device, that passed before its first op."""
+    stretches, segments = found.stretches, found.segments
+    is_first = np.zeros(len(segments.step), dtype=np.bool_)
+    is_first[segments.first] = True
+    chosen = np.flatnonzero((found.part == IDLE) & is_first[stretches.segment])
+    step = segments.step[stretches.segment[chosen]]
+    until_ns = np.minimum(stretches.end_ns[chosen], (found.first_ns - found.low_ns)[step])
+    before_ns = np.zeros(len(found.low_ns), dtype=np.int64)
+    np.add.at(before_ns, step, np.maximum(until_ns - stretches.start_ns[chosen], 0))
+    return before_ns
 
 
 def _inside(
-    capture: Capture,
-    window: tuple[int, int],
-    found: Mapping[Part, int],
-    idle: Intervals,
-    first: int,
+    capture: Capture, duration_ns: int, by_part: Sequence[int], idle_before_ns: int
 ) -> Inside:
-    duration_ns = window[1] - window[0]
-    parts = {part: ns for part, ns in found.items() if ns}
+    parts = {part: ns for part, ns in zip(ORDER, by_part, strict=True) if ns}
+    parts.pop(Part.IDLE, None)
     idle_ns = duration_ns - sum(parts.values())
     if idle_ns:
         parts[Part.IDLE] = idle_ns
-    before_ns = intersection(idle, one(window[0], first)).length_ns
+    before_ns = idle_before_ns
     before_ns -= _take_out_recording(parts, capture, idle_before_ns=before_ns)
     return Inside(
         duration_ns=duration_ns,
@@ -177,95 +152,13 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
     return idle_ns
 
 
-def _sweep(
-    step: Intervals, sets: Mapping[Part, Intervals], order: Sequence[Part]
-) -> dict[Part, Intervals]:
-    """Return when each part was the first active one, and as IDLE when none was."""
-    free, found = step, {}
-    for part in order:
-        if part in sets:
-            found[part] = intersection(free, sets[part])
-            free = difference(free, sets[part])
-    found[Part.IDLE] = free
-    return found
-
-
 def shift_ns(capture: Capture, rows: Executions) -> int:
-    """Return by how much the rows of a step are to be moved for its clock, mostly 0.
-
-    Those that lie mostly outside the step came by another clock: the first starts with the step.
-    """
-    start_ns, end_ns = rows.start_ns, rows.start_ns + rows.duration_ns
-    on_host = rows.place == Place.HOST
-    seen = on_host if on_host.any() else ~on_host
-    low, high = capture.start_ns, capture.start_ns + capture.duration_ns
-    inside_ns = np.clip(end_ns, low, high) - np.clip(start_ns, low, high)
-    if len(rows) and inside_ns[seen].sum() < 0.5 * rows.duration_ns[seen].sum():
-        return capture.start_ns - int(start_ns.min())
-    return 0
+    """Return by how much the rows of a step are to be moved for its clock, mostly 0."""
+    return int(shifts_ns((capture,), _as_first(rows))[0])
 
 
-def _window(capture: Capture, rows: Executions, end_ns: Int64s) -> tuple[int, int]:
-    on_device = rows.place != Place.HOST
-    end = capture.start_ns + capture.duration_ns
-    last = int(end_ns[on_device].max()) if on_device.any() else end
-    return capture.start_ns, max(end, last)
-
-
-def _clipped(step: Intervals, moments: Intervals) -> Intervals:
-    return intersection(step, moments)
-
-
-def _add(sets: dict[Part, Intervals], more: Mapping[Part, Intervals]) -> None:
-    for part, moments in more.items():
-        known = sets.get(part, NONE)
-        sets[part] = union(
-            np.concatenate([known.start_ns, moments.start_ns]),
-            np.concatenate([known.end_ns, moments.end_ns]),
-        )
-
-
-def _span_sets(spans: Spans, step: Intervals) -> dict[Part, Intervals]:
-    found: dict[Part, Intervals] = {}
-    for kind, part in _SPAN_PARTS.items():
-        chosen = spans.kind == kind
-        if chosen.any():
-            starts = spans.start_ns[chosen]
-            moments = union(starts, starts + spans.duration_ns[chosen])
-            _add(found, {part: _clipped(step, moments)})
-    return found
-
-
-def _activity_moments(traced: Sequence[Activity]) -> Intervals:
-    starts = np.array([each.start_ns for each in traced], dtype=np.int64)
-    return union(starts, np.array([each.end_ns for each in traced], dtype=np.int64))
-
-
-def _extent(step: Intervals, start_ns: Int64s, end_ns: Int64s, spans: Spans) -> tuple[int, int]:
-    """Return when the first op or driver call began and when the last ended, inside the step."""
-    low, high = int(step.start_ns[0]), int(step.end_ns[0])
-    work = spans.kind != SpanKind.FUNCTION_CALL
-    starts = np.concatenate([start_ns, spans.start_ns[work]])
-    ends = np.concatenate([end_ns, (spans.start_ns + spans.duration_ns)[work]])
-    seen = (ends > low) & (starts < high)
-    if not seen.any():
-        return high, high
-    return max(int(starts[seen].min()), low), min(int(ends[seen].max()), high)
-
-
-def _devices(rows: Executions) -> dict[str, Flags]:
-    """Return for each accelerator which rows are its own."""
-    on_device = np.unique(rows.device[rows.place != Place.HOST]).tolist()
-    keys = {at: _device_key(rows.strings[at]) for at in on_device}
-    return {
-        key: np.isin(rows.device, [at for at, each in keys.items() if each == key])
-        for key in sorted(set(keys.values()))
-    }
-
-
-def _device_key(device: str) -> str:
-    found = _DEVICE.search(device)
-    return f"{found[1].lower()}:{found[2]}" if found else device
+def _as_first(rows: T) -> T:
+    return replace(rows, capture=np.zeros(len(rows), dtype=np.int32))
 
 
 def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Activity]:

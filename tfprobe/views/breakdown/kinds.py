@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.model.executions import Executions, Place
-from tfprobe.model.strings import Strings
+from tfprobe.model.tables import Int32s, used
 from tfprobe.views.breakdown.parts import Part
 from tfprobe.views.collective_rows import is_named_so
 
@@ -50,31 +50,37 @@ _MOST_CHARACTERS = 10_000
 
 
 class Names(NamedTuple):
-    """What each interned string means: as the op of a host row, as a kernel; all by position."""
+    """What interned strings mean: as the op of a host row, as a kernel; all by position.
+
+    Those that no row uses so have any meaning.
+    """
 
     host: Int8s
     is_collective: Flags
     kernel: Int8s
 
 
-def names(strings: Strings) -> Names:
-    """Return what the strings of a profile mean, each looked at once."""
-    texts = strings.values
-    return Names(
-        host=np.array([_NUMBER[_host_part(text)] for text in texts], dtype=np.int8),
-        is_collective=np.array([is_named_so(text) for text in texts], dtype=np.bool_),
-        kernel=np.array([_NUMBER[_precision(text)] for text in texts], dtype=np.int8),
-    )
+def names(rows: Executions) -> Names:
+    """Return what the strings of rows mean, each that they use looked at once."""
+    texts = rows.strings.values
+    host, kernel = np.zeros(len(texts), dtype=np.int8), np.zeros(len(texts), dtype=np.int8)
+    is_collective = np.zeros(len(texts), dtype=np.bool_)
+    for at in used(rows.op_type):
+        host[at] = _NUMBER[_host_part(texts[at])]
+        is_collective[at] = is_named_so(texts[at])
+    for at in used(rows.detail):
+        is_collective[at] = is_named_so(texts[at])
+    for at in used(_kernel_names(rows)[rows.place == Place.ACCELERATOR]):
+        kernel[at] = _NUMBER[_precision(texts[at])]
+    return Names(host, is_collective, kernel)
 
 
 def parts_of(rows: Executions, known: Names) -> Int8s:
-    """Return the part of each row of one capture, as a position in ORDER."""
+    """Return the part of each row, as a position in ORDER."""
     part: Int8s = known.host[rows.op_type]
     part[_schedules_kernels(rows)] = _NUMBER[Part.KERNEL_LAUNCH]
-    # A trace without the names of kernels may still carry them as the op's name.
-    named = np.where(rows.detail > 0, rows.detail, rows.name)
     on_device = rows.place == Place.ACCELERATOR
-    part[on_device] = known.kernel[named[on_device]]
+    part[on_device] = known.kernel[_kernel_names(rows)[on_device]]
     for place, copy in (
         (Place.HOST_TO_DEVICE, Part.HOST_TO_DEVICE),
         (Place.DEVICE_TO_HOST, Part.DEVICE_TO_HOST),
@@ -93,10 +99,24 @@ def is_part(part: Int8s, wanted: Part) -> Flags:
 
 
 def _schedules_kernels(rows: Executions) -> Flags:
-    """Say which host rows only put kernels of their op on a device."""
-    on_device = np.unique(rows.name[rows.place != Place.HOST])
-    chosen: Flags = (rows.place == Place.HOST) & np.isin(rows.name, on_device)
+    """Say which host rows only put kernels of their op on a device, in the same capture."""
+    on_device = rows.place != Place.HOST
+    there = used(rows.name[on_device])
+    if not there:
+        return np.zeros(len(rows), dtype=np.bool_)
+    number = np.full(len(rows.strings.values), -1)
+    number[there] = np.arange(len(there))
+    number = number[rows.name]
+    ran = np.zeros((int(rows.capture.max()) + 1, len(there)), dtype=np.bool_)
+    ran[rows.capture[on_device], number[on_device]] = True
+    chosen: Flags = ~on_device & (number >= 0) & ran[rows.capture, number]
     return chosen
+
+
+def _kernel_names(rows: Executions) -> Int32s:
+    """Return the names of kernels; a trace without them may still carry them as the op's name."""
+    named: Int32s = np.where(rows.detail > 0, rows.detail, rows.name)
+    return named
 
 
 def _copies_with_host(rows: Executions) -> Flags:

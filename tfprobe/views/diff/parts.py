@@ -8,8 +8,8 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
+from tfprobe.views.breakdown.cycles import StepParts, WorkParts
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import StepParts, WorkParts
 from tfprobe.views.diff.compare import compare, sample
 from tfprobe.views.diff.match import Pair
 from tfprobe.views.diff.ops import LEAST_SHARE_RATIO, CostChange, too_few

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, Run, Work
-from tfprobe.views.breakdown.whole import by_work
+from tfprobe.views.breakdown.cycles import by_work
 from tfprobe.views.diff.compare import Change
 from tfprobe.views.diff.match import Pair, match
 from tfprobe.views.diff.memory import MemoryChange, memory_changes

@@ -1,4 +1,4 @@
-"""Find the rows of a capture in a table without looking at all others."""
+"""Bring rows of captures in order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,3 @@ def in_order(rows: T) -> T:
     order = np.argsort(rows.capture, kind="stable")
     columns = {name: getattr(rows, name)[order] for name in rows.DTYPES}
     return type(rows)(strings=rows.strings, **columns)
-
-
-def rows_of(rows: T, capture: int) -> slice:
-    """Return where the rows of a capture are in a table that is in order."""
-    low, high = np.searchsorted(rows.capture, [capture, capture + 1]).tolist()
-    return slice(low, high)

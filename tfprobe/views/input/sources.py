@@ -10,10 +10,12 @@ import numpy as np
 
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Work
+from tfprobe.model.tables import having
 from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.cycles import StepParts, WorkParts
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import StepParts, WorkParts
-from tfprobe.views.input.use import GET_NEXT, MOST_OPS, FunctionOp
+from tfprobe.views.input.seen import GET_NEXT
+from tfprobe.views.input.use import MOST_OPS, FunctionOp
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
 # An op "input/shuffle_batch" of one of these takes from a queue that other threads fill.
@@ -115,10 +117,12 @@ def _kind(cause: Cause) -> Kind:
 def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int]]:
     """Return by capture what ops that take input waited, by the op's name where it is a queue."""
     texts = executions.strings.values
-    takes = np.array([text.startswith((*GET_NEXT, *_DEQUEUES)) for text in texts], dtype=np.bool_)
-    rows = executions.only(
-        takes[executions.op_type] & ~executions.background & (executions.place == Place.HOST)
+    takes = having(
+        executions.strings,
+        executions.op_type,
+        lambda text: text.startswith((*GET_NEXT, *_DEQUEUES)),
     )
+    rows = executions.only(takes & ~executions.background & (executions.place == Place.HOST))
     found: dict[int, dict[tuple[Kind, str], int]] = {}
     columns = (rows.capture, rows.name, rows.op_type, rows.duration_ns)
     for capture, name, op_type, ns in zip(*(each.tolist() for each in columns), strict=True):

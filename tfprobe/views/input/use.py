@@ -9,16 +9,14 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Flags
+from tfprobe.model.spans import Spans
 from tfprobe.views.input import kinds
-from tfprobe.views.input.order import in_order, rows_of
+from tfprobe.views.input.seen import see
 from tfprobe.views.input.stages import Pipeline, Stage, pipeline
 from tfprobe.views.input.waits import HANDOVER_NS, Share, active_ns, share
-from tfprobe.views.intervals import Intervals, difference, intersection, joined, union
+from tfprobe.views.intervals import Intervals
 
 PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
-GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
 # Work of less than this of the wait explains none of it.
 _TELLING_RATIO = 0.2
 # Of what a function runs, those that take long.
@@ -134,14 +132,13 @@ def gather(
     found = pipeline(spans, slow_call_ns=slow_call_ns)
     if not found.stages:
         return Missing("the recording holds no call of an iterator of tf.data")
-    waits = waits_in(spans, executions, windows)
-    shares = share(found, waits)
-    active = active_ns(found, windows)
+    seen = see(found, spans, executions, windows)
+    shares, active = share(found, seen), active_ns(found, seen)
     ops = _ops(found, executions)
     uses = tuple(
         _use(found, at, shares[at], active[at], ops.get(at, ())) for at in range(len(found.stages))
     )
-    wait_ns = sum(wait.length_ns for wait in waits.values())
+    wait_ns = sum(each.waits.length_ns for each in seen)
     is_measured = _seen_ns(uses) >= _TELLING_RATIO * cycle_wait_ns * len(windows)
     bottleneck = _bottleneck(uses) if is_measured else _likely(uses)
     return PipelineUse(
@@ -152,42 +149,6 @@ def gather(
         is_ahead=_is_ahead(uses, bottleneck),
         is_measured=is_measured,
     )
-
-
-def waits_in(
-    spans: Spans, executions: Executions, windows: Mapping[int, Intervals]
-) -> dict[int, Intervals]:
-    """Return when each step waited for an iterator: it takes an element and no kernel runs."""
-    ops = in_order(executions.only(_takes(executions)))
-    calls = in_order(spans.only(_root_calls(spans)))
-    kernels = in_order(executions.only(executions.place == Place.ACCELERATOR))
-    found = {}
-    for capture, window in windows.items():
-        taking = [_moments(ops, capture, window), _moments(calls, capture, window)]
-        found[capture] = difference(joined(*taking), _moments(kernels, capture, window))
-    return found
-
-
-def _moments(rows: Executions | Spans, capture: int, window: Intervals) -> Intervals:
-    at = rows_of(rows, capture)
-    start_ns = rows.start_ns[at]
-    return intersection(window, union(start_ns, start_ns + rows.duration_ns[at]))
-
-
-def _takes(executions: Executions) -> Flags:
-    texts = executions.strings.values
-    takes = np.array([text.startswith(GET_NEXT) for text in texts], dtype=np.bool_)
-    chosen: Flags = (
-        takes[executions.op_type] & ~executions.background & (executions.place == Place.HOST)
-    )
-    return chosen
-
-
-def _root_calls(spans: Spans) -> Flags:
-    depth = np.array([len(kinds.parts_of(text)) for text in spans.strings.values])
-    is_root = (spans.kind == SpanKind.ITERATOR) & ~spans.background
-    chosen: Flags = is_root & (depth[spans.name] == 1)
-    return chosen
 
 
 def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[FunctionOp, ...]]:

@@ -7,6 +7,7 @@ device, which are no input.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,7 +16,7 @@ import numpy as np
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.tables import T
-from tfprobe.views.breakdown.whole import WorkParts, by_work
+from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.input.remedies import remedies
 from tfprobe.views.input.sources import (
     INPUT_PARTS,
@@ -83,12 +84,19 @@ class WorkInput:
         return is_ready and self.level is Level.NONE
 
 
-def judge(profile: Profile, thresholds: Thresholds | None = None) -> tuple[WorkInput, ...]:
-    """Return the input of each work whose steps were recorded, the work with most time first."""
+def judge(
+    profile: Profile,
+    thresholds: Thresholds | None = None,
+    works: Sequence[WorkParts] | None = None,
+) -> tuple[WorkInput, ...]:
+    """Return the input of each work whose steps were recorded, the work with most time first.
+
+    `works` are those with their recorded steps, where they are known already.
+    """
     limits = thresholds or Thresholds()
     return tuple(
         _judged(item, profile, limits)
-        for item in by_work(profile)
+        for item in (by_work(profile) if works is None else works)
         if isinstance(item.work, Missing) or not fills_queue(item.work)
     )
 

@@ -17,16 +17,15 @@ then a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.model.spans import Spans
-from tfprobe.model.tables import Int64s
+from tfprobe.model.tables import Flags, Int64s
 from tfprobe.views.input import kinds
-from tfprobe.views.input.order import rows_of
+from tfprobe.views.input.seen import Seen
 from tfprobe.views.input.stages import Pipeline
 from tfprobe.views.intervals import (
     NONE,
@@ -35,7 +34,6 @@ from tfprobe.views.intervals import (
     intersection,
     joined,
     lasting,
-    union,
 )
 
 # Until a thread that waits for a buffer runs again; nothing has to have been at work meanwhile.
@@ -75,19 +73,6 @@ class Share:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What one capture shows of each stage: its calls, its function, and anything below.
-
-    `served` are those of its calls that found their element in the buffer.
-    """
-
-    calls: Sequence[Intervals]
-    served: Sequence[Intervals]
-    functions: Sequence[Intervals]
-    busy: Sequence[Intervals]
-
-
 class _Unseen(NamedTuple):
     """A time of one capture that a stage waited while nothing below it was seen at work.
 
@@ -100,55 +85,31 @@ class _Unseen(NamedTuple):
     is_guess: bool
 
 
-def share(pipeline: Pipeline, waits: Mapping[int, Intervals]) -> tuple[Share, ...]:
-    """Return the share of each stage; `waits` are those of the steps, by capture."""
+def share(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[Share, ...]:
+    """Return the share of each stage of what steps waited."""
     shares = [Share()] * len(pipeline.stages)
     unseen: list[_Unseen] = []
-    for capture, wait in waits.items():
-        seen = _seen(pipeline, capture)
+    for each in seen:
         for root in pipeline.roots:
-            instants = intersection(wait, seen.calls[root])
-            unseen.extend(_follow(pipeline, seen, root, instants, shares))
+            instants = intersection(each.waits, each.calls[root])
+            unseen.extend(_follow(pipeline, each, root, instants, shares))
     return tuple(_with_unseen(pipeline, shares, unseen))
 
 
-def active_ns(pipeline: Pipeline, captures: Iterable[int]) -> tuple[int, ...]:
+def active_ns(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[int, ...]:
     """Return how long each stage was at work itself, whether or not a step waited."""
     active = [0] * len(pipeline.stages)
-    for capture in captures:
-        seen = _seen(pipeline, capture)
+    for each in seen:
         for at, stage in enumerate(pipeline.stages):
-            own = NONE if stage.is_async else seen.calls[at]
+            own = NONE if stage.is_async else each.calls[at]
             for child in stage.children:
-                own = difference(own, seen.calls[child])
-            active[at] += joined(own, seen.functions[at]).length_ns
+                own = difference(own, each.calls[child])
+            active[at] += joined(own, each.functions[at]).length_ns
     return tuple(active)
 
 
-def _seen(pipeline: Pipeline, capture: int) -> _Seen:
-    count = len(pipeline.stages)
-    calls = _moments(pipeline.calls, pipeline.call_stage, capture, count)
-    served_stage = np.where(pipeline.is_served, pipeline.call_stage, -1)
-    served = _moments(pipeline.calls, served_stage, capture, count)
-    running = _moments(pipeline.functions, pipeline.function_stage, capture, count)
-    busy = [joined(call, run) for call, run in zip(calls, running, strict=True)]
-    for at in reversed(range(count)):
-        parent = pipeline.stages[at].parent
-        if parent is not None:
-            busy[parent] = joined(busy[parent], busy[at])
-    return _Seen(calls, served, running, busy)
-
-
-def _moments(spans: Spans, stage: Int64s, capture: int, count: int) -> list[Intervals]:
-    """Return for each stage when a capture has spans of it."""
-    rows = rows_of(spans, capture)
-    start_ns, mine = spans.start_ns[rows], stage[rows]
-    end_ns = start_ns + spans.duration_ns[rows]
-    return [union(start_ns[mine == at], end_ns[mine == at]) for at in range(count)]
-
-
 def _follow(
-    pipeline: Pipeline, seen: _Seen, root: int, wait: Intervals, shares: list[Share]
+    pipeline: Pipeline, seen: Seen, root: int, wait: Intervals, shares: list[Share]
 ) -> Iterator[_Unseen]:
     """Hand the instants of a wait down from a root, and note at each stage those that stay."""
     pending = [(root, wait)]
@@ -169,11 +130,12 @@ def _follow(
         for child in stage.children:
             pending.append((child, intersection(hidden, seen.busy[child])))
             hidden = difference(hidden, seen.busy[child])
-        unseen_ns = lasting(hidden, HANDOVER_NS).length_ns
-        own_ns = served.length_ns + called.length_ns + hidden.length_ns - unseen_ns
+        long = lasting(hidden, HANDOVER_NS)
+        own_ns = served.length_ns + called.length_ns + hidden.length_ns - long.length_ns
         shares[at] = shares[at].plus(own_ns, in_function.length_ns)
-        if unseen_ns:
-            yield _Unseen(at, unseen_ns, *_suspect(pipeline, seen, at, unseen_ns))
+        for has_call, unseen_ns in zip(seen.has_call.T, seen.by_capture_ns(long), strict=True):
+            if unseen_ns:
+                yield _Unseen(at, unseen_ns, *_suspect(pipeline, has_call, at, unseen_ns))
 
 
 def _with_unseen(
@@ -208,14 +170,16 @@ def _parts(whole_ns: int, weights: Int64s) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _suspect(pipeline: Pipeline, seen: _Seen, at: int, unseen_ns: int) -> tuple[int, bool]:
+def _suspect(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> tuple[int, bool]:
     """Return the stage at or below this one in whose calls nobody looked, and if that is a guess.
+
+    `has_call` says of which stages the capture holds calls.
 
     By elimination; from what only passes elements on, on to what of those below works most.
     """
     first, stages = at, pipeline.stages
     while True:
-        missing = [i for i in stages[at].children if _may_miss(pipeline, seen, i, unseen_ns)]
+        missing = [i for i in stages[at].children if _may_miss(pipeline, has_call, i, unseen_ns)]
         if not missing:
             break
         at = missing[0]
@@ -227,12 +191,12 @@ def _suspect(pipeline: Pipeline, seen: _Seen, at: int, unseen_ns: int) -> tuple[
     return at, at != eliminated
 
 
-def _may_miss(pipeline: Pipeline, seen: _Seen, at: int, unseen_ns: int) -> bool:
+def _may_miss(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> bool:
     """Say whether a capture lacks a call of this stage that lasted so long.
 
     Not if it holds one, or if others do, and all of those are short.
     """
     stage = pipeline.stages[at]
-    if len(seen.calls[at].start_ns):
+    if has_call[at]:
         return False
     return not stage.calls or stage.longest_ns >= _SHORT_RATIO * unseen_ns

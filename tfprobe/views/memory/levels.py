@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.errors import Missing
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.tables import Flags, Int64s
 
@@ -68,6 +69,19 @@ def level(rows: Allocations) -> Level:
     return Level(rows.at_ns, above + beside[np.maximum(last, 0)], is_absolute=True)
 
 
+def lifetime_peak_bytes(rows: Allocations) -> int | Missing:
+    """Return the most that an allocator held since it was made."""
+    return _told(rows.peak_bytes, "this allocator does not tell its peak")
+
+
+def capacity_bytes(rows: Allocations) -> int | Missing:
+    """Return how much an allocator may give in all."""
+    return _told(
+        np.where(rows.free_bytes == UNTOLD, UNTOLD, rows.free_bytes + rows.in_use_bytes),
+        "this allocator does not tell how much it may give",
+    )
+
+
 def pieces(rows: Allocations) -> Pieces:
     """Return what was allocated and when it was given back, of one allocator in one capture."""
     taken = np.flatnonzero(rows.bytes > 0)
@@ -91,6 +105,11 @@ def pieces(rows: Allocations) -> Pieces:
     found = np.array([known.get(pair, _NEVER) for pair in pairs], dtype=np.int64)
     end_ns = np.maximum(found, rows.at_ns[order])
     return Pieces(order, rows.at_ns[order], end_ns, rows.bytes[order])
+
+
+def _told(column: Int64s, reason: str) -> int | Missing:
+    most = int(column.max(initial=UNTOLD))
+    return most if most > 0 else Missing(reason)
 
 
 def _key(rows: Allocations) -> Int64s:

@@ -13,7 +13,14 @@ from tfprobe.model.profile import Profile
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Int64s
 from tfprobe.views.memory.growth import Growth, growth
-from tfprobe.views.memory.levels import UNTOLD, Level, level, pieces
+from tfprobe.views.memory.levels import (
+    UNTOLD,
+    Level,
+    capacity_bytes,
+    level,
+    lifetime_peak_bytes,
+    pieces,
+)
 from tfprobe.views.memory.lifetimes import lifetimes
 from tfprobe.views.memory.peak import HeldBy, Peak, Piece, peak, recorded_pieces
 from tfprobe.views.memory.roles import Role, lasting_bytes
@@ -165,11 +172,8 @@ def _allocator(
         unknown_ratio=0.0,
         peak=peak(capture, at_ns, fullest.top_bytes, live, origins, by),
         curve=_curve(fullest, capture.start_ns, moments),
-        lifetime_peak_bytes=_told(rows.peak_bytes, "this allocator does not tell its peak"),
-        capacity_bytes=_told(
-            np.where(rows.free_bytes == UNTOLD, UNTOLD, rows.free_bytes + rows.in_use_bytes),
-            "this allocator does not tell how much it may give",
-        ),
+        lifetime_peak_bytes=lifetime_peak_bytes(rows),
+        capacity_bytes=capacity_bytes(rows),
         fragmentation_ratio=_fragmentation(mine, fullest.peak),
         growth=_growth(profile, levels),
         by_step=_by_step(profile, levels),
@@ -191,11 +195,6 @@ def _before(held_bytes: int, variables: dict[Role, int]) -> list[Piece]:
         label = "(held before the step)"
         found.append(Piece("", "", "", held_bytes, Role.HELD_BEFORE, label))
     return found
-
-
-def _told(column: Int64s, reason: str) -> int | Missing:
-    most = int(column.max(initial=UNTOLD))
-    return most if most > 0 else Missing(reason)
 
 
 def _fragmentation(rows: Allocations, at: int) -> float | Missing:

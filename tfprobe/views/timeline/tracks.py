@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.spans import Spans
 from tfprobe.model.tables import Flags, Int8s, Int64s
 from tfprobe.views import lanes
-from tfprobe.views.breakdown.inside import Moments, fed, moments, shift_ns, traced_in
+from tfprobe.views.breakdown.inside import shift_ns
 from tfprobe.views.breakdown.kinds import Names
 from tfprobe.views.collective_rows import is_named_so
+from tfprobe.views.timeline.bands import Band, bands, moments_of, work_of
 from tfprobe.views.timeline.categories import NUMBER, of_rows, of_spans
 
 # Deeper than this nobody looks; what lies deeper is counted.
@@ -89,18 +89,6 @@ class Slices(NamedTuple):
     end_ns: Int64s
 
 
-class Band(NamedTuple):
-    """What each moment of a step is charged to on one device, "" without an accelerator.
-
-    `part` is a position in CATEGORIES; its moments stand by start and fill the step.
-    """
-
-    device: str
-    part: Int8s
-    start_ns: Int64s
-    end_ns: Int64s
-
-
 @dataclass(frozen=True, slots=True)
 class Laid:
     """A step as it can be drawn. `tracks_left_out` had fewer slices than those there are.
@@ -140,7 +128,7 @@ def lay_out(profile: Profile, capture: Capture, known: Names) -> Laid:
     )
     slices = _joined(found)
     ordered, tracks = _in_order(slices, keys, for_later)
-    found_moments = _moments(profile, capture, rows, spans, known)
+    found_moments = moments_of(profile, capture, rows, spans, known)
     return Laid(
         capture=capture,
         row_at=row_at,
@@ -149,34 +137,13 @@ def lay_out(profile: Profile, capture: Capture, known: Names) -> Laid:
         tracks=tracks,
         slices=ordered,
         tracks_left_out=len(keys.known) - len(tracks),
-        bands=tuple(_bands(found_moments, capture)),
+        bands=tuple(bands(found_moments, capture)),
         window=(
             found_moments.window[0] - capture.start_ns,
             found_moments.window[1] - capture.start_ns,
         ),
         is_shifted=bool(shift),
     )
-
-
-def _moments(
-    profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: Names
-) -> Moments:
-    work = _work(profile, capture)
-    is_fed = fed(capture, "" if work is None else work.kind)
-    traced = list(traced_in(profile.activities, capture))
-    return moments(capture, rows, spans, traced, known, is_fed=is_fed)
-
-
-def _bands(found: Moments, capture: Capture) -> Iterator[Band]:
-    for device, sets in found.by_device.items():
-        parts = np.concatenate(
-            [np.full(len(sets[each].start_ns), NUMBER[each.value], np.int8) for each in sets]
-        )
-        starts_ns = np.concatenate([each.start_ns for each in sets.values()])
-        ends_ns = np.concatenate([each.end_ns for each in sets.values()])
-        order = np.argsort(starts_ns, kind="stable")
-        zero_ns = capture.start_ns
-        yield Band(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)
 
 
 def _joined(found: Sequence[Slices]) -> Slices:
@@ -340,7 +307,7 @@ def _labels(tracks: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
 
 def _others(profile: Profile, capture: Capture) -> Iterator[Other]:
     zero, length = capture.start_ns, capture.duration_ns
-    work = _work(profile, capture)
+    work = work_of(profile, capture)
     kind = "step" if work is None else work.kind
     yield Other((STEP, "step"), "step", f"{kind} {capture.step}", 0, length)
     end_ns = length
@@ -367,7 +334,7 @@ def _ranks(profile: Profile, capture: Capture, work: Work | None) -> Iterator[Ot
         each.process: each
         for each in profile.captures
         if each.process != capture.process and each.step == capture.step
-        if _is_alike(_work(profile, each), work) and _is_near(each, capture)
+        if _is_alike(work_of(profile, each), work) and _is_near(each, capture)
     }
     for each in list(same.values())[:MOST_RANKS]:
         process = profile.processes[each.process]
@@ -402,10 +369,3 @@ def _is_near(one: Capture, other: Capture) -> bool:
     """Say whether two steps lie so that both can be seen at once."""
     far_ns = 2 * max(one.duration_ns, other.duration_ns)
     return abs(one.start_ns - other.start_ns) <= far_ns
-
-
-def _work(profile: Profile, capture: Capture) -> Work | None:
-    if isinstance(capture.work, Missing):
-        return None
-    key = capture.process, capture.work
-    return next((each for each in profile.works if (each.process, each.index) == key), None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tfprobe.errors import NoAnswer
 from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.cycles import StepParts, WorkParts, by_work
 from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
 from tfprobe.views.breakdown.verdict import DOES, judge
-from tfprobe.views.breakdown.whole import StepParts, WorkParts, by_work
 from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question

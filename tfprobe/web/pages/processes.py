@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tfprobe.errors import Missing, UsageError
-from tfprobe.model.profile import LIVE_STATES, Profile, Work
+from tfprobe.errors import Missing
+from tfprobe.model.profile import LIVE_STATES, Process, Profile, Work
 from tfprobe.views import lives, overhead, ranks, steps
-from tfprobe.views.hardware import (
-    NO_ACCELERATOR,
-    DeviceHardware,
-    Hardware,
-    ProcessHardware,
-    hardware,
-)
+from tfprobe.views.hardware import ProcessHardware
 from tfprobe.views.lives import Bar, Life
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.ranks import MEASURES, Lane, Measure, Ranks
 from tfprobe.views.series import Curve
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.alike import known, process_document, works_alike
-from tfprobe.web.pages.axis import Measured, on_one_axis
+from tfprobe.web.pages.processes_hardware import hardware_document, used_of
 from tfprobe.web.question import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
@@ -31,10 +23,6 @@ Document = dict[str, Any]  # Any: see docs/web.md
 MOST_PROCESSES = 2_000
 MOST_LIVES = 256
 MOST_GROUPS = 50
-# Lines in one chart.
-MOST_LINES = 12
-MOST_DEVICES = 512
-MOST_HOSTS = 1_000
 # Places behind the point of a cell: a hundredth of a hundredth is no colour.
 _CELL_DIGITS = 4
 
@@ -46,9 +34,10 @@ def document(run: OpenRun, question: Question) -> Document:
     measure = _measure(question)
     early = run.early
     group = _group(early, question)
+    start_ns, _ = early.made("lives", lambda: _lives(early.profile))
     return {
         **early.made("processes", lambda: _whole(early)),
-        "hardware": _hardware(early, question),
+        "hardware": hardware_document(early, question, start_ns or 0),
         "groups": early.made("groups", lambda: _groups(early.profile)),
         "ranks": early.made(
             ("ranks", _key(group), measure), lambda: _ranks(early.profile, group, measure)
@@ -108,13 +97,9 @@ def _groups(profile: Profile) -> list[Document]:
     ]
 
 
-def _used(run: Reading) -> Hardware:
-    return run.made("hardware", lambda: hardware(run.profile))
-
-
 def _whole(run: Reading) -> Document:
     """Return what does not depend on the question."""
-    profile, used = run.profile, _used(run)
+    profile, used = run.profile, used_of(run)
     by_process: dict[int, list[tuple[int, Work]]] = {}
     for place, work in enumerate(profile.works):
         by_process.setdefault(work.process, []).append((place, work))
@@ -205,7 +190,8 @@ def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Documen
     for work in sorted(group, key=lambda each: each.times.sum_ns):
         of_process[work.process] = work
     kind, name = _key(group)
-    ordered = [of_process[process] for process in sorted(of_process)]
+    # Hosts stand in the order of their names, by which node10 comes before node2.
+    ordered = sorted(of_process.values(), key=lambda each: _order(profile.processes[each.process]))
     head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
     found = ranks.beside(ordered, measure)
     if isinstance(found, Missing):
@@ -226,6 +212,10 @@ def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Documen
     }
 
 
+def _order(process: Process) -> tuple[bool, int, int]:
+    return process.rank is None, process.rank or 0, process.index
+
+
 def _ranks_document(found: Ranks) -> Document:
     return {
         "first_step": found.first_step,
@@ -234,6 +224,13 @@ def _ranks_document(found: Ranks) -> Document:
         "median_ns": found.median_ns,
         "left_out": found.left_out,
         "slow": [lane.process for lane in found.slow],
+        "spread": {
+            "step": list(found.spread.step),
+            "least_ns": list(found.spread.least_ns),
+            "median_ns": list(found.spread.median_ns),
+            "most_ns": list(found.spread.most_ns),
+            "slowest": list(found.spread.slowest),
+        },
     }
 
 
@@ -272,129 +269,4 @@ def _bar(bar: Bar, first_ns: int) -> Document:
         "end_ns": bar.end_ns - first_ns,
         "count": bar.count,
         "is_estimate": bar.is_estimate,
-    }
-
-
-def _hardware(run: Reading, question: Question) -> Document:
-    """Return what processes and accelerators used over time, of one host or of all."""
-    hosts = sorted({process.host for process in run.profile.processes})
-    host = question.text("host")
-    if host and host not in hosts:
-        raise UsageError("There is no process on a host of that name.")
-    return run.made(("hardware of", host), lambda: _hardware_of(run, host, hosts))
-
-
-def _hardware_of(run: Reading, host: str, hosts: Sequence[str]) -> Document:
-    used = _used(run)
-    first_ns = run.made("lives", lambda: _lives(run.profile))[0] or 0
-    told = [each for each in used.processes if not isinstance(each, Missing)]
-    mine = [each for each in told if host in ("", each.process.host)]
-    every = () if isinstance(used.devices, Missing) else used.devices
-    devices = [each for each in every if host in ("", each.host)]
-    missing = {}
-    if not mine:
-        reasons = [each.reason for each in used.processes if isinstance(each, Missing)]
-        missing["processes"] = reasons[0] if reasons else "no process of it was sampled"
-    if not devices:
-        missing["devices"] = NO_ACCELERATOR.reason
-    return {
-        "host": host,
-        "hosts": list(hosts[:MOST_HOSTS]),
-        "processes": {
-            name: _lines(
-                [(_of_process(each), getattr(each, name)) for each in mine], first_ns, most=True
-            )
-            for name in ("cores_busy", "resident_bytes")
-        },
-        "devices": [_device(each) for each in devices[:MOST_DEVICES]],
-        "more_devices": max(len(devices) - MOST_DEVICES, 0),
-        "accelerators": {
-            name: _lines(
-                [(_of_device(each), getattr(each, name)) for each in devices],
-                first_ns,
-                most=name != "utilization_ratio",
-            )
-            for name in ("utilization_ratio", "memory_used_bytes", "power_watts")
-        },
-        "samples": sum(each.samples for each in mine),
-        "missing": missing,
-    }
-
-
-def _of_process(each: ProcessHardware) -> Document:
-    return process_document(each.process)
-
-
-def _of_device(each: DeviceHardware) -> Document:
-    return {"host": each.host, "index": each.index, "name": each.name}
-
-
-def _lines(
-    curves: Sequence[tuple[Document, Curve | Missing]], first_ns: int, *, most: bool
-) -> Document:
-    """Return curves on one axis of time: of too many those with the largest means, or smallest."""
-    known_curves = [(about, curve) for about, curve in curves if isinstance(curve, Curve)]
-    by_mean = sorted(
-        range(len(known_curves)), key=lambda at: known_curves[at][1].mean, reverse=most
-    )
-    chosen = [known_curves[at] for at in sorted(by_mean[:MOST_LINES])]
-    at_ns, values = on_one_axis([_measured(curve) for _, curve in chosen])
-    return {
-        "at_ns": [each - first_ns for each in at_ns],
-        "lines": [
-            {**about, **_about(curve), "values": line}
-            for (about, curve), line in zip(chosen, values, strict=True)
-        ],
-        "more": len(known_curves) - len(chosen),
-        "missing": next((curve.reason for _, curve in curves if isinstance(curve, Missing)), None)
-        if not chosen
-        else None,
-    }
-
-
-def _measured(curve: Curve) -> Measured:
-    return Measured(
-        np.array([point.at_ns for point in curve.points], dtype=np.int64),
-        np.array([point.value for point in curve.points], dtype=np.float64),
-    )
-
-
-def _about(curve: Curve) -> Document:
-    return {"mean": curve.mean, "p95": curve.p95, "max": curve.max, "last": curve.last}
-
-
-def _device(device: DeviceHardware) -> Document:
-    """Return an accelerator: of what changes the mean over time, and its limits."""
-    curves = {
-        name: getattr(device, name)
-        for name in (
-            "utilization_ratio",
-            "memory_used_bytes",
-            "power_watts",
-            "temperature_celsius",
-            "sm_clock_hz",
-            "pcie_sent_bytes_per_s",
-            "pcie_received_bytes_per_s",
-        )
-    }
-    limits = {
-        name: getattr(device, name)
-        for name in ("memory_total_bytes", "power_limit_watts", "max_sm_clock_hz")
-    }
-    return {
-        **_of_device(device),
-        "samples": device.samples,
-        **{
-            name: _about(curve) if isinstance(curve, Curve) else None
-            for name, curve in curves.items()
-        },
-        **{name: known(limit) for name, limit in limits.items()},
-        "throttle_reasons": [
-            {"reason": each.reason, "ratio": each.ratio} for each in device.throttle_reasons
-        ],
-        "missing": {
-            name: each.reason
-            for name, each in {**curves, **limits}.items()
-            if isinstance(each, Missing)
-        },
     }

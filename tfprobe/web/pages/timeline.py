@@ -22,9 +22,11 @@ from tfprobe.model.tables import Int64s
 from tfprobe.views.breakdown.kinds import names
 from tfprobe.views.intervals import Intervals, union
 from tfprobe.views.overlap import covered_ns
+from tfprobe.views.timeline.across import same_step
+from tfprobe.views.timeline.bands import Band, work_of
 from tfprobe.views.timeline.categories import CATEGORIES, NUMBER
 from tfprobe.views.timeline.levels import Window, drawn
-from tfprobe.views.timeline.tracks import Band, Laid, Source, Track, lay_out
+from tfprobe.views.timeline.tracks import Laid, Source, Track, lay_out
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question
 
@@ -125,20 +127,6 @@ def texts(profile: Profile, laid: Laid, at: Int64s) -> list[tuple[str, str]]:
     return found
 
 
-def work_of(profile: Profile, capture: Capture) -> Work | None:
-    """Return the work of a capture, None where the recording does not tell."""
-    if isinstance(capture.work, Missing):
-        return None
-    return next(
-        (
-            work
-            for work in profile.works
-            if (work.process, work.index) == (capture.process, capture.work)
-        ),
-        None,
-    )
-
-
 def cut(text: str) -> str:
     """Return a name as long as it is drawn: its end tells it from others."""
     return text if len(text) <= MOST_CHARACTERS else f"…{text[-MOST_CHARACTERS:]}"
@@ -148,7 +136,7 @@ def _kept(run: OpenRun, capture: Capture) -> tuple[Laid, Document]:
     """Return a step laid out, and what is told of it whatever the window; the last few are kept."""
     kept: OrderedDict[int, tuple[Laid, Document]] = run.made("timelines", OrderedDict)
     if capture.index not in kept:
-        known = run.made("names", lambda: names(run.profile.executions.strings))
+        known = run.made("names", lambda: names(run.profile.executions))
         laid = lay_out(run.profile, capture, known)
         kept[capture.index] = laid, _fixed(run.profile, laid)
     kept.move_to_end(capture.index)
@@ -173,6 +161,7 @@ def _fixed(profile: Profile, laid: Laid) -> Document:
         "duration_ns": step.duration_ns,
         "usual_ns": None if isinstance(step.plain_ns, Missing) else step.plain_ns,
         "is_shifted": laid.is_shifted,
+        "ranks": len(same_step(profile, step)),
         "whole": _of_window(whole),
         "view": {"from_ns": laid.window[0], "to_ns": laid.window[1]},
         "categories": [each._asdict() for each in CATEGORIES],

@@ -12,10 +12,11 @@ from tfprobe.model.graph import Node, Shape, known_name
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
 from tfprobe.views.collective_rows import launches
+from tfprobe.views.timeline.bands import work_of
 from tfprobe.views.timeline.categories import CATEGORIES
 from tfprobe.views.timeline.tracks import Laid, Source
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.timeline import SOURCES, laid_out, share, work_of
+from tfprobe.web.pages.timeline import SOURCES, laid_out, share
 from tfprobe.web.question import Question
 
 MOST_CHARACTERS = 2_000

@@ -8,8 +8,8 @@ from tfprobe.advice.gather.syncs import syncs
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
 from tfprobe.views import moves
+from tfprobe.views.breakdown.cycles import by_work
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import by_work
 from tfprobe.views.collectives import collectives
 from tfprobe.views.moves import Moves
 from tfprobe.views.origins import BYS, By

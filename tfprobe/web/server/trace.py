@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 from starlette.responses import StreamingResponse
 
 from tfprobe.errors import NoAnswer
 from tfprobe.export.run_timeline import run_timeline
-from tfprobe.model.profile import Profile
+from tfprobe.views.aligned import Aligned
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import chosen_capture
 from tfprobe.web.question import Question
 from tfprobe.web.server.threads import in_thread
+from tfprobe.web.together import aligned_of
 
 # So much is written before it is sent, and before others are asked whether they have something.
 _PIECE_BYTES = 1 << 18
@@ -21,8 +23,8 @@ _PIECE_BYTES = 1 << 18
 _LEVEL = 1
 
 
-def traced(run: OpenRun, question: Question) -> Profile:
-    """Return the profile with the capture that is asked for, or with all without one.
+def traced(run: OpenRun, question: Question) -> Aligned:
+    """Return the profile with the capture that is asked for, or with all without one, on one clock.
 
     Raises NoAnswer where no step was sampled.
     """
@@ -30,14 +32,16 @@ def traced(run: OpenRun, question: Question) -> Profile:
         profile = run.profile
         if not profile.captures:
             raise NoAnswer("No step of this run was sampled.")
+        together = aligned_of(run)
         if not question.text("capture"):
-            return profile
-        return profile.only((chosen_capture(run, question),))
+            return together
+        chosen = together.profile.captures[chosen_capture(run, question).index]
+        return replace(together, profile=together.profile.only((chosen,)))
 
 
-def sent(profile: Profile, *, name: str, is_packed: bool) -> StreamingResponse:
+def sent(together: Aligned, *, name: str, is_packed: bool) -> StreamingResponse:
     """Return the answer, packed by gzip where the browser takes that."""
-    pieces = _pieces(profile)
+    pieces = _pieces(together)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Vary": "Accept-Encoding",
@@ -50,10 +54,10 @@ def sent(profile: Profile, *, name: str, is_packed: bool) -> StreamingResponse:
     )
 
 
-def _pieces(profile: Profile) -> Iterator[bytes]:
+def _pieces(together: Aligned) -> Iterator[bytes]:
     waiting: list[str] = []
     length = 0
-    for piece in run_timeline(profile):
+    for piece in run_timeline(together):
         waiting.append(piece)
         length += len(piece)
         if length >= _PIECE_BYTES:

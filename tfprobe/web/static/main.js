@@ -17,6 +17,7 @@ import { memoryPage } from "./pages/memory.js";
 import { opsPage } from "./pages/ops.js";
 import { overviewPage } from "./pages/overview.js";
 import { processesPage } from "./pages/processes.js";
+import { ranksPage } from "./pages/ranks.js";
 import { runsPage } from "./pages/runs.js";
 import { scopesPage } from "./pages/scopes.js";
 import { stepsPage } from "./pages/steps.js";
@@ -24,7 +25,7 @@ import { timelinePage } from "./pages/timeline.js";
 import { transfersPage } from "./pages/transfers.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, graphPage, timelinePage, inputPage, memoryPage, transfersPage, processesPage, comparePage];
+const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, graphPage, timelinePage, inputPage, memoryPage, transfersPage, ranksPage, processesPage, comparePage];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });
@@ -170,7 +171,11 @@ function contextOf(address, signal) {
     run: address.run,
     args: address.args,
     signal,
-    ask: (name, args = {}) => ask(prefix + name, args, { signal }),
+    ask: async (name, args = {}) => {
+      const found = await ask(prefix + name, args, { signal });
+      if (found.unread) frame.leaveOut(address.run, found.unread);
+      return found;
+    },
     link: (page, args = {}) => addressOf(address.run, page, args),
     go: (args, { page = address.page || "overview", keep = false } = {}) => {
       const target = addressOf(address.run, page, args);

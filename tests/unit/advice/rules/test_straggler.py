@@ -32,6 +32,52 @@ def test_a_tenth_of_the_cycle_is_told() -> None:
     assert (finding.subject.rank, round(finding.gain.high_ratio, 6)) == (1, 0.1)
 
 
+def test_of_many_ranks_one_is_last_to_three_times_its_share() -> None:
+    """Among 16, nobody comes last to most collectives."""
+    usual = replace(OTHER, last_ratio=0.04)
+    others = [_rank(at, parts=parts(collectives=0.2), turns=usual) for at in range(15)]
+
+    late = _rank(15, parts=parts(collectives=0.05), turns=replace(LAST, last_ratio=0.2))
+    finding = found("straggler", *others, late)
+    assert finding is not None
+    assert finding.subject.rank == 15
+    assert any("among 16 ranks" in each.text for each in finding.evidence)
+    rarely = _rank(15, parts=parts(collectives=0.05), turns=replace(LAST, last_ratio=0.1))
+    assert found("straggler", *others, rarely) is None
+
+
+def test_of_many_ranks_that_differ_the_last_is_no_outlier() -> None:
+    """Where ranks are anything from fast to slow, the slowest is one of them."""
+    ranks = [
+        _rank(at, parts=parts(collectives=0.5 - at / 40), turns=replace(OTHER, last_ratio=0.05))
+        for at in range(15)
+    ]
+    last = _rank(15, parts=parts(collectives=0.1), turns=replace(LAST, last_ratio=0.4))
+
+    assert found("straggler", *ranks, last) is None
+
+
+def test_a_long_first_step_makes_nobody_late() -> None:
+    """A chief restores and traces in it. The others waited for that one step alone."""
+    long_first = loop(step_ns=100 * 16 * MS)
+    late = _rank(1, parts=parts(collectives=0.2), turns=LAST, loop=long_first)
+    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
+
+    assert found("straggler", waiting, late) is None
+
+
+def test_the_gain_is_of_steps_as_they_usually_are() -> None:
+    """A first step that is eight times the others would have made it larger."""
+    long_first = loop(step_ns=100 * 16 * MS)
+    late = _rank(1, parts=parts(collectives=0.1), turns=LAST, loop=long_first)
+    waiting = _rank(0, parts=parts(collectives=0.3), turns=OTHER, loop=long_first)
+
+    finding = found("straggler", waiting, late)
+
+    assert finding is not None
+    assert finding.gain.high_ns == pytest.approx(100 * 2 * MS)
+
+
 def test_less_is_not() -> None:
     """Ranks are never equal."""
     late = _rank(1, parts=parts(collectives=0.101), turns=LAST)

@@ -11,8 +11,9 @@ from tests.support.profiles import Step, op, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.executions import Place
+from tfprobe.views.breakdown.cycles import StepParts, by_work, of_steps
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import StepParts, divide, of_steps
+from tfprobe.views.breakdown.whole import divide
 
 TF = "/env/lib/python3.11/site-packages/tensorflow/python"
 KERAS = "/env/lib/python3.11/site-packages/keras/src"
@@ -189,7 +190,7 @@ def test_causes_of_a_work_are_means_over_its_steps():
     first = gap(LOOP, call("slow", 1000))
     gaps = (first, replace(gap(LOOP), step=1))
 
-    (found,) = divide(profile(steps, works=[work()], gaps=gaps)).works
+    (found,) = by_work(profile(steps, works=[work()], gaps=gaps))
 
     (cause,) = [each for each in found.causes if each.what == "slow"]
     assert cause.duration_ns == 500_000
@@ -203,7 +204,7 @@ def test_a_gap_that_is_far_longer_than_usual_is_no_part_of_the_mean_cycle():
     end_of_epoch = replace(gap(LOOP, call("evaluate", 400_000)), step=1)
     gaps = (gap(LOOP, call("log", 50)), end_of_epoch)
 
-    (found,) = divide(profile(steps, works=[work([1_000_000] * 20)], gaps=gaps)).works
+    (found,) = by_work(profile(steps, works=[work([1_000_000] * 20)], gaps=gaps))
 
     assert [isinstance(step.between_ns, int) for step in found.steps] == [True, False]
     assert {cause.what for cause in found.causes} >= {"log"}

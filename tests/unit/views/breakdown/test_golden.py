@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.captures import GOLDEN
 from tfprobe.ingest.file import file_profile
+from tfprobe.views.breakdown.cycles import StepParts, of_steps
 from tfprobe.views.breakdown.parts import DEVICE_COMPUTE, Part
-from tfprobe.views.breakdown.whole import StepParts, of_steps
 
 RECORDINGS = (
     *sorted(GOLDEN.glob("ikhlestov_timelines/*/*.json")),

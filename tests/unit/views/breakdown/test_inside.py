@@ -12,10 +12,11 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.executions import Place
+from tfprobe.views.breakdown.cycles import by_work, of_steps
 from tfprobe.views.breakdown.inside import Moments, moments
 from tfprobe.views.breakdown.kinds import names
 from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import Breakdown, divide, of_steps
+from tfprobe.views.breakdown.whole import Breakdown, divide
 
 GPU = "/device:GPU:0"
 
@@ -194,9 +195,11 @@ def test_the_first_events_of_a_window_are_recording():
     bare = profile([Step([op("MatMul", 70, 30)])], works=[work(kind="function")])
     (capture,) = bare.captures
 
-    found = divide(replace(bare, captures=(replace(capture, plain_ns=40_000),)))
+    watched = replace(bare, captures=(replace(capture, plain_ns=40_000),))
+    found = divide(watched)
 
-    (item,) = found.works
+    (item,) = by_work(watched)
+    assert isinstance(found, Breakdown)
     assert item.steps[0].parts[Part.RECORDING] == 60_000
     assert item.steps[0].cycle_ns == 100_000
     assert item.step_ns == item.cycle_ns == 40_000
@@ -238,10 +241,11 @@ def test_parts_sum_to_the_step_exactly():
             for place in rng.choices(list(Place), k=rng.randrange(1, 14))
         ]
 
-        found = divide(profile([Step(rows, duration_us=97)]))
+        recorded = profile([Step(rows, duration_us=97)])
+        found = divide(recorded)
 
         assert isinstance(found, Breakdown)
-        (step,) = found.works[0].steps
+        (step,) = of_steps(recorded)
         assert sum(step.parts.values()) == step.cycle_ns
         assert sum(found.shares.values()) == 1.0
         assert min(found.shares.values()) >= 0
@@ -278,6 +282,6 @@ def test_moments_of_each_device_fill_the_step():
 
 def _moments(*rows) -> Moments:
     found = profile([Step(rows)])
-    known = names(found.executions.strings)
+    known = names(found.executions)
     (capture,) = found.captures
     return moments(capture, found.executions, found.spans, (), known, is_fed=False)

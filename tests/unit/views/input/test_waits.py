@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Span, spans
+from tests.support.profiles import Span, op, spans, table
 from tests.support.rundir import UNIX_NS
 from tfprobe.model.spans import SpanKind
-from tfprobe.views.input.stages import pipeline
-from tfprobe.views.input.waits import Share, share
+from tfprobe.views.input.seen import see
+from tfprobe.views.input.stages import Pipeline, pipeline
+from tfprobe.views.input.waits import Share, active_ns, share
 from tfprobe.views.intervals import one
 
 ROOT = "Iterator::Root"
@@ -22,11 +23,20 @@ def function(path: str, start_us: float, duration_us: float) -> Span:
     return Span(SpanKind.DATASET_FUNCTION, path, start_us, duration_us, "pool", background=True)
 
 
+def given_to(found: Pipeline, *waits_ns: tuple[int, int]) -> tuple[Share, ...]:
+    """Return the shares of stages where captures, 0 and on, are steps that wait from, to."""
+    windows = {at: one(start, end) for at, (start, end) in enumerate(waits_ns)}
+    ops = [
+        [op("IteratorGetNext", 0, 0)._replace(start_ns=s, duration_ns=e - s)] for s, e in waits_ns
+    ]
+    return share(found, see(found, spans([]), table(ops), windows))
+
+
 def shares(*rows: Span, wait_us: tuple[float, float]) -> dict[str, Share]:
     """Return the shares of stages, by name, of a step that waits from, to."""
     found = pipeline(spans([rows]))
     start, end = (UNIX_NS + round(each * 1000) for each in wait_us)
-    given = share(found, {0: one(start, end)})
+    given = given_to(found, (start, end))
     assert sum(each.total_ns for each in given) <= end - start
     return {stage.name: each for stage, each in zip(found.stages, given, strict=True)}
 
@@ -115,7 +125,7 @@ def test_what_is_missing_is_looked_for_in_each_recording_by_itself() -> None:
     whole = [*straddling, call(path, 1002, 10, "pool", background=True)]
     found = pipeline(spans([straddling, whole]))
 
-    given = share(found, {0: one(UNIX_NS, UNIX_NS + 1_000_000)})
+    given = given_to(found, (UNIX_NS, UNIX_NS + 1_000_000))
 
     (unseen,) = [each for each in zip(found.stages, given, strict=True) if each[1].unseen_ns]
     assert (unseen[0].name, unseen[1].guessed_ns) == ("Map", 0)
@@ -127,7 +137,7 @@ def test_a_stage_seen_to_be_short_elsewhere_is_not_what_lasts() -> None:
     short = call(f"{ROOT}::Prefetch::Map::Batch", 5005, 20, "pool", background=True)
     found = pipeline(spans([nothing, [*nothing, short]]))
 
-    given = share(found, {0: one(UNIX_NS, UNIX_NS + 5_000_000)})
+    given = given_to(found, (UNIX_NS, UNIX_NS + 5_000_000))
 
     (unseen,) = [each for each in zip(found.stages, given, strict=True) if each[1].unseen_ns]
     assert unseen[0].name == "Map"
@@ -218,3 +228,29 @@ def test_interleaved_inputs_are_one_stage() -> None:
     )
 
     assert found["Map"].own_ns == 500_000
+
+
+@pytest.mark.parametrize("far_us", [0, 10**15])
+def test_captures_are_looked_at_together_and_damaged_ones_by_themselves(far_us: int) -> None:
+    """A call that lasts for centuries in another capture changes nothing in this one."""
+    rows = [call(ROOT, 0, 1000), call(f"{ROOT}::Map", 100, 700)]
+    others = [[*rows, call(ROOT, 0, far_us, "other")] for _ in range(3)]
+    alone, all_found = pipeline(spans([rows])), pipeline(spans([rows, *others]))
+    wait = (UNIX_NS, UNIX_NS + 1_000_000)
+
+    one_ns = [each.total_ns for each in given_to(alone, wait)]
+    four_ns = [each.total_ns for each in given_to(all_found, *[wait] * 4)]
+
+    assert four_ns == [4 * each for each in one_ns]
+    assert sum(one_ns) == 1_000_000
+
+
+def test_work_is_counted_whether_or_not_a_step_waits() -> None:
+    """What a stage did in each of two captures, and outside of their steps, too."""
+    rows = [call(ROOT, 0, 1000), call(f"{ROOT}::Map", 100, 700)]
+    found = pipeline(spans([rows, rows]))
+    windows = {at: one(UNIX_NS, UNIX_NS + 10) for at in range(2)}
+
+    seen = see(found, spans([]), table([]), windows)
+
+    assert active_ns(found, seen) == (600_000, 1_400_000)

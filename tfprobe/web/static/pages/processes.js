@@ -82,7 +82,7 @@ function processesSlow(lane, ranks) {
     "div",
     {},
     make("div", { class: "row" }, badge("warning", "slower"), make("strong", {}, make("bdi", {}, said.charAt(0).toUpperCase() + said.slice(1)))),
-    make("p", { class: "soft" }, "Whether the others wait for it is not known: sampled steps with collectives would tell."),
+    make("p", { class: "soft" }, "Whether the others wait for it, or it in its steps for one that comes late, is not known here: the page of the ranks tells who is late."),
   );
 }
 
@@ -118,7 +118,31 @@ function processesRanks({ ranks, groups }, args, context) {
     onPick: (_, row) => context.go({ work: ranks.lanes[row].work }, { page: "steps" }),
   });
   box.append(andMore(ranks.left_out, "processes, which are faster than these") ?? "");
+  processesSpread(box, ranks, context);
   return box;
+}
+
+/** The slowest, the middle and the fastest process of each step: all three of one and the same step. */
+function processesSpread(box, { spread, lanes, measure }, context) {
+  if (spread.step.length < 2) return;
+  const names = new Map(lanes.map((lane) => [lane.process, processWord(lane)]));
+  box.append(make("h3", {}, measure === "step" ? "What the slowest, the middle and the fastest took" : "The longest, the middle and the shortest time before a step"));
+  lines(box, {
+    label: "Slowest, middle and fastest process at each step",
+    height: 190,
+    csvName: "spread",
+    x: { title: "step", kind: "count", values: spread.step },
+    series: [
+      { name: "slowest", kind: "time", values: spread.most_ns, colour: "warning" },
+      { name: "middle", kind: "time", values: spread.median_ns, colour: "series-1" },
+      { name: "fastest", kind: "time", values: spread.least_ns, colour: "series-3" },
+    ],
+    onPick: (at) => context.go({ work: lanes.find((lane) => lane.process === spread.slowest[at])?.work ?? lanes[0].work, step: spread.step[at] }, { page: "steps" }),
+  });
+  const times = new Map();
+  for (const process of spread.slowest) times.set(process, (times.get(process) ?? 0) + 1);
+  const [most, often] = [...times].sort(([, one], [, other]) => other - one)[0];
+  box.append(make("p", { class: "soft small" }, `Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of the ${count(spread.step.length)} steps drawn. A point leads to the step of its slowest process.`));
 }
 
 function processesGroup(ranks, groups) {

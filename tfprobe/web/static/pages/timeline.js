@@ -1,12 +1,13 @@
 // The timeline of one recorded step: what ran where and when; Perfetto for those who know it.
-import { bytes, count, exactTime, NOTHING, percent, time } from "../parts/amounts.js";
-import { called, card, choose, nameOf, swatch } from "../parts/controls.js";
-import { isFile, Trouble } from "../parts/data.js";
+import { count, percent, time } from "../parts/amounts.js";
+import { choose, swatch } from "../parts/controls.js";
+import { isFile } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
-import { perfettoIn } from "../parts/perfetto.js";
-import { table } from "../parts/table.js";
 import { categoryColour } from "../parts/timeline_slices.js";
 import { timelineView } from "../parts/timeline_view.js";
+import { longestOf, sliceCard } from "./timeline_details.js";
+import { perfettoCard, slicesText } from "./timeline_perfetto.js";
+import { ranksChooser, ranksShown } from "./timeline_ranks.js";
 
 // While somebody still zooms, neither the address nor the server is asked.
 const REST_MS = 180;
@@ -23,7 +24,8 @@ export const timelinePage = {
     let shown = await stepShown(content, context, captures, args);
     return {
       async turn(next) {
-        if (String(next.capture ?? captures.chosen) === String(args.capture ?? captures.chosen)) return shown.turn(next);
+        const isSame = String(next.capture ?? captures.chosen) === String(args.capture ?? captures.chosen);
+        if (isSame && next.show === args.show) return shown.turn(next);
         shown.leave();
         for (const key of Object.keys(args)) delete args[key];
         Object.assign(args, next);
@@ -42,6 +44,7 @@ export const timelinePage = {
 async function stepShown(place, context, captures, args) {
   const capture = Number(args.capture ?? captures.chosen);
   const base = await context.ask("timeline", { capture });
+  if (args.show === "ranks" && base.ranks > 1) return ranksShown(place, context, { capture, args, head: () => headOf(context, captures, base, args) });
   const controller = new AbortController();
   const details = make("div", { class: "timeline-details", role: "region", "aria-label": "The slice chosen", "aria-live": "polite" });
   const said = make("span", { role: "status", class: "soft" });
@@ -61,7 +64,7 @@ async function stepShown(place, context, captures, args) {
   const search = searchBox(context, base, view, args, said, remember, goTo);
 
   place.append(
-    ...headOf(context, captures, base),
+    ...headOf(context, captures, base, args),
     make("div", { class: "row timeline-tools" }, search.element, zoomButtons(view), said),
     make("section", { class: "card timeline-card", "aria-label": `Timeline of step ${base.step}` }, hint, view.element, closer, legendOf(base)),
     details,
@@ -169,24 +172,21 @@ async function stepShown(place, context, captures, args) {
   };
 }
 
-function slicesText(number) {
-  return number === 1 ? "1 slice" : `${count(number)} slices`;
-}
-
 function viewOf({ from_ns, to_ns }) {
   const [from, to] = [Number(from_ns), Number(to_ns)];
   return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from ? { from_ns: from, to_ns: to } : null;
 }
 
-function headOf(context, captures, base) {
+function headOf(context, captures, base, args) {
   const where = `${base.host} ${base.label}${base.rank === null ? "" : `, rank ${base.rank}`}`;
   const work = base.work ? `${base.work.kind} ${base.work.name}` : "work unknown";
   const usual = base.usual_ns === null ? "" : `, usually ${time(base.usual_ns)} about then, when it is not recorded`;
-  const goTo = (capture) => context.go({ capture });
+  const show = args.show ? { show: args.show } : {};
+  const goTo = (capture) => context.go({ capture, ...show });
   const alike = captures.captures.filter((each) => each.work === (base.work?.work ?? null) && each.process === base.process);
   const at = alike.findIndex((each) => each.capture === base.capture);
   const button = (to, label, text) => make("button", { type: "button", disabled: !alike[to], "aria-label": label, title: label, onclick: () => goTo(alike[to].capture) }, text);
-  const notes = [
+  const notes = args.show === "ranks" ? [] : [
     base.is_shifted ? "Its slices were timed by another clock; the first stands where the step begins." : null,
     base.tracks_left_out ? `${count(base.tracks_left_out)} threads with fewer slices are not drawn.` : null,
     captures.captures_left_out ? `The newest ${count(captures.captures.length)} recorded steps can be chosen; ${count(captures.captures_left_out)} older ones cannot.` : null,
@@ -199,6 +199,7 @@ function headOf(context, captures, base) {
       make(
         "div",
         { class: "row end" },
+        ranksChooser(base, args, context.go),
         worksChooser(captures, base, goTo),
         choose({
           label: "Step",
@@ -317,91 +318,4 @@ function legendOf(base) {
       make("li", {}, swatch(categoryColour(category)), category.label, of(category) ? make("span", { class: "number soft" }, ` ${percent(of(category) / base.duration_ns)}`) : null),
     ),
   );
-}
-
-function sliceCard(context, base, told, known, goTo) {
-  if (told.count > 1) {
-    const busy = told.duration_ns ? `, busy ${percent(told.busy_ns / told.duration_ns)} of ${time(told.duration_ns)}` : "";
-    return card(`${count(told.count)} slices too small to be seen`, make("p", {}, `From ${time(told.start_ns)} on${busy}. The longest is `, nameOf(told.name), ". Zoom in for each: Enter, or +."));
-  }
-  const work = base.work?.work;
-  const facts = [
-    ["Op", told.op && told.category.name !== "between" ? make("a", { href: context.link("ops", { work, find: told.op.slice(0, 200) }) }, nameOf(called(told.op))) : null],
-    ["Counts as", [swatch(categoryColour(told.category)), told.category.label]],
-    ["Takes", `${time(told.duration_ns)}, ${percent(told.duration_ns / base.duration_ns)} of the step`],
-    ["From, to", `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`],
-    ["Thread or stream", known ? nameOf(`${known.group}, ${known.lane}`) : null],
-    ["Device", known?.device ? nameOf(known.device) : null],
-    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(called(known.scope))), known.has_graph ? [" ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null] : null],
-    ["Bytes asked for", known?.bytes ? bytes(known.bytes) : null],
-    ["Bytes of outputs", known?.output_bytes ? bytes(known.output_bytes) : null],
-    ["Recorded as", known?.detail ? nameOf(known.detail) : null],
-    ["Inputs", known?.inputs?.length ? known.inputs.map(tensorLine) : null],
-    ["Outputs", known?.outputs?.length ? known.outputs.map(tensorLine) : null],
-    ["Belongs to", known?.linked?.length ? known.linked.map((link) => make("div", {}, `${link.relation} `, make("button", { type: "button", class: "link", onclick: () => goTo(link.slice) }, nameOf(called(link.name))))) : null],
-    ["Code", known?.code?.length ? known.code.slice(-3).reverse().map((frame) => make("div", {}, make("a", { href: context.link("code", { work, view: "lines", find: `${frame.file.split("/").at(-1)}:${frame.line}` }) }, nameOf(`${frame.file}:${frame.line}`)), " in ", make("code", {}, frame.function))) : null],
-  ];
-  return card(
-    "",
-    make("h2", {}, make("bdi", { class: "timeline-name" }, told.name || NOTHING)),
-    make("dl", { class: "timeline-facts" }, facts.filter(([, value]) => value).map(([label, value]) => [make("dt", {}, label), make("dd", {}, value)])),
-  );
-}
-
-function tensorLine({ name, shape, type }) {
-  const told = shape === null ? "shape unknown" : `[${shape.map((each) => (each < 0 ? "?" : each)).join(", ")}]`;
-  return make("div", {}, nameOf(name), " ", make("code", {}, `${told}${type ? ` ${type.replace(/^DT_/, "").toLowerCase()}` : ""}`));
-}
-
-function longestOf(base, open) {
-  const rows = base.longest.map((each) => ({ ...each, slice: each.id, label: base.categories[each.category].label, lane: base.tracks[each.track].name }));
-  const first = base.tracks.map((track, at) => base.tracks.slice(0, at).reduce((sum, each) => sum + each.rows, 0));
-  return table({
-    caption: "The longest slices of the step",
-    csvName: `timeline-step-${base.step}`,
-    rows,
-    sort: "-duration_ns",
-    key: (row) => row.id,
-    onOpen: (row) => open({ ...row, row: first[row.track], count: 1, category: base.categories[row.category] }),
-    columns: [
-      { key: "name", title: "Slice" },
-      { key: "duration_ns", title: "Takes", kind: "time" },
-      { key: "share_ratio", title: "Of the step", kind: "ratio", bar: true },
-      { key: "start_ns", title: "From", kind: "time" },
-      { key: "lane", title: "Thread or stream" },
-      { key: "label", title: "Counts as" },
-      // What TensorFlow tells of an iterator is longer than a line; the slice itself shows it.
-      { key: "op", title: "Op", value: (row) => (row.id.startsWith("r") ? row.op : "") },
-    ],
-  });
-}
-
-function perfettoCard(context, base, signal) {
-  if (isFile) {
-    return card("Perfetto", make("p", { class: "soft" }, "A file has no Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file that its own site opens."));
-  }
-  const place = make("div", {});
-  const name = `run/${context.run.split("/").map(encodeURIComponent).join("/")}/trace`;
-  let open = null;
-  const buttons = [
-    perfettoButton("Open in Perfetto", `${name}?capture=${base.capture}`, `step ${base.step}`),
-    perfettoButton("All recorded steps", name, context.run),
-    make("a", { class: "button", href: `/api/${name}?capture=${base.capture}`, download: `step-${base.step}.json` }, "Download the trace"),
-  ];
-  return card(
-    "Perfetto",
-    make("p", { class: "soft" }, `Perfetto is served from this machine and asks nobody else. The trace of this step has ${slicesText(base.total)}, about ${bytes(base.trace_bytes)}; it goes from the server to this browser, and is not kept. The file that is downloaded opens in Perfetto's own site and in chrome://tracing, too.`),
-    make("div", { class: "row" }, buttons),
-    place,
-  );
-
-  function perfettoButton(label, trace, title) {
-    return make("button", { type: "button", onclick: () => begin(trace, title) }, label);
-  }
-
-  function begin(trace, title) {
-    open?.close();
-    open = perfettoIn(place, { name: trace, title, signal });
-    place.scrollIntoView({ block: "start" });
-  }
 }

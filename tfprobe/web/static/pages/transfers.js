@@ -138,7 +138,7 @@ function transfersSought(name, by) {
 }
 
 function transfersCollectives({ collectives, sampled_steps: steps }) {
-  const clock = collectives.clock_error_us === null ? "" : ` The clocks of these hosts were set so that collectives end together; they then do to within ${transfersTime(collectives.clock_error_us)}.`;
+  const clock = collectives.clock_error_us === null ? "" : ` The clocks of these machines were set by where ranks meet, to within ${transfersTime(collectives.clock_error_us)}.`;
   const why = collectives.ranks_missing ? `Moving bytes and waiting for peers are not told apart: ${collectives.ranks_missing}.` : `A rank that comes early waits for the last one.${clock}`;
   return [
     table({

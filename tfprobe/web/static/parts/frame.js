@@ -7,13 +7,15 @@ import { draw, fill, make } from "./elements.js";
 
 /**
  * Make the frame for these pages. `put(main)` builds it into the document around a place,
- * `turn(address, page)` says where we are, `describe(header)` what run this is (the document "header").
+ * `turn(address, page)` says where we are, `describe(header)` what run this is (the document "header"),
+ * `leaveOut(run, sentence)` that pages are not made of all of it.
  * `acts` is the place for buttons about the whole run, at the right of the head.
  */
 export function frameOf(pages) {
   recallTheme();
   const acts = make("div", { class: "acts" });
   const ofRun = make("div", { class: "of-run" });
+  const leftOut = make("p", { class: "notice left-out", role: "note", hidden: true });
   const list = make("nav", { class: "pages", "aria-label": "Pages of the run" });
   // A file holds one run: there is no list to go to.
   const home = make(isFile ? "span" : "a", { href: isFile ? null : addressOf("", ""), class: "home" }, frameMark(), "tfprobe");
@@ -23,11 +25,12 @@ export function frameOf(pages) {
 
   function put(main) {
     const skip = make("a", { class: "skip", href: "#", onclick: (event) => passTo(event, main) }, "To the page");
-    document.body.append(skip, head, list, main, keys);
+    document.body.append(skip, head, leftOut, list, main, keys);
     addEventListener("keydown", (event) => pressedKey(event, pages, now, keys));
   }
 
   function turn(address, page) {
+    if (address.run !== now.address.run) leftOut.hidden = true;
     now = { address, page };
     if (address.run || isFile) home.removeAttribute("aria-current");
     else home.setAttribute("aria-current", "page");
@@ -46,7 +49,13 @@ export function frameOf(pages) {
     );
   }
 
-  return { put, turn, describe, acts };
+  function leaveOut(run, sentence) {
+    if (run !== now.address.run || (!leftOut.hidden && leftOut.textContent === sentence)) return;
+    leftOut.hidden = false;
+    fill(leftOut, sentence);
+  }
+
+  return { put, turn, describe, leaveOut, acts };
 }
 
 function pageLink(address, each, page) {

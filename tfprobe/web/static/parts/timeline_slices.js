@@ -5,7 +5,7 @@ export const ROW_HEIGHT = 18;
 const GROUP_HEIGHT = 22;
 const TRACK_GAP = 5;
 // Those that are no part of a step's cycle.
-const CATEGORY_COLOURS = { background: "other", function_call: "series-10", step: "accent", between: "line-strong", activity: "series-9" };
+const CATEGORY_COLOURS = { background: "other", function_call: "series-10", step: "accent", between: "line-strong", activity: "series-9", waiting: "warning", sent: "series-4" };
 
 /** The name of the colour of a category of the document. */
 export function categoryColour({ name, group }) {

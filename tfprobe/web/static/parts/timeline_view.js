@@ -16,11 +16,12 @@ const PAN_BY = 0.2;
 
 /**
  * Show a document of a step. `onView(view)` is told of every other view, `onPick(told)` of the slice that was
- * chosen (null: none is), `onRange(range)` of two times that are measured.
+ * chosen (null: none is), `onRange(range)` of two times that are measured, `onHover(told)` of the slice that is
+ * pointed at. `tip(told)` may say more of it than is said of any slice, `axis` what times count from.
  * Returns `{ element, put(found), show(view), view(), choose(told), mark(hits), zoom(by), fit(), destroy() }`.
  */
-export function timelineView(found, { label, hint, view, onView, onPick, onRange }) {
-  const state = { slices: slicesOf(found), layout: layoutOf(found), view: { ...(view ?? found.view) }, chosen: null, hits: null, range: null, width: 0, height: 0, asked: 0 };
+export function timelineView(found, { label, hint, view, onView, onPick, onRange, onHover, tip, axis = "time in the step" }) {
+  const state = { slices: slicesOf(found), layout: layoutOf(found), view: { ...(view ?? found.view) }, chosen: null, hits: null, range: null, width: 0, height: 0, asked: 0, under: -1 };
   const canvas = make("canvas", { class: "timeline-canvas", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": label, "aria-describedby": hint });
   const head = make("canvas", { "aria-hidden": "true" });
   const small = make("canvas", { class: "timeline-small", "aria-hidden": "true" });
@@ -51,7 +52,7 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     const { bands } = state.slices.found;
     fill(
       headNames,
-      make("div", { style: { height: `${AXIS_HEIGHT}px` } }, "time in the step"),
+      make("div", { style: { height: `${AXIS_HEIGHT}px` } }, axis),
       bands.map((band) => make("div", { style: { height: `${BAND_HEIGHT + 2}px` } }, nameOf(band.device ? `parts, ${band.device}` : "parts of the step"))),
     );
   }
@@ -265,12 +266,25 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
   function hovered(event) {
     const at = placeAt(event.offsetX, event.offsetY);
     canvas.style.cursor = at < 0 ? "grab" : "pointer";
+    if (at !== state.under) onHover?.(at < 0 ? null : toldOf(state.slices, at));
+    state.under = at;
     if (at < 0) return hideTip();
     const told = toldOf(state.slices, at);
-    const pairs = told.count > 1
+    const own = told.count === 1 ? tip?.(told) : null;
+    const pairs = own ?? pairsOf(told);
+    showTip(event.clientX, event.clientY, told.count > 1 ? "Slices too small to be seen" : told.name, pairs);
+  }
+
+  function left() {
+    hideTip();
+    if (state.under !== -1) onHover?.(null);
+    state.under = -1;
+  }
+
+  function pairsOf(told) {
+    return told.count > 1
       ? [["slices", count(told.count)], ["from first to last", time(told.duration_ns)], ["busy", percent(told.busy_ns / told.duration_ns)], ["longest", told.name]]
       : [["takes", time(told.duration_ns)], ["from", exactTime(told.start_ns, 100)], ["counts as", told.category.label], ...(told.op && told.op !== told.name ? [["op", told.op.slice(0, 120)]] : [])];
-    showTip(event.clientX, event.clientY, told.count > 1 ? "Slices too small to be seen" : told.name, pairs);
   }
 
   function turned(event) {
@@ -286,7 +300,7 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
   canvas.addEventListener("pointermove", moved);
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("pointerleave", left);
   canvas.addEventListener("wheel", wheeled, { passive: false });
   small.addEventListener("pointerdown", turned);
   small.addEventListener("pointermove", turned);

@@ -1,0 +1,88 @@
+"""Signals of many processes are the same, whether they are read together or one by one."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.profiles import Step, op, process, profile, work
+from tests.support.rank_runs import write_ranks
+from tfprobe.advice.gather import dearest, gather, merge, part
+from tfprobe.advice.gather.turns import turns
+from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.thresholds import DEFAULTS
+from tfprobe.errors import Missing
+from tfprobe.ingest import sampled
+from tfprobe.ingest.run import load
+from tfprobe.scale.shards import load_shard, shards_of
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+
+ELSEWHERE = Machine("elsewhere", None)
+
+
+@pytest.mark.parametrize(("ranks", "steps", "taken"), [(1, 30, 2), (3, 40, 6)])
+def test_ranks_read_one_by_one_have_the_signals_of_the_run(
+    tmp_path: Path, ranks: int, steps: int, taken: int
+):
+    """To the last digit, what ranks did in the collectives they meet in included."""
+    root = write_ranks(tmp_path / "run", ranks, steps, sampled=taken, pulses=10)
+    whole = load(RunFolder(root), ELSEWHERE)
+
+    parts = [
+        pickle.loads(pickle.dumps(part(load_shard(shard), (), DEFAULTS)))
+        for shard in shards_of(RunFolder(root), ELSEWHERE)
+    ]
+
+    assert merge(parts, turns(whole)) == gather(whole, (), DEFAULTS)
+    assert any(work.turns is not None for work in gather(whole, (), DEFAULTS)) == (ranks > 1)
+
+
+def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path):
+    """Only the process of the dearest work reads a graph and a code map."""
+    root = write_ranks(tmp_path / "run", 3, 40, sampled=2, pulses=4)
+    whole = load(RunFolder(root), ELSEWHERE)
+
+    shards = shards_of(RunFolder(root), ELSEWHERE)
+    chosen = dearest([part(load_shard(each), (), DEFAULTS) for each in shards])
+
+    (found,) = sampled.dearest(RunFolder(root), whole)
+    assert chosen == found.work.process
+
+
+def test_of_works_that_take_as_long_the_first_is_joined():
+    """Whoever is asked first is not asked again with another answer."""
+    same = profile([Step([op("MatMul", 0, 5)])], processes=[process()], works=[work()])
+    bare = profile(processes=[process()], works=[work([10**12])])
+
+    parts = [part(each, (), DEFAULTS) for each in (bare, same, same)]
+
+    assert dearest(parts) == 1
+    assert dearest(parts[:1]) is None
+
+
+def test_of_ops_that_take_as_long_the_first_to_run_comes_first():
+    """In whatever order other processes, which are read before, ran ops of these types."""
+    theirs, mine = (Step([op(a, 0, 5), op(b, 9, 5)]) for a, b in (("A", "B"), ("B", "A")))
+    both = profile(
+        [theirs, mine],
+        processes=[process(), process(index=1)],
+        works=[work(), work(process=1)],
+    )
+    first, second = both.captures
+    whole = replace(both, captures=(first, replace(second, process=1)))
+    alone = profile([mine], processes=[process()], works=[work()])
+
+    told = [types(each) for each in gather(whole, (), DEFAULTS).works]
+
+    assert told == [["A", "B"], ["B", "A"]]
+    assert types(part(alone, (), DEFAULTS).signals.works[0]) == ["B", "A"]
+
+
+def types(signals: WorkSignals) -> list[str]:
+    """Return the types of the ops of a work, dearest first."""
+    assert not isinstance(signals.ops, Missing)
+    return [use.type for use in signals.ops.host]

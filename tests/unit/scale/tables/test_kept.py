@@ -1,0 +1,210 @@
+"""Tables of captures are kept in files as long as they are true, and else made anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.asked_tables import answered, asked, opened, sampled_process, window
+from tests.support.captures import CPU, Node, run_metadata
+from tests.support.rundir import WrittenProcess, write_run
+from tfprobe.scale.runners import LocalProcesses
+from tfprobe.scale.shards import Shard
+from tfprobe.scale.tables import kept
+from tfprobe.store import liveness
+
+COUNT = "select count(*) from executions"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of one finished process with six executions, asked once."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    assert asked(COUNT, run)[1] == [(6,)]
+    return run
+
+
+def _file(run: Path) -> Path:
+    (found,) = run.glob("derived/tables/*/*8000.parquet")
+    return found
+
+
+def _forbid_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(shard: Shard) -> None:
+        raise AssertionError(shard)
+
+    monkeypatch.setattr(kept, "load_shard", refuse)
+
+
+def test_captures_are_decoded_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second question is answered from the files."""
+    _forbid_decoding(monkeypatch)
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert asked("select count(*) from captures", run)[1] == [(2,)]
+    assert asked("select count(*) from allocations", run)[1] == [(4,)]
+    assert asked("select count(*) from problems", run)[1] == [(0,)]
+
+
+def test_a_question_about_steps_decodes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not touch captures leaves them alone, and nothing behind."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    _forbid_decoding(monkeypatch)
+
+    query = "with executions as (select 1 as a) select count(*) from steps, works, executions"
+
+    assert asked(query, run)[1] == [(20,)]
+    assert asked("describe executions", run)[1]
+    assert not (run / "derived").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"\0" * 4096, b"PAR1 is not all of it PAR1"])
+def test_a_damaged_file_is_made_anew(run: Path, content: bytes) -> None:
+    """Whatever lies there, the answer is the recording's."""
+    _file(run).write_bytes(content)
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert _file(run).stat().st_size > 100
+
+
+def test_a_half_written_file_is_made_anew(run: Path) -> None:
+    """A file that a full disk has cut is no answer."""
+    whole = _file(run).read_bytes()
+    _file(run).write_bytes(whole[: len(whole) // 2])
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert len(_file(run).read_bytes()) == len(whole)
+
+
+def test_a_file_of_somebody_else_is_made_anew(run: Path) -> None:
+    """A Parquet file that tells nothing of itself is none of ours."""
+    with opened(run) as tables:
+        tables.connection.sql("select 1 as executions").write_parquet(str(_file(run)))
+
+    assert asked(COUNT, run)[1] == [(6,)]
+
+
+def test_a_damaged_page_is_made_anew(run: Path) -> None:
+    """A file whose head and end are whole, and whose rows are not, is found out by the question."""
+    content = bytearray(_file(run).read_bytes())
+    content[60:900] = bytes(255 - each for each in content[60:900])
+    _file(run).write_bytes(content)
+
+    _, rows = asked("select name, sum(duration_ns), max(lane) from executions group by 1", run)
+
+    assert len(rows) == 3
+
+
+def test_another_capture_makes_the_file_stale(run: Path) -> None:
+    """What was added, changed or removed is in the next answer."""
+    (capture, _) = sorted(run.glob("*/*/captures/*.pb"))
+
+    capture.unlink()
+
+    assert asked(COUNT, run)[1] == [(3,)]
+
+
+def test_a_missing_side_file_is_made_anew(run: Path) -> None:
+    """Allocations are there also when only their file was deleted."""
+    (side,) = run.glob("derived/tables/*/*.allocations.parquet")
+    side.unlink()
+
+    assert asked("select count(*) from allocations", run)[1] == [(4,)]
+
+
+def test_a_link_is_not_followed(run: Path, tmp_path: Path) -> None:
+    """Neither a way to elsewhere nor a pipe without an end is taken for a file of ours."""
+    _file(run).rename(tmp_path / "elsewhere")
+    place = next(run.glob("derived/tables/*")) / "4711-1795205058000.parquet"
+    place.symlink_to(tmp_path / "elsewhere")
+    before = (tmp_path / "elsewhere").read_bytes()
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert (place.is_symlink(), (tmp_path / "elsewhere").read_bytes()) == (False, before)
+
+    place.unlink()
+    os.mkfifo(place)
+
+    assert asked(COUNT, run)[1] == [(6,)]
+
+
+def test_what_cannot_be_kept_is_answered_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of somebody else, or on a disk that is full or read only, is answered."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    (run / "derived").write_text("in the way")
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert (run / "derived").read_text() == "in the way"
+
+
+def test_a_process_that_runs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer is of the moment, and the next one is anew."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    monkeypatch.setattr("tfprobe.store.catalogue.process_state", lambda *_: liveness.RUNNING)
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert list(run.glob("derived/tables/*/*.parquet")) == []
+
+
+def test_files_are_private_and_whole(run: Path) -> None:
+    """Like all of a run directory; nothing temporary is left."""
+    modes = {path.stat().st_mode & 0o777 for path in run.glob("derived/tables/*/*")}
+
+    assert modes == {0o600}
+    assert [path.name for path in run.glob("derived/tables/*/.*")] == []
+
+
+@pytest.mark.parametrize("host", ["a'b", 'c"d', "e*[f]?", "g h=i", "ü\n", os.fsdecode(b"j\xff")])
+def test_hosts_may_be_called_anything(tmp_path: Path, host: str) -> None:
+    """Names of hosts and runs are neither patterns nor SQL."""
+    processes = [sampled_process(host=host), sampled_process(host="eZf")]
+    run = write_run(tmp_path / f"run {host}", processes)
+
+    for _ in range(2):
+        with opened(run) as tables:
+            _, rows = answered(tables, "select process, count(*) from executions group by 1")
+        assert sorted(rows) == [(0, 6), (1, 6)]
+
+
+def test_ops_may_be_called_anything(tmp_path: Path) -> None:
+    """Names come out of the files as they went in."""
+    names = ["a'b", 'c"d', "e\0f", "g\nh", "\N{SNOWMAN}", "-- drop table", "", "x" * 70_000]
+    content = run_metadata({CPU: [Node(name, at) for at, name in enumerate(names)]})
+    process = WrittenProcess(captures={"000003-session_run-0.run_metadata.pb": content})
+    run = write_run(tmp_path / "run", [process])
+
+    _, rows = asked("select name from executions order by start_ns", run)
+
+    assert [name or "" for (name,) in rows] == names
+
+
+@pytest.mark.slow
+def test_whoever_reads_the_rows_are_the_same(tmp_path: Path) -> None:
+    """Two processes of this machine write what one writes."""
+    processes = [sampled_process(rank=rank, pid=100 + rank) for rank in range(3)]
+    runs = [write_run(tmp_path / name / "run", processes) for name in ("one", "two")]
+
+    with opened(runs[0]) as tables:
+        _, alone = answered(tables, "select * from executions order by all")
+    with opened(runs[1], choose=lambda _shards, _bytes: LocalProcesses(2)) as tables:
+        _, together = answered(tables, "select * from executions order by all")
+
+    assert len(alone) == 18
+    assert together == alone
+
+
+def test_kinds_of_captures_may_be_mixed(tmp_path: Path) -> None:
+    """One process has a RunMetadata and an XSpace: each tells what it tells."""
+    process = sampled_process(captures=1)
+    process.captures = {**process.captures, "000009-fit-1.xplane.pb": window()}
+    run = write_run(tmp_path / "run", [process])
+
+    _, rows = asked("select capture, count(*), count(bytes) from executions group by 1", run)
+
+    assert sorted(rows) == [(0, 3, 3), (1, 2, 0)]

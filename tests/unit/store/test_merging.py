@@ -1,0 +1,275 @@
+"""Runs of several hosts become one: copied, nothing changed, nothing twice, nothing half."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.machines import machine
+from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
+from tfprobe.store import copying
+from tfprobe.store.catalogue import find_run, glance
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.merge_plan import Plan, plan
+from tfprobe.store.merging import merge
+
+
+def _process(rank: int, host: str = "node7", pid: int = 4711, **facts: Any) -> WrittenProcess:
+    place = {"source": "PMI", "index": rank, "world": 2, "role": "worker"}
+    manifest = {"rank": place, "boot_id": f"boot-{host}", **facts}
+    works = [WrittenWork(steps=regular_steps(10), sampled=[3])]
+    captures = {"000003-session_run-0.run_metadata.pb": b"bytes of rank %d" % rank}
+    return WrittenProcess(pid, host, works, {11: 2}, manifest, captures=captures)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> list[Path]:
+    """A run of each of two hosts."""
+    return [
+        write_run(
+            tmp_path / f"from-{host}" / "r1",
+            [_process(rank, host, 4711 + rank)],
+            manifest={"host": host, "pid": 4711 + rank, "started_unix_ns": UNIX_NS - rank},
+        )
+        for rank, host in enumerate(("a", "b"))
+    ]
+
+
+def _merge(tmp_path: Path, *directories: Path, into: str = "all") -> Plan:
+    chosen = plan(directories, tmp_path / into, machine(tmp_path))
+    merge(chosen, lambda _done, _all: None)
+    return chosen
+
+
+def _content(root: Path) -> dict[str, tuple[bytes, int]]:
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files
+    }
+
+
+def test_a_merged_run_holds_the_processes_unchanged(tmp_path, hosts) -> None:
+    """Every byte and the time of every file."""
+    _merge(tmp_path, *hosts)
+
+    for host, run in zip("ab", hosts, strict=True):
+        assert _content(tmp_path / "all" / host) == _content(run / host)
+    assert glance(RunFolder(tmp_path / "all"), machine(tmp_path)).steps == 20
+
+
+def test_directories_of_runs_are_merged_as_a_whole(tmp_path, hosts) -> None:
+    """What was fetched from each host into a directory of its own."""
+    chosen = _merge(tmp_path, *(run.parent for run in hosts))
+
+    assert [source.folder.root for source in chosen.sources] == hosts
+
+
+def test_the_merged_run_is_that_of_the_launch_that_was_first(tmp_path, hosts) -> None:
+    """Every launch stays known, and the runs by name."""
+    _merge(tmp_path, *hosts)
+
+    run = RunFolder(tmp_path / "all")
+    manifest = json.loads(run.manifest.read_text())
+    assert (manifest["id"], manifest["host"], manifest["merged"]) == ("all", "b", ["r1"])
+    hosts_of = {json.loads(path.read_text())["host"] for path in run.launches.iterdir()}
+    assert hosts_of == {"a", "b"}
+    assert find_run("all", tmp_path).root == run.root.resolve()
+
+
+def test_the_copy_is_independent_and_private(tmp_path, hosts) -> None:
+    """Nothing is shared with the original; directories are 0700 and files 0600."""
+    _merge(tmp_path, *hosts)
+
+    paths = [tmp_path / "all", *(tmp_path / "all").rglob("*")]
+    assert {(p.is_dir(), p.stat().st_mode & 0o777) for p in paths} == {
+        (True, 0o700),
+        (False, 0o600),
+    }
+    assert all(path.stat().st_nlink == 1 for path in paths if path.is_file())
+
+
+def test_a_sparse_file_stays_sparse(tmp_path) -> None:
+    """steps.bin has room for 256 works, and mostly holes."""
+    root = write_run(tmp_path / "r1", [_process(0)])
+    (steps,) = root.glob("*/*/steps.bin")
+    os.truncate(steps, 1 << 30)
+
+    _merge(tmp_path, root)
+
+    (copy,) = (tmp_path / "all").glob("*/*/steps.bin")
+    assert copy.stat().st_size == 1 << 30
+    assert copy.stat().st_blocks * 512 < 1 << 20
+
+
+def test_one_process_in_two_runs_is_copied_once(tmp_path, hosts) -> None:
+    """The larger copy of the two, and it is said."""
+    twice = write_run(tmp_path / "twice", [_process(0, "a", 4711), _process(1, "b", 4712)])
+    (grown,) = twice.glob("a/*/events.jsonl")
+    grown.write_text("x" * 1000)
+
+    chosen = _merge(tmp_path, *hosts, twice)
+
+    assert len(chosen.parts) == 2
+    assert sum("one process" in note for note in chosen.notes) == 2
+    assert (tmp_path / "all" / "a" / grown.parent.name / "events.jsonl").read_text() == "x" * 1000
+
+
+def test_hosts_of_equal_names_are_both_kept(tmp_path) -> None:
+    """Two machines called localhost, the same pid in the same millisecond."""
+    first = write_run(tmp_path / "r1", [_process(0, "localhost", boot_id="one")])
+    other = write_run(tmp_path / "r2", [_process(1, "localhost", boot_id="two")])
+
+    chosen = _merge(tmp_path, first, other)
+
+    names = sorted(path.name for path in (tmp_path / "all" / "localhost").iterdir())
+    assert names == [f"4711-{UNIX_NS // 10**6}", f"4711-{UNIX_NS // 10**6}-2"]
+    assert any("Two hosts are called localhost" in note for note in chosen.notes)
+
+
+def test_two_processes_that_claim_a_rank_are_told(tmp_path) -> None:
+    """Both are kept; a child that inherited its rank is no second claim."""
+    first = write_run(tmp_path / "r1", [_process(0, "a"), _process(0, "a", 99, ppid=4711)])
+    other = write_run(tmp_path / "r2", [_process(0, "b")])
+
+    chosen = _merge(tmp_path, first, other)
+
+    (note,) = chosen.notes
+    assert note.startswith("2 processes say that they are worker 0: ")
+    assert len(chosen.parts) == 3
+
+
+def test_a_merged_run_can_be_extended(tmp_path, hosts) -> None:
+    """Host by host as they come; what is there already stays."""
+    _merge(tmp_path, hosts[0])
+    chosen = _merge(tmp_path, *hosts)
+
+    assert (chosen.extends, len(chosen.parts)) == (True, 1)
+    entry = glance(RunFolder(tmp_path / "all"), machine(tmp_path))
+    assert len(entry.processes) == 2
+    assert len(entry.launches) == 2
+
+
+def test_merging_again_changes_nothing(tmp_path, hosts) -> None:
+    """Not even where the target is among the directories."""
+    _merge(tmp_path, *hosts)
+    before = _content(tmp_path / "all")
+
+    _merge(tmp_path, *hosts, tmp_path / "all")
+
+    after = _content(tmp_path / "all")
+    assert {name: content for name, (content, _) in after.items()} == {
+        name: content for name, (content, _) in before.items()
+    }
+
+
+@pytest.mark.parametrize("what", ["run", "directory", "file"])
+def test_a_place_that_is_taken_is_refused(tmp_path, hosts, what) -> None:
+    """Only a run that was merged is extended."""
+    taken = tmp_path / "all"
+    if what == "run":
+        write_run(taken)
+    elif what == "directory":
+        taken.mkdir()
+    else:
+        taken.write_text("mine")
+
+    with pytest.raises(UsageError, match="no merged run"):
+        _merge(tmp_path, *hosts)
+
+
+@pytest.mark.parametrize("name", ["latest", ".tmp-x", "{host}/joined", "{host}/a/b"])
+def test_a_place_where_no_command_looks_is_refused(tmp_path, hosts, name) -> None:
+    """Neither a name that means another run nor the inside of a run."""
+    target = tmp_path / name.format(host=hosts[0])
+
+    with pytest.raises(UsageError, match="cannot be made"):
+        plan(hosts, target, machine(tmp_path))
+
+
+def test_a_running_run_is_refused(tmp_path) -> None:
+    """What it will have recorded is not there yet."""
+    root = write_run(tmp_path / "r1", [_process(0, pid=4711, boot_id=None)])
+    (steps,) = root.glob("*/*/steps.bin")
+    with steps.open("r+b") as file:
+        file.seek(11 * 8)
+        file.write((1).to_bytes(8, "little"))
+
+    with pytest.raises(NoAnswer, match="is running"):
+        plan([root], tmp_path / "all", machine(tmp_path, p4711=1234))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_a_directory_without_runs_is_refused(tmp_path, hosts, name) -> None:
+    """By name."""
+    (tmp_path / "empty").mkdir()
+
+    with pytest.raises(UnreadableInput, match=name):
+        _merge(tmp_path, *hosts, tmp_path / name)
+    assert not (tmp_path / "all").exists()
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 7])
+@pytest.mark.parametrize("problem", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+def test_an_interrupted_merge_leaves_nothing(tmp_path, hosts, monkeypatch, after, problem) -> None:
+    """A full disk, or Ctrl-C, at whatever file."""
+    copied: list[Mapping[str, Any]] = []
+
+    def fail(reader: int, writer: int, size: int) -> None:
+        copied.append({})
+        if len(copied) > after:
+            raise problem
+
+    monkeypatch.setattr(copying, "_copy_data", fail)
+
+    with pytest.raises((UsageError, KeyboardInterrupt)):
+        _merge(tmp_path, *hosts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["from-a", "from-b", "proc"]
+
+
+def test_links_and_pipes_in_a_run_are_not_followed(tmp_path) -> None:
+    """A run that somebody sent may hold anything."""
+    root = write_run(tmp_path / "r1", [_process(0)])
+    (folder,) = (path.parent for path in root.glob("*/*/process.json"))
+    (folder / "captures" / "secret").symlink_to("/etc/passwd")
+    (folder / "up").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+
+    _merge(tmp_path, root)
+
+    names = {path.name for path in (tmp_path / "all").rglob("*")}
+    assert names.isdisjoint({"secret", "up", "pipe"})
+
+
+def test_a_corrupt_process_is_copied_like_the_others(tmp_path) -> None:
+    """What is left of it may still answer something; twice the same is once."""
+    root = write_run(tmp_path / "r1", [_process(0), _process(1, "b")])
+    for path in root.glob("b/*/process.json"):
+        path.write_text("{")
+
+    assert len(_merge(tmp_path, root).parts) == 2
+    assert len(_merge(tmp_path, root).parts) == 0
+
+
+def test_lines_of_both_runs_are_kept_once(tmp_path) -> None:
+    """Interpreters that started, and accelerators of a host."""
+    runs = [
+        write_run(tmp_path / name, [_process(i, name)], interpreters=[f"{name}\t1\t2\t3.11\tpy"])
+        for i, name in enumerate("ab")
+    ]
+    for run in runs:
+        (run / "machine").mkdir()
+        (run / "machine" / "h.jsonl").write_text(f'{{"run": "{run.name}"}}\nhalf a li')
+
+    _merge(tmp_path, *runs)
+    _merge(tmp_path, *runs)
+
+    merged = RunFolder(tmp_path / "all")
+    assert merged.interpreters.read_text() == "a\t1\t2\t3.11\tpy\nb\t1\t2\t3.11\tpy\n"
+    assert merged.machine("h").read_text() == '{"run": "a"}\n{"run": "b"}\n'

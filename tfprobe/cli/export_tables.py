@@ -1,0 +1,58 @@
+"""What `tfprobe export --to parquet` does: all tables of a run, as files of a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfprobe.cli import reading
+from tfprobe.cli.engine import Workers
+from tfprobe.cli.tables import opened, warn
+from tfprobe.errors import UsageError
+from tfprobe.launch import environ
+
+NAME = "tables"
+
+
+def write(
+    run: str, output: str | None, target: str | None, workers: Workers, *, rank: int | None
+) -> int:
+    """Write the tables of RUN, which `workers` read, below a directory; return the exit status.
+
+    Raises UsageError for a file from elsewhere, and where nothing can be written.
+    """
+    from tfprobe.scale.tables.exported import export
+
+    if reading.is_file(run):
+        raise UsageError(
+            f"{run} is a file, and this is about a whole run.",
+            hint="Use --to step-timeline, pprof, speedscope or profile-proto.",
+        )
+    folder = reading.chosen_run(run, output)
+    path = environ.absolute(Path(target)).resolve() if target else folder.report / NAME
+    if target is None:
+        _make_private(folder.report)
+    with (
+        opened([folder], workers, rank=rank) as tables,
+        reading.progress("Writing tables") as watch,
+    ):
+        try:
+            export(tables, path, watch)
+        except OSError as exc:
+            raise _unwritable(path, exc) from exc
+        except ValueError as exc:  # a path that no file can have
+            raise UsageError(f"{path} cannot be written: {exc}.") from exc
+    reading.show(f"{path}\nRead it with anything that reads Parquet; docs/tables.md has columns.\n")
+    warn(tables)
+    return 0
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as exc:
+        raise _unwritable(directory, exc) from exc
+
+
+def _unwritable(path: Path, exc: OSError) -> UsageError:
+    hint = "Name another place with -f."
+    return UsageError(f"{path} cannot be written: {exc.strerror or exc}.", hint=hint)

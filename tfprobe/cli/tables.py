@@ -1,0 +1,72 @@
+"""What `sql` and `export --to parquet` share: tables of runs, open while they are needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfprobe.cli.main import INTERRUPTED
+from tfprobe.cli.stopping import until_terminated
+from tfprobe.errors import UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.cli.engine import Workers
+    from tfprobe.scale.tables.filled import Tables
+    from tfprobe.store.layout import RunFolder
+
+
+@contextmanager
+def opened(
+    runs: Sequence[RunFolder], workers: Workers, *, rank: int | None = None
+) -> Iterator[Tables]:
+    """Open the tables of runs, which `workers` read; nothing is left of them behind.
+
+    Raises NoAnswer when no process has the rank, UsageError without a temporary directory.
+    """
+    from tfprobe.scale.tables.filled import Tables, look_at
+    from tfprobe.scale.tables.stopping import StillWorking
+    from tfprobe.store.liveness import this_machine
+
+    choose = workers.on(runs[0])
+    with until_terminated(), _scratch() as scratch:
+        entries, shards = look_at(runs, this_machine(), rank=rank)
+        tables = Tables(entries, shards, scratch, choose=choose)
+        try:
+            try:
+                yield tables
+            finally:
+                tables.close()
+        except StillWorking:
+            # The end of Python would wait for it.
+            shutil.rmtree(scratch, ignore_errors=True)
+            os._exit(INTERRUPTED)
+
+
+def warn(tables: Tables) -> None:
+    """Say on stderr what of the recordings is not in the answer."""
+    count = len(tables.problems)
+    if count:
+        first = tables.problems[0]
+        sys.stderr.write(
+            f"tfprobe: {count} part{'s' if count > 1 else ''} of what was asked could not be used; "
+            f"the table `problems` says which. The first: {first.where}: {first.what}\n"
+        )
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    try:
+        scratch = tempfile.mkdtemp(prefix="tfprobe-")
+    except OSError as exc:
+        hint = "Name a directory that can be written in TMPDIR."
+        raise UsageError(f"There is no temporary directory: {exc}.", hint=hint) from exc
+    try:
+        yield Path(scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

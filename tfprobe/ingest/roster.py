@@ -1,0 +1,150 @@
+"""Call the roll of a job of many ranks: who is absent, and who is there twice. Reads no steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Problem
+from tfprobe.store.catalogue import ProcessEntry, RunEntry
+from tfprobe.store.manifests import ProcessManifest
+from tfprobe.store.steps_layout import Header
+
+# Where a report says that these problems are.
+RANKS = "ranks"
+# Roles that are numbered apart from the chief and the workers, and are in no world.
+_APART = ("ps", "evaluator")
+_MOST_TOLD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A process that knows its rank. `until_ns` is its last sign of life."""
+
+    facts: ProcessManifest
+    folder: str
+    team: str
+    rank: int
+    world: int | None
+    steps: int
+    until_ns: int
+
+    @property
+    def machine(self) -> tuple[str, str | None]:
+        return self.facts.host, self.facts.boot_id
+
+
+def roster_problems(entry: RunEntry) -> Iterator[Problem]:
+    """Give what is odd about the ranks of a run; nothing where no process has one."""
+    members = tuple(_members(entry.processes))
+    for told in (*_absent(members), *_twice(members), *_same_names(members), *_versions(members)):
+        yield Problem(RANKS, told)
+
+
+def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
+    for each in processes:
+        facts = each.manifest
+        if isinstance(facts, Missing) or facts.rank is None or facts.service is not None:
+            continue
+        role = facts.rank.role or ""
+        yield _Member(
+            facts,
+            f"{each.folder.host}/{each.folder.name}",
+            role if role in _APART else "",
+            facts.rank.index,
+            facts.rank.world,
+            each.steps,
+            facts.started_unix_ns if isinstance(each.header, Missing) else _until_ns(each.header),
+        )
+
+
+def _until_ns(header: Header) -> int:
+    """Return its end; of one that did not end in order, when its header was last written."""
+    return header.exit_unix_ns or header.unix_ns(header.last_activity_mono_ns)
+
+
+# Ten times the largest jobs there are; a world beyond is somebody's mistake.
+_MOST_RANKS = 1_000_000
+
+
+def _absent(members: Sequence[_Member]) -> Iterator[str]:
+    workers = [each for each in members if not each.team]
+    worlds = sorted({each.world for each in workers if each.world is not None})
+    if len(worlds) > 1:
+        told = ", ".join(f"{world:,}" for world in worlds)
+        yield f"Its ranks do not agree on how many they are: {told}."
+    there = {each.rank for each in workers}
+    # Where nobody tells how many there are, the last who is there is the last.
+    expected = max(worlds, default=max(there, default=-1) + 1)
+    if expected > _MOST_RANKS:
+        yield f"One of its ranks says that they are {expected:,}, which no job has."
+        return
+    lacking = sorted(set(range(expected)) - there)
+    if lacking and there:
+        yield f"Of {expected:,} ranks {_listed(lacking)} recorded nothing that is here."
+
+
+def _twice(members: Sequence[_Member]) -> Iterator[str]:
+    """Tell of ranks that two had at one time, neither of which was started by the other."""
+    by_rank: dict[tuple[str, int], list[_Member]] = {}
+    for each in members:
+        by_rank.setdefault((each.team, each.rank), []).append(each)
+    for (team, rank), found in sorted(by_rank.items()):
+        heads = _heads(found)
+        if any(_overlap(a, b) for at, a in enumerate(heads) for b in heads[:at]):
+            who = " and ".join(each.folder for each in heads[:_MOST_TOLD])
+            called = f"{team} {rank}" if team else f"rank {rank}"
+            yield f"{len(heads)} processes say that they are {called}: {who}. Each is counted."
+
+
+def _heads(members: Sequence[_Member]) -> list[_Member]:
+    """Leave out who inherited the rank: who was started by another of them, and who has no steps,
+    as the TensorBoard that a rank's script starts.
+    """
+    pids = {(each.machine, each.facts.pid) for each in members}
+    return [
+        each
+        for each in members
+        if each.steps and each.facts.parent is None and (each.machine, each.facts.ppid) not in pids
+    ]
+
+
+def _overlap(a: _Member, b: _Member) -> bool:
+    return a.facts.started_unix_ns < b.until_ns and b.facts.started_unix_ns < a.until_ns
+
+
+def _same_names(members: Sequence[_Member]) -> Iterator[str]:
+    machines = {each.machine for each in members if each.facts.boot_id}
+    for host, count in sorted(Counter(host for host, _ in machines).items()):
+        if count > 1:
+            yield (
+                f"{count} machines are called {host}, or one was booted again: its ranks are told "
+                "apart by their boots."
+            )
+
+
+def _versions(members: Sequence[_Member]) -> Iterator[str]:
+    ranks: dict[str, set[int]] = {}
+    for each in members:
+        if each.facts.tensorflow and not each.team:
+            ranks.setdefault(each.facts.tensorflow, set()).add(each.rank)
+    if len(ranks) > 1:
+        told = "; ".join(
+            f"{version} on {_listed(sorted(ranks[version]))}" for version in sorted(ranks)
+        )
+        yield f"Its ranks run different TensorFlows: {told}."
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Return "rank 3" or "ranks 3, 5-7", of very many the first."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and spans[-1][-1] == rank - 1:
+            spans[-1][1:] = [rank]
+        else:
+            spans.append([rank])
+    told = ["-".join(map(str, span)) for span in spans[:_MOST_TOLD]]
+    more = "" if len(spans) <= _MOST_TOLD else f" and others, {len(ranks):,} in all,"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(told)}{more}"

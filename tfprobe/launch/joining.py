@@ -1,0 +1,183 @@
+"""Make the run that several launches share, or join it. No locks: a rename decides who was first.
+
+A launch prepares all of it beside its place and renames it there; renaming onto a directory that is
+there fails, on file servers too, and then somebody else was first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.launch import boot
+from tfprobe.launch.agreement import Agreed, rank_of
+from tfprobe.store.contents import content_of
+from tfprobe.store.launches import Launches
+from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
+from tfprobe.store.manifests import read_run
+
+# Ranks of one job start together, but an image may have to be fetched first, or a node to boot.
+# Later, a run is joined only while it is seen to run.
+OPEN_NS = 10 * 60 * 1_000_000_000
+# What a launch is asked to record takes some hundred bytes; chosen steps may be many.
+_MOST_BYTES = 1 << 24
+# Runs of one name, one after the other.
+_MOST_OF_A_NAME = 1000
+
+
+class OtherSettings(Exception):
+    """The run that is shared samples in another way than this launch was asked to."""
+
+
+def enter(output: Path, agreed: Agreed, config: Mapping[str, Any]) -> RunFolder:
+    """Return the run of that name, complete but for run.json: the first that is open, or a new one.
+
+    Runs of earlier jobs of that name stay what they are; the next is called NAME-2, and so on. One
+    is an earlier job's when it is over, or when this launch's rank is in it already.
+
+    Raises OtherSettings, and OSError, leaving nothing.
+    """
+    for number in range(1, _MOST_OF_A_NAME):
+        folder = RunFolder(output / (agreed.name if number == 1 else f"{agreed.name}-{number}"))
+        if not os.path.lexists(folder.root) and _make(folder, config):
+            return folder
+        if _is_open(folder, agreed):
+            _check(folder, config)
+            return folder
+    raise FileExistsError(17, f"there are {_MOST_OF_A_NAME} runs called {agreed.name}")
+
+
+def publish(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
+    """Write run.json, or the record of a further launch if there is one. Raises OSError."""
+    content = (json.dumps(manifest, indent=1) + "\n").encode()
+    if _write_once(folder.manifest, content):
+        return
+    try:
+        folder.launches.mkdir(0o700)
+    except FileExistsError:
+        pass
+    stem = f"{manifest['host']}-{manifest['pid']}".replace("/", "_").lstrip(".")
+    for name in (stem, *(f"{stem}-{number}" for number in range(2, 100))):
+        if _write_once(folder.launches / f"{name}.json", content):
+            return
+    raise FileExistsError(17, f"no free name for {stem}.json in {folder.launches}")
+
+
+def is_running(folder: RunFolder) -> bool:
+    """Say whether anything of a run is known to run on this machine."""
+    from tfprobe.store.catalogue import glance
+    from tfprobe.store.liveness import LIVE, this_machine
+
+    return glance(folder, this_machine()).state in LIVE
+
+
+def _make(folder: RunFolder, config: Mapping[str, Any]) -> bool:
+    """Make a run at that place; False where another launch was faster."""
+    name = f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{folder.id}"
+    unfinished = RunFolder(folder.root.with_name(name))
+    unfinished.root.mkdir(0o700)
+    try:
+        boot.write(unfinished, config)
+        os.rename(unfinished.root, folder.root)
+    except OSError:
+        shutil.rmtree(unfinished.root, ignore_errors=True)
+        if os.path.lexists(folder.root):
+            return False
+        raise
+    return True
+
+
+def _is_open(folder: RunFolder, agreed: Agreed) -> bool:
+    """Say whether a launch of this rank belongs to that run, and not to a later job of its name."""
+    if not folder.is_run() or not _is_ours(folder):
+        return False  # a file, or somebody's directory
+    if agreed.rank and any(agreed.rank in claims for claims in _claims(folder)):
+        return False
+    now_ns = time.time_ns()
+    if now_ns - _last_launch_ns(folder) < OPEN_NS:
+        return True  # before all processes are looked at: a thousand ranks may start at once
+    # Imported here: steps.bin is read with numpy, whose import takes as long as a launch.
+    from tfprobe.store.catalogue import glance
+    from tfprobe.store.liveness import LIVE, UNKNOWN, this_machine
+
+    entry = glance(folder, this_machine())
+    active_ns = entry.active_unix_ns
+    is_active = not isinstance(active_ns, Missing) and now_ns - active_ns < OPEN_NS
+    return entry.state in LIVE or (entry.state == UNKNOWN and is_active)
+
+
+def _is_ours(folder: RunFolder) -> bool:
+    """Say whether a run is this user's: the job runs what lies in its boot/.
+
+    A file server may give all files to one user; then a new directory is of the same.
+    """
+    owner = _owner(folder.root)
+    return owner == os.geteuid() or owner == _owner_of_new(folder.root.parent)
+
+
+def _owner(path: Path) -> int:
+    return path.stat().st_uid
+
+
+def _owner_of_new(directory: Path) -> int:
+    place = directory / f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}"
+    place.mkdir(0o700)
+    try:
+        return _owner(place)
+    finally:
+        place.rmdir()
+
+
+def _claims(folder: RunFolder) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """Yield what each launch so far would say its rank is, without and with its command."""
+    launches = [*Launches(folder).known()]
+    try:
+        launches.append(read_run(folder.manifest))
+    except UnreadableInput:
+        pass  # the first launch is about to write it
+    for launch in launches:
+        rank = rank_of(launch.environment)
+        yield rank, (*rank, *launch.command)
+
+
+def _last_launch_ns(folder: RunFolder) -> int:
+    """Return when the newest launch wrote itself down; run.json is there a moment after boot/."""
+    return max(_modified_ns(folder), default=0)
+
+
+def _modified_ns(folder: RunFolder) -> Iterator[int]:
+    for path in (folder.boot, folder.manifest, folder.launches):
+        try:
+            yield path.stat().st_mtime_ns
+        except OSError:
+            continue
+
+
+def _check(folder: RunFolder, config: Mapping[str, Any]) -> None:
+    if json.loads(content_of(folder.config, most_bytes=_MOST_BYTES)) != dict(config):
+        raise OtherSettings(folder.root)
+
+
+def _write_once(path: Path, content: bytes) -> bool:
+    """Write a file that is not there yet, whole; False where it is."""
+    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{path.name}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.link(unfinished, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        if os.path.lexists(path):
+            return False
+        os.rename(unfinished, path)  # no links here: of two that are as fast the second stays
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True

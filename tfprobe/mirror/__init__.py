@@ -1,0 +1,1 @@
+"""Runs in remote storage: a local mirror that readers read, and pushing."""

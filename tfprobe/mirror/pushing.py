@@ -1,0 +1,117 @@
+"""Copy a run into a storage, so that it is a run there only when all of it has arrived."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfprobe.errors import UnreadableInput, UsageError
+from tfprobe.mirror.storage import AT_ONCE, RemoteFile, Storage
+from tfprobe.store.contents import content_of
+from tfprobe.store.copying import files_below
+from tfprobe.store.layout import RUN_MANIFEST, STEPS_FILE, RunFolder
+from tfprobe.store.steps import bytes_in_use
+
+Watch = Callable[[int, int], None]
+
+_LEFT_OUT = ("boot", "derived", "report")
+_KEPT = ("boot/config.json", "boot/interpreters.tsv")
+# Written once, whole, and named after what is in them: of the same size they are the same.
+_CONSTANT = ("captures", "graphs", "code")
+_WHO = ("host", "pid", "started_unix_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push did: where the run is now, files copied, their bytes, files that were there."""
+
+    url: str
+    files: int
+    size_bytes: int
+    already_there: int
+
+
+def push(run: RunFolder, directory_url: str, watch: Watch) -> Pushed:
+    """Copy a run below a URL. What an earlier push brought there is not copied again.
+
+    `watch(done, all)` is told the files. run.json comes last: until then it is no run to readers.
+
+    Raises UsageError for a run of that name that is another one, UnreadableInput.
+    """
+    url = f"{directory_url.rstrip('/')}/{run.id}"
+    storage = Storage(url)
+    _refuse_another(run, storage)
+    there = _files_there(storage)
+    try:
+        local = dict(_files(run))
+        missing = [name for name in local if not _is_there(name, local[name], there)]
+        copied = _put(run, storage, missing, watch)
+        storage.put_bytes(content_of(run.manifest), RUN_MANIFEST)
+    except OSError as exc:
+        problem = f"{exc.filename or run.root} cannot be read: {exc.strerror or exc}."
+        raise UnreadableInput(problem) from exc
+    return Pushed(storage.shown, len(missing) + 1, copied, len(local) - len(missing))
+
+
+def _refuse_another(run: RunFolder, storage: Storage) -> None:
+    there = storage.read(RUN_MANIFEST)
+    if there is None:
+        return
+    if _who(there) != _who(content_of(run.manifest)):
+        raise UsageError(
+            f"{storage.shown} is another run of this name.", hint="Push to another directory."
+        )
+
+
+def _who(manifest: bytes) -> tuple[object, ...]:
+    try:
+        document = json.loads(manifest)
+        return tuple(document[name] for name in _WHO)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ()
+
+
+def _files(run: RunFolder) -> Iterator[tuple[str, int]]:
+    for path, facts in files_below(run.root):
+        name = path.relative_to(run.root).as_posix()
+        is_left_out = name.partition("/")[0] in _LEFT_OUT and name not in _KEPT
+        if name != RUN_MANIFEST and not is_left_out:
+            yield name, facts.st_size
+
+
+def _files_there(storage: Storage) -> dict[str, RemoteFile]:
+    try:
+        return storage.files_below("", lambda _: True)
+    except UnreadableInput as problem:
+        if isinstance(problem.__cause__, FileNotFoundError):
+            return {}  # the first push
+        raise
+
+
+def _is_there(name: str, size_bytes: int, there: dict[str, RemoteFile]) -> bool:
+    is_constant = Path(name).parent.name in _CONSTANT
+    return is_constant and name in there and there[name].size_bytes == size_bytes
+
+
+def _put(run: RunFolder, storage: Storage, names: list[str], watch: Watch) -> int:
+    def one(name: str) -> int:
+        path = run.root / name
+        if path.name == STEPS_FILE:
+            # As long as all the works it has room for; what is not in use is zeros.
+            with path.open("rb") as file:
+                content = file.read(bytes_in_use(path))
+            storage.put_bytes(content, name)
+            return len(content)
+        storage.put(os.fspath(path), name)
+        return path.stat().st_size
+
+    total = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for done, size_bytes in enumerate(pool.map(one, names), 1):
+            total += size_bytes
+            watch(done, len(names))
+    return total

@@ -1,0 +1,1 @@
+"""Answer for many processes: a part of the answer for each, merged. Computes here or elsewhere."""

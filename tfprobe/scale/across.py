@@ -1,0 +1,55 @@
+"""Lay the processes of a run beside each other: a part of each, merged in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfprobe.model.profile import Problem, Profile
+from tfprobe.scale.engine import Lost, Needs, Question, ask
+from tfprobe.scale.runners import Runner
+from tfprobe.scale.shards import Shard, shards_of
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import Machine
+from tfprobe.views import across, rank_parts
+from tfprobe.views.across import Across
+from tfprobe.views.rank_parts import RankPart
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The processes beside each other, and which of them could not be read."""
+
+    across: Across
+    problems: tuple[Problem, ...]
+
+
+def beside(
+    folder: RunFolder,
+    here: Machine,
+    choose: Callable[[int, int], Runner],
+    *,
+    named: str = "",
+    steps: tuple[int, int] | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Beside:
+    """Return the processes of a run beside each other, by the work with `named` in its name; with
+    `steps` by these alone, the first and the last.
+    """
+    shards = shards_of(folder, here)
+    size_bytes = sum(
+        each.stat().st_size for shard in shards for each in shard.process.capture_files()
+    )
+    told = ask(QUESTION, shards, choose(len(shards), size_bytes), watch)
+    parts = [each for each in told if not isinstance(each, Lost)]
+    if steps is not None:
+        parts = [rank_parts.within(each, *steps) for each in parts]
+    lost = tuple(each.problem() for each in told if isinstance(each, Lost))
+    return Beside(across.merge(parts, named=named), lost)
+
+
+def _part(profile: Profile, _: Shard) -> RankPart:
+    return rank_parts.part(profile)
+
+
+QUESTION: Question[RankPart] = Question("ranks", 1, _part, Needs(memory=False))

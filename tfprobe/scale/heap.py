@@ -1,0 +1,24 @@
+"""Let a process keep the memory that it frees: the next shard takes as much again."""
+
+from __future__ import annotations
+
+import ctypes
+
+# The parameters of mallopt(3), and what they are set to: as much as one shard frees, and the
+# most that glibc takes for the size from which on each piece is mapped by itself.
+_TRIM_THRESHOLD, _TRIM_BYTES = -1, 256 << 20
+_MMAP_THRESHOLD, _MMAP_BYTES = -3, 32 << 20
+
+
+def keep_freed() -> None:
+    """Ask the C library not to give back freed memory to the system, where it can be asked.
+
+    Columns are large, and come and go: without this, each is made of pages that the system has to
+    fill with zeros first, about a tenth of the time.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # not of glibc
+        return
+    mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)
+    mallopt(_MMAP_THRESHOLD, _MMAP_BYTES)

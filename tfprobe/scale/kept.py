@@ -1,0 +1,90 @@
+"""Keep answers in RUN/derived, to be read instead of made again. Knows no question.
+
+What is there is a cache: it may be deleted at any moment, is ignored where it is stale, damaged or
+not of the type that is asked for, and where it cannot be written nothing is lost but time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Any
+
+from tfprobe.scale.plain import NotPlain, plain
+from tfprobe.store.contents import content_of
+from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
+
+SCHEMA = "tfprobe.kept/1"
+# Of a run of 10,000 processes an answer is a tenth of it.
+_MOST_BYTES = 1 << 29
+
+
+def read(path: Path, key: str, kind: Any) -> Any:
+    """Return the value that was kept under this key, or None. Any: of the type `kind`."""
+    try:
+        document = json.loads(content_of(path, most_bytes=_MOST_BYTES))
+        if document["schema"] != SCHEMA or document["key"] != key:
+            return None
+        return plain(kind).read(document["value"])
+    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        return None  # whatever somebody has put there
+
+
+def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
+    """Keep a value, of the type `kind`, in a file below `derived`; two that do so do not mix."""
+    if not _is_ours(run):
+        return
+    try:
+        document = {"schema": SCHEMA, "key": key, "value": plain(kind).write(value)}
+        content = json.dumps(document, separators=(",", ":")).encode()
+    except (NotPlain, TypeError, ValueError):
+        return  # a text that no file can hold, for one
+    try:
+        _make_directories(run, path.parent)
+        _replace(path, content)
+    except OSError:
+        return  # a full disk, a run that is being removed
+
+
+def _is_ours(run: RunFolder) -> bool:
+    """Say whether this user may leave files in a run: in that of another they would be in the way.
+
+    A link in the place of `derived` leads who knows where.
+    """
+    try:
+        owner = os.stat(run.root).st_uid
+    except OSError:
+        return False
+    try:
+        found = os.lstat(run.derived)
+    except FileNotFoundError:
+        return owner == os.geteuid()
+    except OSError:
+        return False
+    return owner == found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
+
+
+def _make_directories(run: RunFolder, directory: Path) -> None:
+    """Make what is missing below the run, which must be there: one that is removed stays so."""
+    missing = [each for each in (directory, *directory.parents) if run.root in each.parents]
+    for each in reversed(missing):
+        try:
+            each.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

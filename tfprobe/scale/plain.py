@@ -1,0 +1,228 @@
+"""Turn values into JSON and back by their types; refuse whatever a type does not say.
+
+What lies in a run directory may come from a stranger, so nothing in it may choose what is made of
+it, as a pickle does: here the reader's own types choose, and other content is no value. Whole
+numbers, floats and arrays come back as they were to the last bit. cattrs and msgspec do not tell
+`int | Missing` or two dataclasses of one shape apart without tags in every class of the model.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import re
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+# Any, here and below: a value of whatever type is asked for, and JSON.
+_Turn = Callable[[Any], Any]
+_SCALARS: tuple[type, ...] = (bool, int, float, str, type(None))
+# Of arrays only numbers and flags: an array of objects would be a pickle.
+_NUMBERS = re.compile(r"[<|][biuf][1248]")
+_MOST_DIMENSIONS = 3
+
+
+class NotPlain(ValueError):
+    """A value, or the JSON of one, is not of the type that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Both ways of one type. `read` raises NotPlain for all that `write` cannot have written."""
+
+    write: _Turn
+    read: _Turn
+    holds: Callable[[Any], bool]
+
+
+@functools.cache
+def plain(kind: Any) -> Plain:
+    """Return how values of a type become JSON and back.
+
+    Raises TypeError for a type that has no such form.
+    """
+    origin, given = get_origin(kind), get_args(kind)
+    if kind in (Any, object):
+        return Plain(_same, _same, lambda _: True)
+    if kind in _SCALARS:
+        return _scalar(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _union(given)
+    if origin is tuple and given[-1:] != (Ellipsis,):
+        return _row(tuple, given, lambda *values: values)
+    if origin is not None and issubclass(origin, np.ndarray):
+        return Plain(_array_out, _array_in, lambda value: isinstance(value, np.ndarray))
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping(*given)
+    if origin is not None and issubclass(origin, Collection):
+        return _several(origin, given[0])
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Plain(lambda value: value.value, functools.partial(_enum, kind), _is(kind))
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _record(kind, [each.name for each in fields(kind)])
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _record(kind, list(kind._fields))
+    raise TypeError(f"Values of {kind} have no plain form.")
+
+
+def _scalar(kind: type) -> Plain:
+    # A float field may hold a whole number, which stays one.
+    wanted = (int, float) if kind is float else (kind,)
+    others: dict[type, tuple[type, ...]] = {
+        int: (np.integer,),
+        float: (int, np.floating, np.integer),
+    }
+    found = (kind, *others.get(kind, ()))
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, found) and isinstance(value, (bool, np.bool_)) == (kind is bool)
+
+    def write(value: Any) -> Any:
+        if kind is bool and isinstance(value, np.bool_):
+            return bool(value)
+        if not holds(value):
+            raise NotPlain(f"{value!r:.60} is no {kind.__name__}")
+        return value.item() if isinstance(value, np.generic) else value
+
+    def read(value: Any) -> Any:
+        if type(value) not in wanted:
+            raise NotPlain(f"{value!r:.60} is no {kind.__name__}")
+        return value
+
+    return Plain(write, read, holds)
+
+
+def _union(given: Sequence[Any]) -> Plain:
+    """Return a type of several: which of them, and the value."""
+    kinds = [plain(each) for each in given]
+
+    def write(value: Any) -> Any:
+        for at, each in enumerate(kinds):
+            if each.holds(value):
+                return [at, each.write(value)]
+        raise NotPlain(f"{value!r:.60} is none of {given}")
+
+    readers = [each.read for each in kinds]
+
+    def read(value: Any) -> Any:
+        at, content = _list(value, 2)
+        if type(at) is not int or not 0 <= at < len(readers):
+            raise NotPlain(f"{at!r:.60} is no number of a type")
+        return readers[at](content)
+
+    return Plain(write, read, lambda value: any(each.holds(value) for each in kinds))
+
+
+def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Plain:
+    """Return a tuple of so many things, each of its type."""
+    kinds = [plain(each) for each in given]
+
+    def write(value: Any) -> Any:
+        return [each.write(item) for each, item in zip(kinds, value, strict=True)]
+
+    def read(value: Any) -> Any:
+        found = _list(value, len(kinds))
+        return make(*[each.read(item) for each, item in zip(kinds, found, strict=True)])
+
+    return Plain(write, read, _is(kind))
+
+
+def _record(kind: type, names: Sequence[str]) -> Plain:
+    """Return a class of fields, which are written in their order."""
+
+    # Looked up when the first is met: a field may be of the class itself.
+    @functools.cache
+    def turns() -> list[Plain]:
+        hints = get_type_hints(kind)
+        return [plain(hints[name]) for name in names]
+
+    @functools.cache
+    def readers() -> list[_Turn]:
+        return [each.read for each in turns()]
+
+    def write(value: Any) -> Any:
+        return [each.write(getattr(value, name)) for name, each in zip(names, turns(), strict=True)]
+
+    def read(value: Any) -> Any:
+        found = _list(value, len(names))
+        return kind(*[turn(item) for turn, item in zip(readers(), found, strict=True)])
+
+    return Plain(write, read, _is(kind))
+
+
+def _several(kind: type, of: Any) -> Plain:
+    each = plain(of)
+    make = frozenset if issubclass(kind, (frozenset, set)) else list if kind is list else tuple
+
+    def read(value: Any) -> Any:
+        return make(map(each.read, _list(value)))
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, kind) and not isinstance(value, (str, bytes))
+
+    return Plain(lambda value: list(map(each.write, value)), read, holds)
+
+
+def _mapping(key: Any, content: Any) -> Plain:
+    """Return a mapping, as pairs in its order: keys of JSON are texts only."""
+    pair = _row(tuple, (key, content), lambda *values: values)
+
+    def write(value: Any) -> Any:
+        return [pair.write(item) for item in value.items()]
+
+    return Plain(write, lambda value: dict(map(pair.read, _list(value))), _is(Mapping))
+
+
+def _array_out(value: Any) -> Any:
+    dtype = value.dtype.newbyteorder("<")
+    if not _NUMBERS.fullmatch(dtype.str):
+        raise NotPlain(f"an array of {dtype} has no plain form")
+    content = base64.b64encode(value.astype(dtype).tobytes()).decode()
+    return [dtype.str, list(value.shape), content]
+
+
+def _array_in(value: Any) -> Any:
+    kind, shape, content = _list(value, 3)
+    sizes = [_whole(each) for each in _list(shape)]
+    is_known = isinstance(kind, str) and _NUMBERS.fullmatch(kind)
+    if not is_known or len(sizes) > _MOST_DIMENSIONS:
+        raise NotPlain(f"{kind!r:.60} is no type of numbers")
+    try:
+        flat = np.frombuffer(base64.b64decode(content, validate=True), dtype=np.dtype(kind))
+        # A copy: what is read may be changed like what was made.
+        return flat.reshape(sizes).astype(flat.dtype.newbyteorder("="))
+    except (TypeError, ValueError) as exc:
+        raise NotPlain(f"no array: {exc}") from exc
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise NotPlain(f"{value!r:.60} is no size")
+    return value
+
+
+def _enum(kind: type[Enum], value: Any) -> Enum:
+    try:
+        return kind(value)
+    except (TypeError, ValueError) as exc:
+        raise NotPlain(f"{value!r:.60} is no {kind.__name__}") from exc
+
+
+def _list(value: Any, count: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or (count is not None and len(value) != count):
+        raise NotPlain(f"{value!r:.60} is no list of the right length")
+    return value
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+def _same(value: Any) -> Any:
+    return value

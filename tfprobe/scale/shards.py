@@ -1,0 +1,124 @@
+"""Divide a run into shards, one process folder each, and read one of them alone. Merges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.ingest.following import Following
+from tfprobe.ingest.notes import MachineNotes
+from tfprobe.ingest.processes import known_interpreters, no_rank, run_of, run_problems
+from tfprobe.model.executions import Executions
+from tfprobe.model.profile import Profile
+from tfprobe.model.tables import empty
+from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
+from tfprobe.store.events import read_interpreters
+from tfprobe.store.layout import ProcessFolder, RunFolder
+from tfprobe.store.liveness import Machine, this_machine
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One process folder of a run: `run` is the run's directory.
+
+    `state` is the process's as the one who asks sees it; whoever reads may be on another machine,
+    where it cannot be told. With None it is looked up where it is read.
+    """
+
+    run: str
+    host: str
+    folder: str
+    state: str | None = None
+
+    @property
+    def where(self) -> str:
+        """Return what problems call it."""
+        return f"{self.host}/{self.folder}"
+
+    @property
+    def process(self) -> ProcessFolder:
+        """Return the paths of its files."""
+        return ProcessFolder(Path(self.run) / self.host / self.folder)
+
+
+def shards_of(run: RunFolder, here: Machine, *, rank: int | None = None) -> tuple[Shard, ...]:
+    """Return the shards of a run, in the order of its processes; with `rank` only those of it.
+
+    Raises NoAnswer when no process has that rank.
+    """
+    return shards_in(glance(run, here), rank=rank)
+
+
+def shards_in(entry: RunEntry, *, rank: int | None = None) -> tuple[Shard, ...]:
+    """Return the shards of a run that was looked at; see `shards_of`."""
+    chosen = [each for each in entry.processes if rank is None or _rank(each) == rank]
+    if rank is not None and not chosen:
+        raise no_rank(entry.folder, rank, map(_rank, entry.processes))
+    return tuple(_shard(entry.folder, each) for each in chosen)
+
+
+def load_shard(
+    shard: Shard,
+    *,
+    with_captures: bool = True,
+    with_memory: bool = True,
+    with_spans: bool = True,
+    with_host_allocations: bool = True,
+    watch: Callable[[int, int], None] | None = None,
+) -> Profile:
+    """Return the profile of one process alone, which is number 0 in it.
+
+    `watch(done, all)` is told how many captures have been read.
+
+    Accelerators of the machine, interpreters and problems of the run are not in it: see `rest_of`.
+
+    Raises UnreadableInput when the folder is gone, or goes while it is read.
+    """
+    folder = shard.process
+    profile = Following(
+        RunFolder(Path(shard.run)),
+        this_machine(),
+        with_captures=with_captures,
+        with_memory=with_memory,
+        with_spans=with_spans,
+        with_host_allocations=with_host_allocations,
+        only=folder,
+    ).refresh(watch)
+    if not folder.is_process():
+        raise UnreadableInput(f"Process folder {folder.root} was removed while it was read.")
+    if shard.state is None:
+        return profile
+    (process,) = profile.processes
+    return replace(profile, processes=(replace(process, state=shard.state),))
+
+
+def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
+    """Return what is the run's and no process's, as a profile without processes.
+
+    These are interpreters, accelerators of the `hosts` of its processes, and problems of the run.
+    """
+    machines = [MachineNotes(entry.folder, host) for host in sorted(set(hosts))]
+    pulses = tuple(pulse for machine in machines for pulse in machine.read())
+    told = [problem for machine in machines for problem in machine.problems]
+    return Profile(
+        run=run_of(entry),
+        processes=(),
+        interpreters=known_interpreters(read_interpreters(entry.folder.interpreters)),
+        works=(),
+        captures=(),
+        executions=empty(Executions),
+        problems=(*run_problems(entry), *told),
+        pulses=pulses,
+    )
+
+
+def _shard(run: RunFolder, entry: ProcessEntry) -> Shard:
+    return Shard(str(run.root), entry.folder.host, entry.folder.name, entry.state)
+
+
+def _rank(entry: ProcessEntry) -> int | None:
+    manifest = entry.manifest
+    known = None if isinstance(manifest, Missing) else manifest.rank
+    return known.index if known else None

@@ -1,0 +1,40 @@
+"""Every table there is, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfprobe.scale.tables.of_captures import ALLOCATIONS, CAPTURES, EXECUTIONS, SPANS
+from tfprobe.scale.tables.of_runs import (
+    ACCELERATORS,
+    ACTIVITIES,
+    CALLS,
+    GAPS,
+    INTERPRETERS,
+    PROBLEMS,
+    PROCESSES,
+    PULSES,
+    RUNS,
+    STEPS,
+    WORKS,
+)
+from tfprobe.scale.tables.shapes import Shape
+
+SHAPES: tuple[Shape, ...] = (
+    RUNS,
+    PROCESSES,
+    WORKS,
+    STEPS,
+    CAPTURES,
+    EXECUTIONS,
+    SPANS,
+    ALLOCATIONS,
+    ACTIVITIES,
+    GAPS,
+    CALLS,
+    PULSES,
+    ACCELERATORS,
+    INTERPRETERS,
+    PROBLEMS,
+)
+BY_NAME: Mapping[str, Shape] = {shape.name: shape for shape in SHAPES}

@@ -1,0 +1,71 @@
+"""Write the tables of runs as Parquet files that anything reads."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tfprobe.scale.shards import Shard
+from tfprobe.scale.tables.catalogue import BY_NAME, SHAPES
+from tfprobe.scale.tables.database import literal
+from tfprobe.scale.tables.facts import Place
+from tfprobe.scale.tables.filled import Tables
+from tfprobe.store.layout import TEMPORARY_PREFIX
+
+# Tables with many rows of each process: a file a process. Of the others there is one file.
+LARGE = ("allocations", "calls", "executions", "spans", "steps")
+# Version 1 of the format, which every reader has.
+_OPTIONS = "FORMAT parquet, PARQUET_VERSION v1, COMPRESSION zstd"
+_ODD = re.compile(r"[^\w.-]")
+
+
+def export(tables: Tables, target: Path, watch: Callable[[int, int], None] | None = None) -> None:
+    """Write all tables below a directory; each file is there as a whole or not at all.
+
+    Raises OSError when something cannot be written.
+    """
+    small = [shape.name for shape in SHAPES if shape.name not in LARGE]
+    tables.read(small, watch)
+    for table in small:
+        _write(tables, table, target / f"{table}.parquet")
+    for done, (shard, place) in enumerate(tables.shards.items(), 1):
+        _export_process(tables, shard, place, target)
+        if watch is not None:
+            watch(done, len(tables.shards))
+    if not tables.shards:
+        tables.read(LARGE)
+        for table in LARGE:
+            _write(tables, table, target / table / "none.parquet")
+
+
+def _export_process(tables: Tables, shard: Shard, place: Place, target: Path) -> None:
+    alone = tables.only(shard)
+    try:
+        alone.read(LARGE)
+        for table in LARGE:
+            _write(alone, table, target / table / f"{_file_name(shard, place)}.parquet")
+    finally:
+        alone.close()
+
+
+def _file_name(shard: Shard, place: Place) -> str:
+    """Return a name that is another for each process, and leads nowhere."""
+    return _ODD.sub("_", f"{place.process:04}-{shard.host}-{shard.folder}", re.ASCII)
+
+
+def _write(tables: Tables, table: str, path: Path) -> None:
+    columns = ", ".join(column.name for column in BY_NAME[table].columns)
+    made = tables.scratch / "table.parquet"
+    query = f"SELECT {columns} FROM {table}"
+    tables.connection.execute(f"COPY ({query}) TO {literal(str(made))} ({_OPTIONS})")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place first: what is moved from another file system is not there at once.
+    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
+    try:
+        shutil.move(made, unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

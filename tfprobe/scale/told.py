@@ -1,0 +1,59 @@
+"""Hold what one process tells for `report` and `advise`, both by one reading of its captures."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfprobe.advice import gather
+from tfprobe.advice.gather import SignalsPart
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.ingest.sampled import dearest
+from tfprobe.model.profile import Profile
+from tfprobe.scale.engine import Needs, Question
+from tfprobe.scale.shards import Shard
+from tfprobe.store.layout import RunFolder
+from tfprobe.views import application, meetings, report
+from tfprobe.views.breakdown.cycles import by_work
+from tfprobe.views.meetings import Meetings
+from tfprobe.views.report import ReportPart
+
+# Another number whenever a process tells something else.
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a process tells. `is_joined`: its dearest work is joined with its graph and code."""
+
+    report: ReportPart
+    signals: SignalsPart
+    meetings: Meetings
+    is_joined: bool
+
+
+def question(limits: Thresholds, *, is_joined: bool) -> Question[Told]:
+    """Return what each process is asked."""
+    return Question(
+        "report",
+        _VERSION,
+        functools.partial(tell, limits=limits, is_joined=is_joined),
+        # Advice knows the memory of accelerators alone.
+        needs=Needs(host_allocations=False),
+        kept_as=Told,
+        details=repr((limits, is_joined)),
+    )
+
+
+def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool) -> Told:
+    """Return what a process tells, by its profile."""
+    works = by_work(profile)
+    did = application.activities(profile)
+    joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
+    return Told(
+        report=report.part(profile, works, did),
+        signals=gather.part(profile, joined, limits, works, did),
+        meetings=meetings.part(profile),
+        is_joined=is_joined,
+    )

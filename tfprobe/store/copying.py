@@ -1,0 +1,93 @@
+"""Copy a directory of a recording: regular files with their holes and times. Follows no link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tfprobe.store.layout import TEMPORARY_PREFIX
+
+_CHUNK_BYTES = 1 << 20
+# A process folder has two levels; what lies deeper than this is nothing of ours.
+_DEEPEST = 20
+
+
+def files_below(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the regular files below a directory, without temporary ones. Raises OSError."""
+    yield from _files(root, 0)
+
+
+def copy_tree(source: Path, target: Path, told: Callable[[int], None]) -> None:
+    """Copy what `files_below` finds to a new directory, private; `told` the bytes of each file.
+
+    Raises OSError; what has been copied by then stays.
+    """
+    target.mkdir(0o700)
+    for path, facts in files_below(source):
+        place = target / path.relative_to(source)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        copy_file(path, place)
+        told(facts.st_size)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a regular file to a new one, private, with its time and its holes. Raises OSError."""
+    reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(reader)
+        writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _copy_data(reader, writer, facts.st_size)
+            os.utime(writer, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+
+
+def _files(directory: Path, depth: int) -> Iterator[tuple[Path, os.stat_result]]:
+    with os.scandir(directory) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name.startswith(TEMPORARY_PREFIX):
+            continue
+        facts = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(facts.st_mode) and depth < _DEEPEST:
+            yield from _files(Path(entry.path), depth + 1)
+        elif stat.S_ISREG(facts.st_mode):
+            yield Path(entry.path), facts
+
+
+def _copy_data(reader: int, writer: int, size: int) -> None:
+    # steps.bin is as long as all the steps it could hold, and mostly holes.
+    os.ftruncate(writer, size)
+    for start, end in _stretches(reader, size):
+        at = start
+        while at < end:
+            chunk = os.pread(reader, min(_CHUNK_BYTES, end - at), at)
+            if not chunk:
+                return  # it became shorter meanwhile
+            _write_all(writer, chunk, at)
+            at += len(chunk)
+
+
+def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield from where to where a file has data."""
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(reader, at, os.SEEK_DATA)
+        except OSError:
+            return  # only a hole is left
+        end = min(os.lseek(reader, start, os.SEEK_HOLE), size)
+        yield start, end
+        at = end
+
+
+def _write_all(writer: int, data: bytes, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(writer, view, at)
+        view, at = view[written:], at + written

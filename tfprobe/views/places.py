@@ -1,0 +1,53 @@
+"""Tell which place in a job a process has: its role, its rank, and the how manieth there it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
+
+Team = Literal["workers", "ps", "evaluators"]
+# Chief and workers are numbered in one row, those of other roles from 0 on again.
+_TEAMS: dict[str, Team] = {"ps": "ps", "evaluator": "evaluators"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of a process in its job.
+
+    `rank` is None where nothing tells it. `generation` counts the processes that had the same team
+    and rank before it, and had ended when it began: 0, but for those that were started again.
+    """
+
+    process: int
+    team: Team
+    role: str
+    rank: int | None
+    generation: int
+
+
+def seats(processes: Sequence[Process]) -> tuple[Seat, ...]:
+    """Return the place of each process, in the order of the processes."""
+    found: dict[int, Seat] = {}
+    latest: dict[tuple[Team, int], tuple[int, int]] = {}
+    for each in sorted(processes, key=lambda process: (process.started_unix_ns, process.index)):
+        role = each.role or ""
+        team = _TEAMS.get(role, "workers")
+        generation, until_ns = 0, end_ns(each)
+        if each.rank is not None:
+            before = latest.get((team, each.rank))
+            if before is not None:
+                generation = before[0] + (before[1] <= each.started_unix_ns)
+                until_ns = max(until_ns, before[1]) if generation == before[0] else until_ns
+            latest[team, each.rank] = generation, until_ns
+        found[each.index] = Seat(each.index, team, role, each.rank, generation)
+    return tuple(found[each.index] for each in processes)
+
+
+def end_ns(process: Process) -> int:
+    """Return when a process was last seen, by its own clock; when it began where nothing tells."""
+    lasted_ns = 0 if isinstance(process.hooks, Missing) else process.hooks.wall_ns
+    return process.started_unix_ns + lasted_ns

@@ -1,0 +1,177 @@
+"""Tell who waits for whom: in collectives for the last to come, in receives for a late sender."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.tables import Flags, Int64s
+from tfprobe.views.clocks import Clocks
+from tfprobe.views.encounters import meeting_groups
+from tfprobe.views.meeting_groups import Met, groups
+from tfprobe.views.meetings import MeetingKind, Meetings
+
+NO_MEETING = Missing(
+    "no collective was recorded of the same step in two processes: record the same steps in all "
+    "of them, with --every or --steps"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a process did in the meetings that were recorded in others, too.
+
+    Of `matched` collectives it came to `last` as the last one. It waited `waiting_ns` for others in
+    collectives and receives, and others together `caused_ns` for it.
+    """
+
+    process: int
+    matched: int
+    last: int
+    waiting_ns: int
+    caused_ns: int
+
+    @property
+    def last_ratio(self) -> float:
+        return self.last / self.matched if self.matched else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long process `who` waited for process `whom`, in so many meetings."""
+
+    who: int
+    whom: int
+    count: int
+    waiting_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Who waits for whom in recorded steps: each process, and pairs, the longest wait first.
+
+    `steps` are those that two processes or more recorded.
+    """
+
+    turns: tuple[Turn, ...]
+    pairs: tuple[Wait, ...]
+    steps: int
+
+
+def waits(meetings: Meetings, clocks: Clocks, generation: Sequence[int]) -> Waits | Missing:
+    """Return who waits for whom; processes whose clocks are not known are not told of."""
+    if not len(meetings):
+        return NO_MEETING
+    start_ns, end_ns, is_set = _on_one_clock(meetings, clocks)
+    group = meeting_groups(meetings, generation)
+    # Of an unknown clock each meeting is one of its own.
+    group[~is_set] = len(group) + np.flatnonzero(~is_set)
+    joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
+    found = [
+        _in_collectives(meetings, group, joint, start_ns, end_ns),
+        _in_receives(meetings, group, start_ns, end_ns),
+    ]
+    who, whom, waiting_ns = (np.concatenate(each) for each in zip(*found, strict=True))
+    if not len(who):
+        return NO_MEETING
+    count = int(meetings.process.max()) + 1
+    return Waits(
+        turns=_turns(meetings, group, joint, start_ns, end_ns, (who, whom, waiting_ns), count),
+        pairs=_pairs(who, whom, waiting_ns, count),
+        steps=_steps(meetings, group),
+    )
+
+
+def _on_one_clock(meetings: Meetings, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
+    start_ns, end_ns = meetings.start_ns.copy(), meetings.end_ns.copy()
+    is_set = np.ones(len(start_ns), dtype=np.bool_)
+    for clock in clocks.clocks:
+        mine = np.flatnonzero(meetings.process == clock.process)
+        start, end = clock.on_reference(start_ns[mine]), clock.on_reference(end_ns[mine])
+        if isinstance(start, Missing) or isinstance(end, Missing):
+            is_set[mine] = False
+            continue
+        start_ns[mine], end_ns[mine] = start, end
+    return start_ns, end_ns, is_set
+
+
+def _in_collectives(
+    meetings: Meetings, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    process = meetings.process[joint].astype(np.int64)
+    met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
+    waiting_ns = np.where(met.is_matched, end_ns[joint] - start_ns[joint] - met.moving_ns, 0)
+    whom = process[met.last] if len(joint) else process
+    waits = met.is_matched & (whom != process)
+    return process[waits], whom[waits], np.maximum(waiting_ns[waits], 0)
+
+
+def _in_receives(
+    meetings: Meetings, group: Int64s, start_ns: Int64s, end_ns: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return how long receives went on before their tensor was sent."""
+    count = int(group.max(initial=-1)) + 1
+    sends = np.flatnonzero(meetings.kind == MeetingKind.SEND)
+    receives = np.flatnonzero(meetings.kind == MeetingKind.RECV)
+    sender = np.full(count, -1, dtype=np.int64)
+    sender[group[sends]] = sends
+    # Ranks run the same program: where several send what is named so, it is not known which.
+    several = np.bincount(group[sends], minlength=count) > 1
+    sender[several] = -1
+    at = sender[group[receives]]
+    process = meetings.process.astype(np.int64)
+    known = (at >= 0) & (process[at] != process[receives])
+    receives, at = receives[known], at[known]
+    late_ns = np.minimum(start_ns[at], end_ns[receives]) - start_ns[receives]
+    return process[receives], process[at], np.maximum(late_ns, 0)
+
+
+def _turns(
+    meetings: Meetings,
+    group: Int64s,
+    joint: Int64s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    waited: tuple[Int64s, Int64s, Int64s],
+    count: int,
+) -> tuple[Turn, ...]:
+    process = meetings.process[joint].astype(np.int64)
+    met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
+    who, whom, waiting_ns = waited
+    matched = np.bincount(process[met.is_matched], minlength=count)
+    last = np.bincount(process[met.is_last], minlength=count)
+    waiting = _sums(who, waiting_ns, count)
+    caused = _sums(whom, waiting_ns, count)
+    seen = np.flatnonzero((matched > 0) | (waiting > 0) | (caused > 0))
+    return tuple(
+        Turn(at, int(matched[at]), int(last[at]), int(waiting[at]), int(caused[at]))
+        for at in seen.tolist()
+    )
+
+
+def _pairs(who: Int64s, whom: Int64s, waiting_ns: Int64s, count: int) -> tuple[Wait, ...]:
+    keys, inverse, times = np.unique(who * count + whom, return_inverse=True, return_counts=True)
+    total = _sums(inverse.reshape(-1), waiting_ns, len(keys))
+    order = np.lexsort((keys, -total))
+    return tuple(
+        Wait(int(keys[at]) // count, int(keys[at]) % count, int(times[at]), int(total[at]))
+        for at in order.tolist()
+        if total[at] > 0
+    )
+
+
+def _sums(at: Int64s, values: Int64s, count: int) -> Int64s:
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, at, values)
+    return found
+
+
+def _steps(meetings: Meetings, group: Int64s) -> int:
+    """Count the steps in which processes met."""
+    several = np.bincount(groups(group[np.newaxis])) > 1
+    met = several[groups(group[np.newaxis])]
+    pairs = np.stack((meetings.work[met].astype(np.int64), meetings.step[met]))
+    return len(np.unique(pairs, axis=1).T)

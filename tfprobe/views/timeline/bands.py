@@ -1,0 +1,67 @@
+"""Say what each moment of a recorded step is charged to, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions
+from tfprobe.model.profile import Capture, Profile, Work
+from tfprobe.model.spans import Spans
+from tfprobe.model.tables import Int8s, Int64s
+from tfprobe.views.breakdown.inside import Moments, fed, moments, traced_in
+from tfprobe.views.breakdown.kinds import Names
+from tfprobe.views.timeline.categories import NUMBER
+
+
+class Band(NamedTuple):
+    """What each moment of a step is charged to on one device, "" without an accelerator.
+
+    `part` is a position in CATEGORIES; its moments stand by start and fill the step.
+    """
+
+    device: str
+    part: Int8s
+    start_ns: Int64s
+    end_ns: Int64s
+
+
+def bands_of(profile: Profile, capture: Capture, known: Names) -> tuple[Band, ...]:
+    """Return the bands of a capture of a profile; `known` are the names of its executions."""
+    rows = profile.executions.at(np.flatnonzero(profile.executions.capture == capture.index))
+    spans = profile.spans.at(np.flatnonzero(profile.spans.capture == capture.index))
+    return tuple(bands(moments_of(profile, capture, rows, spans, known), capture))
+
+
+def moments_of(
+    profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: Names
+) -> Moments:
+    """Return what each moment of a step is charged to; `rows` and `spans` are those of it."""
+    work = work_of(profile, capture)
+    is_fed = fed(capture, "" if work is None else work.kind)
+    traced = list(traced_in(profile.activities, capture))
+    return moments(capture, rows, spans, traced, known, is_fed=is_fed)
+
+
+def bands(found: Moments, capture: Capture) -> Iterator[Band]:
+    """Give a band for each device, with times from the start of the step."""
+    for device, sets in found.by_device.items():
+        parts = np.concatenate(
+            [np.full(len(sets[each].start_ns), NUMBER[each.value], np.int8) for each in sets]
+        )
+        starts_ns = np.concatenate([each.start_ns for each in sets.values()])
+        ends_ns = np.concatenate([each.end_ns for each in sets.values()])
+        order = np.argsort(starts_ns, kind="stable")
+        zero_ns = capture.start_ns
+        yield Band(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)
+
+
+def work_of(profile: Profile, capture: Capture) -> Work | None:
+    """Return the work of a capture, None where the recording does not tell."""
+    if isinstance(capture.work, Missing):
+        return None
+    key = capture.process, capture.work
+    return next((each for each in profile.works if (each.process, each.index) == key), None)

@@ -1,0 +1,161 @@
+"""What the processes and accelerators of a run used over time: the lower half of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfprobe.errors import Missing, UsageError
+from tfprobe.views.hardware import (
+    NO_ACCELERATOR,
+    DeviceHardware,
+    Hardware,
+    ProcessHardware,
+    hardware,
+)
+from tfprobe.views.series import Curve
+from tfprobe.web.opened import Reading
+from tfprobe.web.pages.alike import known, process_document
+from tfprobe.web.pages.axis import Measured, on_one_axis
+from tfprobe.web.question import Question
+
+Document = dict[str, Any]  # Any: see docs/web.md
+
+# Lines in one chart.
+MOST_LINES = 12
+MOST_DEVICES = 512
+MOST_HOSTS = 1_000
+
+
+def used_of(run: Reading) -> Hardware:
+    """Return what all processes used."""
+    return run.made("hardware", lambda: hardware(run.profile))
+
+
+def hardware_document(run: Reading, question: Question, first_ns: int) -> Document:
+    """Return what processes and accelerators used over time, of one host or of all.
+
+    Times count from `first_ns`.
+    """
+    hosts = sorted({process.host for process in run.profile.processes})
+    host = question.text("host")
+    if host and host not in hosts:
+        raise UsageError("There is no process on a host of that name.")
+    return run.made(("hardware of", host), lambda: _hardware_of(run, host, hosts, first_ns))
+
+
+def _hardware_of(run: Reading, host: str, hosts: Sequence[str], first_ns: int) -> Document:
+    used = used_of(run)
+    told = [each for each in used.processes if not isinstance(each, Missing)]
+    mine = [each for each in told if host in ("", each.process.host)]
+    every = () if isinstance(used.devices, Missing) else used.devices
+    devices = [each for each in every if host in ("", each.host)]
+    missing = {}
+    if not mine:
+        reasons = [each.reason for each in used.processes if isinstance(each, Missing)]
+        missing["processes"] = reasons[0] if reasons else "no process of it was sampled"
+    if not devices:
+        missing["devices"] = NO_ACCELERATOR.reason
+    return {
+        "host": host,
+        "hosts": list(hosts[:MOST_HOSTS]),
+        "processes": {
+            name: _lines(
+                [(_of_process(each), getattr(each, name)) for each in mine], first_ns, most=True
+            )
+            for name in ("cores_busy", "resident_bytes")
+        },
+        "devices": [_device(each) for each in devices[:MOST_DEVICES]],
+        "more_devices": max(len(devices) - MOST_DEVICES, 0),
+        "accelerators": {
+            name: _lines(
+                [(_of_device(each), getattr(each, name)) for each in devices],
+                first_ns,
+                most=name != "utilization_ratio",
+            )
+            for name in ("utilization_ratio", "memory_used_bytes", "power_watts")
+        },
+        "samples": sum(each.samples for each in mine),
+        "missing": missing,
+    }
+
+
+def _of_process(each: ProcessHardware) -> Document:
+    return process_document(each.process)
+
+
+def _of_device(each: DeviceHardware) -> Document:
+    return {"host": each.host, "index": each.index, "name": each.name}
+
+
+def _lines(
+    curves: Sequence[tuple[Document, Curve | Missing]], first_ns: int, *, most: bool
+) -> Document:
+    """Return curves on one axis of time: of too many those with the largest means, or smallest."""
+    known_curves = [(about, curve) for about, curve in curves if isinstance(curve, Curve)]
+    by_mean = sorted(
+        range(len(known_curves)), key=lambda at: known_curves[at][1].mean, reverse=most
+    )
+    chosen = [known_curves[at] for at in sorted(by_mean[:MOST_LINES])]
+    at_ns, values = on_one_axis([_measured(curve) for _, curve in chosen])
+    return {
+        "at_ns": [each - first_ns for each in at_ns],
+        "lines": [
+            {**about, **_about(curve), "values": line}
+            for (about, curve), line in zip(chosen, values, strict=True)
+        ],
+        "more": len(known_curves) - len(chosen),
+        "missing": next((curve.reason for _, curve in curves if isinstance(curve, Missing)), None)
+        if not chosen
+        else None,
+    }
+
+
+def _measured(curve: Curve) -> Measured:
+    return Measured(
+        np.array([point.at_ns for point in curve.points], dtype=np.int64),
+        np.array([point.value for point in curve.points], dtype=np.float64),
+    )
+
+
+def _about(curve: Curve) -> Document:
+    return {"mean": curve.mean, "p95": curve.p95, "max": curve.max, "last": curve.last}
+
+
+def _device(device: DeviceHardware) -> Document:
+    """Return an accelerator: of what changes the mean over time, and its limits."""
+    curves = {
+        name: getattr(device, name)
+        for name in (
+            "utilization_ratio",
+            "memory_used_bytes",
+            "power_watts",
+            "temperature_celsius",
+            "sm_clock_hz",
+            "pcie_sent_bytes_per_s",
+            "pcie_received_bytes_per_s",
+        )
+    }
+    limits = {
+        name: getattr(device, name)
+        for name in ("memory_total_bytes", "power_limit_watts", "max_sm_clock_hz")
+    }
+    return {
+        **_of_device(device),
+        "samples": device.samples,
+        **{
+            name: _about(curve) if isinstance(curve, Curve) else None
+            for name, curve in curves.items()
+        },
+        **{name: known(limit) for name, limit in limits.items()},
+        "throttle_reasons": [
+            {"reason": each.reason, "ratio": each.ratio} for each in device.throttle_reasons
+        ],
+        "missing": {
+            name: each.reason
+            for name, each in {**curves, **limits}.items()
+            if isinstance(each, Missing)
+        },
+    }

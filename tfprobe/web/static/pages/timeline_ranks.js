@@ -1,0 +1,236 @@
+// The timeline of one recorded step in all ranks, on one clock: who does what, who waits for whom.
+import { count, exactTime, NOTHING, percent, time } from "../parts/amounts.js";
+import { card, choose, missing, nameOf, swatch } from "../parts/controls.js";
+import { fill, make } from "../parts/elements.js";
+import { table } from "../parts/table.js";
+import { categoryColour } from "../parts/timeline_slices.js";
+import { timelineView } from "../parts/timeline_view.js";
+
+const RANKS_REST_MS = 180;
+const RANKS_IN_TIP = 6;
+
+/** The choice between one process and all ranks; nothing where one process alone recorded the step. */
+export function ranksChooser(base, args, go) {
+  if (base.ranks < 2) return null;
+  return choose({
+    label: "Show",
+    value: args.show ?? "",
+    options: [["", "this process"], ["ranks", `all ${count(base.ranks)} ranks`]],
+    onChange: (show) => go({ capture: args.capture ?? base.capture, ...(show ? { show } : {}) }),
+  });
+}
+
+/** Fill a place with the step of all ranks. `head(…)` makes the head of the page with more in it. */
+export async function ranksShown(place, context, { capture, args, head }) {
+  const found = await context.ask("timeline-ranks", { capture });
+  const groups = meetingsOf(found);
+  const details = make("div", { class: "timeline-details", role: "region", "aria-label": "The meeting chosen", "aria-live": "polite" });
+  const hint = make("p", { class: "hidden-text", id: "timeline-hint" }, "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The ranks stand in a table below.");
+  let resting = 0;
+  const view = timelineView(found, {
+    label: `Timeline of step ${found.step} in ${found.ranks.length} ranks`,
+    hint: "timeline-hint",
+    view: ranksViewOf(args),
+    onView: viewed,
+    onPick: picked,
+    onRange: () => {},
+    onHover: (told) => mark(told ?? chosen()),
+    tip: (told) => ranksTip(found, told),
+    axis: "time since the first began",
+  });
+  place.append(
+    ...head(found),
+    make("p", { class: "soft" }, ranksTold(found)),
+    make("section", { class: "card timeline-card", "aria-label": `Timeline of step ${found.step} in all ranks` }, hint, view.element, ranksLegend(found)),
+    details,
+    ranksTable(found, context),
+  );
+  untold();
+  if (args.slice) goTo(args.slice);
+
+  function untold() {
+    fill(details, make("p", { class: "soft" }, "Point at a collective to see it in all ranks; choose it, by a click or by Enter, to see who came when."));
+  }
+
+  function chosen() {
+    return args.slice ? toldBy(args.slice) : null;
+  }
+
+  function toldBy(id) {
+    const slices = view.shown();
+    const at = slices.places.get(id);
+    return at === undefined ? null : { slice: id, row: found.slices.row[at], start_ns: slices.starts[at], duration_ns: slices.ends[at] - slices.starts[at], count: 1 };
+  }
+
+  /** Let the peers of a slice stand out, on whatever rank. */
+  function mark(told) {
+    const members = told ? groups.get(groupOf(found, view, told.slice)) : null;
+    view.mark(members ? { ids: members.ids, starts: members.starts } : null);
+  }
+
+  function picked(told) {
+    remember({ slice: told?.slice ?? null });
+    mark(told);
+    const group = told ? groupOf(found, view, told.slice) : -1;
+    if (!told) untold();
+    else fill(details, group < 0 ? ranksSliceCard(found, told) : meetingCard(found, found.meetings[group], told, context));
+  }
+
+  function goTo(id) {
+    const told = toldBy(id);
+    if (!told) return;
+    view.choose(told);
+    picked({ ...told, name: found.names[found.slices.name[view.shown().places.get(id)]] });
+  }
+
+  function viewed() {
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      const { from_ns, to_ns } = view.view();
+      const isWhole = Math.abs(from_ns - found.view.from_ns) + Math.abs(to_ns - found.view.to_ns) < 2;
+      remember({ from_ns: isWhole ? null : Math.round(from_ns), to_ns: isWhole ? null : Math.round(to_ns) });
+    }, RANKS_REST_MS);
+  }
+
+  function remember(changes) {
+    Object.assign(args, changes);
+    for (const [key, value] of Object.entries(args)) if (value === null || value === "") delete args[key];
+    context.go(args, { keep: true });
+  }
+
+  return {
+    turn(next) {
+      const moved = next.from_ns !== args.from_ns || next.to_ns !== args.to_ns;
+      const other = next.slice !== args.slice;
+      for (const key of Object.keys(args)) delete args[key];
+      Object.assign(args, next);
+      if (moved) view.show(ranksViewOf(args) ?? found.view);
+      if (other) next.slice ? goTo(next.slice) : view.mark(null);
+    },
+    leave() {
+      clearTimeout(resting);
+      view.destroy();
+    },
+  };
+}
+
+function ranksViewOf({ from_ns, to_ns }) {
+  const [from, to] = [Number(from_ns), Number(to_ns)];
+  return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from ? { from_ns: from, to_ns: to } : null;
+}
+
+/** The slices of each meeting, by its number. */
+function meetingsOf({ slices }) {
+  const groups = new Map();
+  for (const [at, group] of slices.meeting.entries()) {
+    if (group < 0) continue;
+    if (!groups.has(group)) groups.set(group, { ids: new Set(), starts: [] });
+    groups.get(group).ids.add(slices.id[at]);
+    groups.get(group).starts.push(slices.start_ns[at]);
+  }
+  return groups;
+}
+
+function groupOf(found, view, id) {
+  const at = view.shown().places.get(id);
+  return at === undefined ? -1 : found.slices.meeting[at];
+}
+
+function ranksTold(found) {
+  const { ranks, ranks_left_out: left, clock_error_ns: error } = found;
+  const unknown = ranks.filter((each) => each.missing);
+  const told = [`${count(ranks.length)} ranks on one clock${error ? `, which may be wrong by ${time(error)} at most` : ""}.`];
+  if (left) told.push(`${count(left)} ranks are not drawn: those that are drawn kept others waiting, were slow, or are the first.`);
+  if (unknown.length) told.push(`Of ${unknown.map((each) => each.title).join(", ")} the clock is not known: ${unknown.length > 1 ? "they are" : "it is"} drawn as if the step had begun at once.`);
+  return told.join(" ");
+}
+
+/** What a meeting's last one is said to be: sure only where it came later than clocks may be wrong. */
+function lastTold({ last_title: last, behind_ns: behind, error_ns: error }) {
+  if (last === null || behind === null) return null;
+  const isSure = behind > (error ?? 0);
+  return `${isSure ? "" : "perhaps "}${last}, by ${time(behind)}${error ? ` ± ${time(error)}` : ""}`;
+}
+
+function ranksTip(found, told) {
+  const at = found.slices.id.indexOf(told.slice);
+  const met = found.meetings[found.slices.meeting[at]];
+  if (!met) return null;
+  const last = lastTold(met);
+  const members = met.members.slice(0, RANKS_IN_TIP).map((each) => [each.title, each.waited_ns === null ? time(each.length_ns) : `waited ${time(each.waited_ns)}`]);
+  const more = met.count - members.length;
+  return [
+    ["takes", time(told.duration_ns)],
+    ["from", exactTime(told.start_ns, 100)],
+    ...(last ? [["last to come", last]] : []),
+    ...members,
+    ...(more > 0 ? [["and", `${count(more)} more`]] : []),
+  ];
+}
+
+function meetingCard(found, met, told, context) {
+  const last = met ? lastTold(met) : null;
+  const link = (row) => make("a", { href: context.link("timeline", { capture: row.capture }) }, nameOf(row.title));
+  return card(
+    "",
+    make("h2", {}, make("bdi", { class: "timeline-name" }, told.name || NOTHING)),
+    last ? make("p", {}, `Last to come was ${last}. Together they waited ${time(met.waited_ns)} for it.`) : null,
+    met
+      ? table({
+          caption: met.kind === "send" ? "Sender and receiver" : `Who came when, of ${count(met.count)}`,
+          csvName: `meeting-step-${found.step}`,
+          rows: met.members,
+          of: met.count,
+          sort: "-start_ns",
+          columns: [
+            { key: "title", title: "Rank", cell: link },
+            { key: "start_ns", title: "Came", kind: "time", hint: "since the first rank began the step" },
+            { key: "waited_ns", title: "Waited", kind: "time", bar: true, missing: () => "its clock is not known, or nothing waits here" },
+            { key: "length_ns", title: "Was in it", kind: "time" },
+            { key: "bytes", title: "Bytes", kind: "bytes", missing: () => "the recording does not tell" },
+          ],
+        })
+      : make("p", { class: "soft" }, "Of so many meetings this one is not told in detail: its rank's own timeline has it."),
+  );
+}
+
+function ranksSliceCard(found, told) {
+  return card(told.name || NOTHING, make("p", {}, `${time(told.duration_ns)}, ${percent(told.duration_ns / found.duration_ns)} of the step.`));
+}
+
+function clockCell(row) {
+  if (row.is_reference) return "reference";
+  return row.missing ? missing(row.missing) : time(row.offset_ns);
+}
+
+function ranksLegend(found) {
+  const met = new Set(found.slices.category);
+  return make(
+    "ul",
+    { class: "chart-legend small", "aria-label": "Colours" },
+    found.categories.filter((_, at) => met.has(at)).map((category) => make("li", {}, swatch(categoryColour(category)), category.label)),
+  );
+}
+
+function ranksTable(found, context) {
+  const why = (row) => row.missing ?? "no collective of it was seen on other ranks";
+  return table({
+    caption: `Step ${found.step}, rank by rank`,
+    csvName: `ranks-step-${found.step}`,
+    rows: found.ranks,
+    of: found.ranks.length + found.ranks_left_out,
+    search: found.ranks.length > 8,
+    columns: [
+      { key: "title", title: "Rank", cell: (row) => make("a", { href: context.link("timeline", { capture: row.capture }) }, nameOf(row.title)) },
+      { key: "start_ns", title: "Began", kind: "time", hint: "after the first of them" },
+      { key: "duration_ns", title: "Step", kind: "time", bar: true },
+      { key: "collectives_ns", title: "In collectives", kind: "time" },
+      { key: "waited_ns", title: "Waited", kind: "time", missing: why },
+      { key: "last", title: "Last in", kind: "count", hint: "collectives for which all others waited for it", value: (row) => (row.matched ? row.last : null), missing: why },
+      { key: "offset_ns", title: "Clock ahead", kind: "time", missing: (row) => row.missing, hint: "of the reference's, by which its times were moved", cell: clockCell },
+      { key: "error_ns", title: "± at most", kind: "time", missing: (row) => row.missing ?? "nothing bounds it" },
+      { key: "basis", title: "Known by" },
+      { key: "why", title: "Drawn because" },
+    ],
+  });
+}

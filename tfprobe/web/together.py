@@ -1,0 +1,67 @@
+"""What the processes of an open run did together: found once, for all pages that tell of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tfprobe.model.profile import Process, Profile
+from tfprobe.model.tables import T
+from tfprobe.views import across, meetings, rank_parts
+from tfprobe.views.across import Across
+from tfprobe.views.aligned import Aligned, aligned
+from tfprobe.views.clocks import Clocks, clocks
+from tfprobe.views.meetings import Meetings
+from tfprobe.web.opened import OpenRun
+
+
+def meetings_of(run: OpenRun) -> Meetings:
+    """Return where processes met, by the clock of each."""
+    return run.made("meetings", lambda: meetings.part(run.profile))
+
+
+def clocks_of(run: OpenRun) -> Clocks:
+    """Return how the clocks of processes differ."""
+    return run.made("clocks", lambda: clocks(run.profile.processes, meetings_of(run)))
+
+
+def aligned_of(run: OpenRun) -> Aligned:
+    """Return the profile on the clock of the reference."""
+    return run.made("aligned", lambda: aligned(run.profile, meetings_of(run), clocks_of(run)))
+
+
+def across_of(run: OpenRun) -> Across:
+    """Return the processes beside each other, as `tfprobe ranks` tells of them."""
+    return run.made("across", lambda: _across(run.profile))
+
+
+def _across(profile: Profile) -> Across:
+    return across.merge([rank_parts.part(alone(profile, each)) for each in profile.processes])
+
+
+def alone(profile: Profile, process: Process) -> Profile:
+    """Return what a profile has of one of its processes, as if it were the only one.
+
+    Rows of a process stand together, so that none of the others is looked at.
+    """
+    own = [each for each in profile.captures if each.process == process.index]
+    first = own[0].index if own else 0
+    return replace(
+        profile,
+        processes=(replace(process, index=0),),
+        works=tuple(
+            replace(each, process=0) for each in profile.works if each.process == process.index
+        ),
+        captures=tuple(replace(each, process=0, index=each.index - first) for each in own),
+        executions=_of(profile.executions, first, len(own)),
+        spans=_of(profile.spans, first, len(own)),
+        allocations=_of(profile.allocations, first, len(own)),
+        problems=(),
+    )
+
+
+def _of(table: T, first: int, count: int) -> T:
+    begin, end = np.searchsorted(table.capture, [first, first + count]).tolist()
+    rows = table.at(np.arange(begin, end))
+    return replace(rows, capture=(rows.capture - first).astype(rows.capture.dtype))
