@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from tfprobe.ingest.trace import Trace
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import UNTOLD, Capture, Problem
 from tfprobe.model.strings import Interner
-from tfprobe.store.contents import content_of
+from tfprobe.store.contents import content_of, foresee
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
@@ -28,6 +29,8 @@ Window = tuple[int, int]
 
 # So much of files is read before they are decoded, which is faster for several at once.
 _BYTES_AT_ONCE = 2**22
+# So many files the system is asked for before they are read.
+_FILES_AHEAD = 32
 
 
 class Wanted(NamedTuple):
@@ -105,7 +108,7 @@ class Decoder:
     ) -> Iterator[list[tuple[Wanted, bytes | UnreadableInput]]]:
         """Give captures with what is in their files, as many at once as are read together."""
         batch, size_bytes = [], 0
-        for each in wanted:
+        for each in self._foreseen(wanted):
             content = _content(self._folder.capture(each.name))
             batch.append((each, content))
             size_bytes += len(content) if isinstance(content, bytes) else 0
@@ -113,6 +116,16 @@ class Decoder:
                 yield batch
                 batch, size_bytes = [], 0
         yield batch
+
+    def _foreseen(self, wanted: Iterable[Wanted]) -> Iterator[Wanted]:
+        """Give captures in this order, those that come soon being read by the system."""
+        ahead = deque[Wanted]()
+        for each in wanted:
+            foresee(self._folder.capture(each.name))
+            ahead.append(each)
+            if len(ahead) > _FILES_AHEAD:
+                yield ahead.popleft()
+        yield from ahead
 
     def _decoded_or_problem(
         self, wanted: Wanted, content: bytes | UnreadableInput, written: Iterator[_Apart]

@@ -12,13 +12,14 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tfprobe
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.scale.crew import Died
+from tfprobe.scale.heap import give_back_freed, keep_freed
 from tfprobe.scale.runners import cpus
 
 if TYPE_CHECKING:
@@ -64,7 +65,29 @@ class Cluster:
         """
         with _connected(self.address, self.count) as client:
             _check_workers(client, self.address, self.must_see)
-            yield from _results(client, self.address, function, items)
+            with _keeping_freed(client):
+                yield from _results(client, self.address, function, items)
+
+
+@contextmanager
+def _keeping_freed(client: Client) -> Iterator[None]:
+    """Let workers keep the memory they free between two items, and give it back at the end.
+
+    Dask lets them give it back at once, which takes a fifth of the time. Others use them after us.
+    """
+    _let_all(client, keep_freed)
+    try:
+        yield
+    finally:
+        if client.status == "running":
+            _let_all(client, give_back_freed)
+
+
+def _let_all(client: Client, function: Callable[[], None]) -> None:
+    """Run a function on each worker that is there; nothing hangs on it."""
+    # Of a cluster that is lost who waits for results tells.
+    with suppress(OSError):
+        client.run(function, on_error="ignore")
 
 
 def _results(

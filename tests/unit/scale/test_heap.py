@@ -6,15 +6,23 @@ import ctypes
 
 from tfprobe.scale import heap
 
+# As malloc.h has them.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
 
 class _Library:
-    """A C library with the call; `set_to` is what it was asked."""
+    """A C library with the calls; `set_to` is what it was asked."""
 
     def __init__(self) -> None:
         self.set_to: dict[int, int] = {}
+        self.trimmed = 0
 
     def mallopt(self, parameter: int, value: int) -> int:
         self.set_to[parameter] = value
+        return 1
+
+    def malloc_trim(self, _pad: int) -> int:
+        self.trimmed += 1
         return 1
 
 
@@ -25,8 +33,19 @@ def test_freed_memory_is_kept(monkeypatch):
 
     heap.keep_freed()
 
-    m_trim_threshold, m_mmap_threshold = -1, -3  # as malloc.h has them
-    assert library.set_to == {m_trim_threshold: 256 << 20, m_mmap_threshold: 32 << 20}
+    assert library.set_to == {M_TRIM_THRESHOLD: 256 << 20, M_MMAP_THRESHOLD: 32 << 20}
+
+
+def test_what_was_kept_is_given_back(monkeypatch):
+    """A worker of Dask is somebody's, and goes on as Dask's nanny began it."""
+    library = _Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+
+    heap.keep_freed()
+    heap.give_back_freed()
+
+    assert library.set_to == {M_TRIM_THRESHOLD: 64 << 10, M_MMAP_THRESHOLD: 128 << 10}
+    assert library.trimmed == 1
 
 
 def test_where_the_c_library_cannot_be_asked_nothing_happens(monkeypatch):
@@ -35,5 +54,6 @@ def test_where_the_c_library_cannot_be_asked_nothing_happens(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: asked.append(name) or object())
 
     heap.keep_freed()
+    heap.give_back_freed()
 
-    assert asked == [None]
+    assert asked == [None] * 3

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.store.contents import content_of
+from tfprobe.store.contents import content_of, foresee
 from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.manifests import read_run
 
@@ -53,3 +53,28 @@ def test_the_name_of_a_graph_leads_nowhere(tmp_path, name):
     paths = (folder.graph(name), folder.optimized_graph(name), folder.code_map(name))
 
     assert [tmp_path / "graphs"] * 2 + [tmp_path / "code"] == [path.parent for path in paths]
+
+
+def test_a_file_that_is_foreseen_is_asked_for(tmp_path, monkeypatch):
+    """The system reads its beginning, and no descriptor of it stays open."""
+    asked = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *request: asked.append(request))
+    (tmp_path / "file").write_bytes(b"12345")
+    before = os.listdir("/proc/self/fd")
+
+    foresee(tmp_path / "file")
+
+    [(_, first, _, wish)] = asked
+    assert (first, wish) == (0, os.POSIX_FADV_WILLNEED)
+    assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("name", ["pipe", "absent", "with\0nothing", "half a \ud800"])
+def test_what_cannot_be_foreseen_holds_nobody(tmp_path, name):
+    """Who reads it tells what is wrong."""
+    os.mkfifo(tmp_path / "pipe")
+    before = os.listdir("/proc/self/fd")
+
+    foresee(tmp_path / name)
+
+    assert os.listdir("/proc/self/fd") == before

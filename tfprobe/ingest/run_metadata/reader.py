@@ -155,12 +155,14 @@ class Reader:
             self._names[device.name] = known
         (new,) = (known[numbers] == _UNKNOWN).nonzero()
         _, first = np.unique(numbers[new], return_index=True)
-        for row in sorted(new[first].tolist()):
-            at = device.rows.start + row
-            known[numbers[row]] = self._learn_node(_name(nodes, at), _label(nodes, at))
+        rows = np.sort(new[first])
+        at = device.rows.start + rows
+        names = texts(nodes.buffer, nodes.name.at(at))
+        labels = texts(nodes.buffer, nodes.label.at(at))
+        known[numbers[rows]] = [*map(self._learn_node, names, labels)]
         return known[numbers]
 
-    def _learn_node(self, written: str, label: str) -> int:
+    def _learn_node(self, written: bytes, label: bytes) -> int:
         """Note what a row says of its node; return the position of the node's name."""
         name, op, is_sure = _told(written, label)
         at = self._interner.position(name)
@@ -227,7 +229,7 @@ class Reader:
         if place is Place.HOST and self._with_memory:
             facts |= {"bytes": nodes.requested.at(at), "output_bytes": nodes.held.at(at)}
         elif place is Place.ACCELERATOR:
-            labels = (_label(nodes, each) for each in at.tolist())
+            labels = _labels(nodes, at)
             facts["detail"] = [self._interner.position(kernel(label)) for label in labels]
         elif place is Place.DEVICE_TO_DEVICE:
             found = [transfer(row, known) for row in _rows(nodes, at)]
@@ -247,8 +249,7 @@ class Reader:
         is_received = self._is_received(names)
         labels = np.zeros(len(at), dtype=np.int32)
         labels[is_received] = [
-            self._interner.position(received(_label(nodes, row)))
-            for row in at[is_received].tolist()
+            self._interner.position(received(label)) for label in _labels(nodes, at[is_received])
         ]
         # What moved is no memory of an op: it is told in any case.
         return {"detail": labels, "output_bytes": np.where(is_received, nodes.held.at(at), 0)}
@@ -335,27 +336,23 @@ def _rows(nodes: Nodes, at: slice | Int64s) -> Iterator[Row]:
         yield Row(name.decode(), start_us, label.decode())
 
 
-def _name(nodes: Nodes, at: int) -> str:
-    return nodes.buffer.content[nodes.name.start[at] : nodes.name.end[at]].decode()
-
-
-def _label(nodes: Nodes, at: int) -> str:
-    return nodes.buffer.content[nodes.label.start[at] : nodes.label.end[at]].decode()
+def _labels(nodes: Nodes, at: Int64s) -> Iterator[str]:
+    return (label.decode() for label in texts(nodes.buffer, nodes.label.at(at)))
 
 
 # Processes of one job have the same nodes.
 @functools.lru_cache(maxsize=2**14)
-def _told(written: str, label: str) -> tuple[str, str | None, bool]:
+def _told(written: bytes, label: bytes) -> tuple[str, str | None, bool]:
     """Return the name of a row's node, its op where the row tells it, and whether that is sure.
 
     `name = Type(inputs)` is the label of host rows, which nothing overrules; `name:Type` the
     name or label of kernels.
     """
-    name, _, after = written.partition(":")
-    op = _LABEL.match(label)
+    name, _, after = written.decode().partition(":")
+    op = _LABEL.match(label.decode())
     if op is not None:
         return name, op[1], True
-    told = after or _after_colon(label, name)
+    told = after or _after_colon(label.decode(), name)
     return name, told.split("@@")[0].split(":")[0] if told else None, False
 
 
