@@ -133,8 +133,8 @@ def _growth(where: str, taken: dict[int, Took]) -> Iterator[Row]:
 
 def workers(asked: Asked) -> Iterator[Row]:
     """Yield what two workers take beside one, of this machine and of a Dask cluster."""
-    # Of fewer what each command does once, to begin and to end, is most of it.
-    size = asked.processes // 2
+    # Of few processes what each command does once, to begin and to end, is most of it.
+    size = asked.processes
     run = asked.run(size)
     ratio, one, two = _by_turns(asked, run, ("--workers", "1"), ("--workers", "2"))
     yield Row(

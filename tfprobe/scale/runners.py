@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tfprobe.scale.crew import Crew, Died
+from tfprobe.scale.heap import keep_freed
 
 I = TypeVar("I")  # noqa: E741 - an item, as R is its result
 R = TypeVar("R")
@@ -39,6 +40,8 @@ class Here:
         self, function: Callable[[I], R], items: Sequence[I]
     ) -> Generator[R | Died, None, None]:
         """Give what `function` makes of each item, one after the other."""
+        if len(items) > 1:
+            keep_freed()
         yield from map(function, items)
 
 
