@@ -67,6 +67,20 @@ def test_a_cluster_prints_what_one_process_prints(fresh, dask):
     assert together.stdout == alone.stdout
 
 
+def test_a_cluster_of_this_machine_leaves_nothing_behind(launcher, run, tmp_path, dask):
+    """Neither where the command runs nor where its workers put what does not fit in memory."""
+    place, temporary = set(launcher.work.iterdir()), tmp_path / "temporary"
+    temporary.mkdir()
+
+    told = launcher.tfprobe(
+        "report", run, "--workers", "2", "--dask", "local", env={"TMPDIR": str(temporary)}
+    )
+
+    assert told.status == 0
+    assert [*temporary.iterdir()] == []
+    assert set(launcher.work.iterdir()) == place
+
+
 def test_what_is_kept_is_printed_again(fresh, launcher, run):
     """The second report is the first, byte for byte, whoever made that."""
     first = fresh("report", "--json", "--workers", "2")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tfprobe
@@ -166,6 +167,9 @@ def _connected(address: str, count: int | None) -> Iterator[Client]:
         _silence()
         wanted: str | LocalCluster = address
         if address == LOCAL:
+            # Of its own choice Dask leaves a directory behind.
+            place = stack.enter_context(TemporaryDirectory(prefix="tfprobe-dask-"))
+            stack.enter_context(dask.config.set({"temporary-directory": place}))
             with _without_interrupts():
                 wanted = LocalCluster(
                     n_workers=count or cpus(),
