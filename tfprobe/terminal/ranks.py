@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from rich.console import RenderableType
 
@@ -56,6 +57,8 @@ _MEASURES: dict[Measure, str] = {
 }
 # Tracing makes a step longer.
 _STEPS: dict[Measure, str] = {"inside": "recorded step"}
+# What roles are called when there are several of one.
+_SEVERAL = {"worker": "workers", "chief": "chiefs", "evaluator": "evaluators"}
 # A cell of the strip is a step over the middle process's.
 _SHADES = ((1.02, "·"), (1.1, "░"), (1.25, "▒"), (2.0, "▓"))
 _SLOWEST = "█"
@@ -95,13 +98,16 @@ def _summary(found: Across) -> str:
     more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
     world = "" if found.world is None else f" of a world of {numbers.count(found.world)}"
     return (
-        f"Roles: {_counted(roles)}{world}. States: {_counted(states)}. On "
+        f"Roles: {_counted(roles, _SEVERAL)}{world}. States: {_counted(states)}. On "
         f"{_count(found.clocks.machines, 'machine', 'machines')} ({shown}{more})."
     )
 
 
-def _counted(counter: Counter[str]) -> str:
-    return ", ".join(f"{numbers.count(number)} {what}" for what, number in counter.most_common())
+def _counted(counter: Counter[str], several: Mapping[str, str] = MappingProxyType({})) -> str:
+    return ", ".join(
+        f"{numbers.count(number)} {what if number == 1 else several.get(what, what)}"
+        for what, number in counter.most_common()
+    )
 
 
 def _clocks(found: Across) -> str:

@@ -31,7 +31,7 @@ def test_the_page_tells_who_is_there_and_who_waits(run, capsys) -> None:
     text = capsys.readouterr().out
     assert status == 0
     assert "Run r1: 9 processes" in text
-    assert "Roles: 9 worker of a world of 9." in text
+    assert "Roles: 9 workers of a world of 9." in text
     assert all(f"rank {rank}" in text for rank in range(9))
     assert "rank 1 rank 0 2 600 µs 300 µs" in " ".join(text.split())
 

@@ -24,6 +24,8 @@ _MAD_OF_NORMAL = 0.6745
 _LEAST_MAD_RATIO = 0.01
 # Of equal ranks each is last to its share of the collectives; a late one to so many times that.
 _SHARES = 3
+# Where the ranks were not seen to meet: of what one is late, so much must be in others' steps.
+_WAITED_RATIO = 0.5
 _WAITS = ("collectives", "sync_wait")
 
 
@@ -89,7 +91,11 @@ def _is_clear(latest: int, works: list[WorkSignals], late_ns: float, limits: Thr
     work, others = works[latest], [each for at, each in enumerate(works) if at != latest]
     turns = [each.turns for each in others if each.turns is not None]
     if work.turns is None or len(turns) < len(others):
-        return late_ns > work.loop.gap_spread_ns + max(each.loop.gap_spread_ns for each in others)
+        loops = [each.loop for each in others]
+        spread_ns = work.loop.gap_spread_ns + max(each.gap_spread_ns for each in loops)
+        # Who waits for it does so in steps that are longer; else they only run beside each other.
+        waited_ns = min(each.usual_step_ns for each in loops) - work.loop.usual_step_ns
+        return late_ns > spread_ns and waited_ns >= _WAITED_RATIO * late_ns
     waits = [each.waiting_ns for each in turns]
     if len(works) < FEW:
         return work.turns.waiting_ns < min(waits) and work.turns.last_ratio >= limits.last_ratio

@@ -107,7 +107,7 @@ def test_ranks_that_were_not_seen_to_meet_are_not_compared_by_samples() -> None:
 
 def test_a_difference_within_what_gaps_usually_vary_is_not_told() -> None:
     """Without samples only the time between steps is known, and that varies by itself."""
-    times = {"usual_step_ns": 8.0 * MS, "usual_gap_ns": 4.0 * MS}
+    times = {"usual_step_ns": 6.0 * MS, "usual_gap_ns": 4.0 * MS}
     wild, calm = loop(**times, gap_spread_ns=1.5 * MS), loop(gap_spread_ns=0.5 * MS)
 
     assert found("straggler", _rank(0, loop=wild), _rank(1, loop=calm)) is None
@@ -124,6 +124,32 @@ def test_without_samples_the_time_between_steps_tells() -> None:
 
     assert finding is not None
     assert (finding.subject.rank, round(finding.gain.high_ratio, 6)) == (0, 0.7)
+
+
+def test_ranks_that_do_not_wait_for_each_other_are_not_late() -> None:
+    """One takes longer between its steps, and nobody's step is longer for it."""
+    slower = loop(usual_step_ns=8.0 * MS, usual_gap_ns=4.0 * MS)
+    others = [loop(usual_step_ns=8.0 * MS, usual_gap_ns=1.0 * MS) for _ in range(2)]
+    quicker = loop(usual_step_ns=6.0 * MS, usual_gap_ns=1.0 * MS)
+
+    assert (
+        found("straggler", *(_rank(at, loop=each) for at, each in enumerate([slower, *others])))
+        is None
+    )
+    assert found("straggler", _rank(0, loop=slower), _rank(1, loop=quicker)) is None
+
+
+def test_of_three_ranks_both_others_wait_for_a_late_one() -> None:
+    """One alone with a longer step is slow itself, and the others wait for it between theirs."""
+    slow = loop(usual_step_ns=10.0 * MS, usual_gap_ns=1.0 * MS)
+    waiting = loop(usual_step_ns=5.0 * MS, usual_gap_ns=6.0 * MS)
+
+    assert (
+        found(
+            "straggler", *(_rank(at, loop=each) for at, each in enumerate([slow, waiting, waiting]))
+        )
+        is None
+    )
 
 
 def test_processes_without_ranks_are_not_compared() -> None:
