@@ -86,7 +86,10 @@ def test_the_slow_one_of_four_mpi_ranks_is_named(under_mpirun: Outcome) -> None:
     """The others wait for it outside of their steps, where TensorFlow sees nothing."""
     told = tfprobe_json("ranks", str(under_mpirun.run))
 
-    assert [told["ranks"][each["process"]]["rank"] for each in told["stragglers"]] == [2]
+    # Four share the cores of one machine, and if others do as well one of them may get less of it.
+    slowest, *others = told["stragglers"]
+    assert told["ranks"][slowest["process"]]["rank"] == 2
+    assert all(slowest["excess_ratio"] > 3 * each["excess_ratio"] for each in others)
 
 
 def _each_recorded(
