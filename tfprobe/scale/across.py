@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tfprobe.model.profile import Problem, Profile
 from tfprobe.scale.engine import Lost, Needs, Question, ask
+from tfprobe.scale.identity import capture_bytes
 from tfprobe.scale.runners import Runner
 from tfprobe.scale.shards import Shard, shards_of
 from tfprobe.store.layout import RunFolder
@@ -37,9 +38,7 @@ def beside(
     `steps` by these alone, the first and the last.
     """
     shards = shards_of(folder, here)
-    size_bytes = sum(
-        each.stat().st_size for shard in shards for each in shard.process.capture_files()
-    )
+    size_bytes = sum(capture_bytes(each.process) for each in shards)
     told = ask(QUESTION, shards, choose(len(shards), size_bytes), watch)
     parts = [each for each in told if not isinstance(each, Lost)]
     if steps is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tfprobe.store.steps_layout import (
 _WORKS_WORD = 10
 # A name below the folder, and what stat tells of it.
 _Fact = tuple[str, int, int, int]
+_UNSEEN = (-1, -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,22 @@ def files_of(folder: ProcessFolder) -> Files:
     root = os.fspath(folder.root)
     captures = list(_facts(os.fspath(folder.captures)))
     facts = [*_facts(root), *_facts(os.fspath(folder.graphs)), *_facts(os.fspath(folder.code))]
-    size = sum(fact[1] for fact in captures if is_capture(fact[0]))
-    return Files(digest(sorted(captures), sorted(facts), _steps_head(folder.steps)), size)
+    identity = digest(sorted(captures), sorted(facts), _steps_head(folder.steps))
+    return Files(identity, _capture_bytes(captures))
+
+
+def capture_bytes(folder: ProcessFolder) -> int:
+    """Return how much there is to decode of a process, without a look at its other files."""
+    return _capture_bytes(_facts(os.fspath(folder.captures)))
 
 
 def identity_beside(run: RunFolder) -> str:
-    """Look at what a run has beside its processes: its manifest, interpreters, accelerators."""
-    machine = run.machine("").parent
+    """Look at what a run has beside its processes: its manifest and those of further launches,
+    interpreters, accelerators.
+    """
     manifest = [fact for fact in _facts(os.fspath(run.root)) if fact[0] == run.manifest.name]
-    return digest(manifest, *(sorted(_facts(os.fspath(each))) for each in (run.boot, machine)))
+    directories = (run.launches, run.boot, run.machine("").parent)
+    return digest(manifest, *(sorted(_facts(os.fspath(each))) for each in directories))
 
 
 @functools.cache
@@ -80,12 +88,28 @@ def _facts(directory: str) -> Iterator[_Fact]:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.startswith(TEMPORARY_PREFIX) or entry.is_dir():
-                    continue
-                found = entry.stat()
-                yield entry.name, found.st_size, found.st_mtime_ns, found.st_ino
+                fact = _fact(entry)
+                if fact is not None:
+                    yield fact
     except OSError:
         return  # whoever reads it says so
+
+
+def _fact(entry: os.DirEntry[str]) -> _Fact | None:
+    """Return what is known of an entry, its name alone where it leads nowhere; None for what is
+    not read.
+    """
+    try:
+        if entry.name.startswith(TEMPORARY_PREFIX) or entry.is_dir():
+            return None
+        found = entry.stat()
+    except OSError:
+        return entry.name, *_UNSEEN  # a dangling link, or removed since it was listed
+    return entry.name, found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _capture_bytes(facts: Iterable[_Fact]) -> int:
+    return sum(max(size, 0) for name, size, _, _ in facts if is_capture(name))
 
 
 def _steps_head(path: Path) -> bytes:

@@ -134,6 +134,21 @@ def test_of_a_run_that_runs_only_what_has_ended_is_kept(tmp_path):
     assert not (run.derived / "answers").exists()
 
 
+def test_a_launch_that_joins_a_run_that_has_ended_is_in_the_next_answer(tmp_path):
+    """The run is running again, whatever was said of it."""
+    here = Machine("node7", BOOT_ID)
+    run = RunFolder(write_run(tmp_path / "run", [rank(0, header={11: 2})], manifest={"pid": -1}))
+    before = answer(run, here).report.run.state
+    lives = {"pid": os.getpid(), "pid_started_ticks": here.look_up(os.getpid()).started_ticks}
+    launch = json.loads(run.manifest.read_text()) | lives
+    run.launches.mkdir()
+    (run.launches / "node7-1.json").write_text(json.dumps(launch))
+
+    after = answer(run, here).report.run.state
+
+    assert (before, after) == ("finished", "running")
+
+
 def test_other_limits_and_ranks_have_answers_of_their_own(run):
     """What is kept for one question does not answer another."""
     answer(run, ELSEWHERE)
