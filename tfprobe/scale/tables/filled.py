@@ -49,10 +49,7 @@ def look_at(
 
 
 class Tables:
-    """Runs as tables of a DuckDB connection, which is closed with it.
-
-    `problems` are those that were met so far.
-    """
+    """Runs as tables of a DuckDB connection, which is closed with it."""
 
     def __init__(
         self,
@@ -74,11 +71,19 @@ class Tables:
         self._read: set[str] = set()
         self._kept: tuple[Kept, ...] | None = None
         self._rest: dict[str, Profile] = {}
-        self.problems: list[Problem] = []
+        # Processes that could not be read: without their captures, and with them.
+        self._lost: dict[Shard, Lost] = {}
+        self._lost_captures: dict[Shard, Lost] = {}
         self.connection = asked(scratch, [entry.folder.tables for entry in entries])
         self._kinds: dict[str, str] = {}
         for shape in SHAPES:
             self._refuse(shape)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return those that were met so far; the table of that name has them, too."""
+        told = [Problem(*each) for one in self._kept or () for each in one.told.problems]
+        return (*(lost.problem() for lost in self._all_lost().values()), *told)
 
     def close(self) -> None:
         """Let go of everything, and end what a query still does.
@@ -166,9 +171,11 @@ class Tables:
                 if isinstance(profile, Profile):
                     self._insert_process(names, profile, place)
                 else:
-                    reason = profile.reason
-                    self.problems.append(Lost(shard, reason).problem())
+                    self._lost[shard] = Lost(shard, profile.reason)
                 self._tell(done, len(self.shards))
+        if self._lost and "problems" in self._read.difference(names):
+            self._empty(BY_NAME["problems"])
+            self._insert("problems", self._problem_rows())
 
     def _insert_process(self, names: Collection[str], profile: Profile, place: Place) -> None:
         for table, rows in facts.OF_PROCESS.items():
@@ -190,16 +197,18 @@ class Tables:
             ]
             self._insert("captures", rows)
         if "problems" in names:
-            self._insert("problems", self._problem_rows(found, places))
+            self._insert("problems", self._problem_rows())
 
     def _captured(self) -> tuple[Kept, ...]:
         if self._kept is None:
             answers = kept(list(self.shards), self.scratch, self._choose, self._watch)
             self._kept = tuple(each for each in answers if isinstance(each, Kept))
-            self.problems += [each.problem() for each in answers if isinstance(each, Lost)]
-            for each in self._kept:
-                self.problems += [Problem(where, what) for where, what in each.told.problems]
+            self._lost_captures = {each.shard: each for each in answers if isinstance(each, Lost)}
         return self._kept
+
+    def _all_lost(self) -> Mapping[Shard, Lost]:
+        """Return why each process is lost, once for each."""
+        return self._lost | self._lost_captures
 
     def _show_files(self, shape: Shape, found: Sequence[Kept]) -> None:
         """Let a table be the rows of files, of which only the columns that are asked are read."""
@@ -221,11 +230,15 @@ class Tables:
         source = f"read_parquet({paths}, hive_partitioning = false)"
         self._put(shape, "VIEW", f"AS SELECT {selected} FROM {source}")
 
-    def _problem_rows(self, found: Sequence[Kept], places: Sequence[Place]) -> Iterator[facts.Row]:
+    def _problem_rows(self) -> Iterator[facts.Row]:
         for entry in self._entries:
             for problem in self._rest_of(entry).problems:
                 yield entry.folder.id, None, problem.where, problem.what
-        for each, place in zip(found, places, strict=True):
+        for shard, lost in self._all_lost().items():
+            problem, place = lost.problem(), self.shards[shard]
+            yield place.run, place.process, problem.where, problem.what
+        for each in self._captured():
+            place = self.shards[each.shard]
             for where, what in each.told.problems:
                 yield place.run, place.process, where, what
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import tfprobe
 from tfprobe.errors import TfprobeError
+from tfprobe.model.profile import Profile
 from tfprobe.scale.crew import Died
 from tfprobe.scale.engine import Lost
 from tfprobe.scale.runners import Here, Runner
@@ -52,9 +53,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
+    """`instead` is the directory for where `directory` cannot be written."""
+
     shard: Shard
     fingerprint: str
     directory: str
+    instead: str
 
 
 def kept(
@@ -70,7 +74,7 @@ def kept(
     fingerprints = [_fingerprint(shard.process) for shard in shards]
     found: dict[Shard, Kept | Lost] = dict(_still_true(shards, fingerprints))
     items = [
-        _Item(shard, fingerprint, str(_place(shard, scratch)))
+        _Item(shard, fingerprint, str(_place(shard, scratch)), str(_elsewhere(shard, scratch)))
         for shard, fingerprint in zip(shards, fingerprints, strict=True)
         if shard not in found
     ]
@@ -117,17 +121,34 @@ def _is_whole(path: Path) -> bool:
 
 def _make(item: _Item) -> Kept | Lost:
     """Read the captures of a process and write their tables."""
-    shard, directory = item.shard, Path(item.directory)
+    shard = item.shard
     try:
-        profile = load_shard(shard)
-        told = captured.write(profile, item.fingerprint, _files(shard, directory))
+        return _write(load_shard(shard), item)
     except TfprobeError as exc:
         return Lost(shard, str(exc))
     except OSError as exc:
         return Lost(shard, f"{exc.strerror or exc}.")
     except MemoryError:
         return Lost(shard, "It needs more memory than there is.")
-    return _kept(shard, told, directory)
+
+
+def _write(profile: Profile, item: _Item) -> Kept:
+    """Write the tables of a process where they are kept, or else where they end with the question.
+
+    Raises OSError when they can be written at neither place.
+    """
+    try:
+        return _write_to(Path(item.directory), profile, item)
+    except OSError:
+        # A full disk, something in the way: nothing is lost but time, the next time.
+        if item.instead == item.directory:
+            raise
+    return _write_to(Path(item.instead), profile, item)
+
+
+def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
+    told = captured.write(profile, item.fingerprint, _files(item.shard, directory))
+    return _kept(item.shard, told, directory)
 
 
 def _kept(shard: Shard, told: Told, directory: Path) -> Kept:
@@ -136,11 +157,15 @@ def _kept(shard: Shard, told: Told, directory: Path) -> Kept:
 
 
 def _place(shard: Shard, scratch: Path) -> Path:
-    """Return where the files of a process may be written."""
+    """Return where the files of a process are to be written."""
     directory = _directory(shard)
     files = _files(shard, directory)
     if shard.state not in LIVE and can_name(files["executions"]) and _may_write(directory):
         return directory
+    return _elsewhere(shard, scratch)
+
+
+def _elsewhere(shard: Shard, scratch: Path) -> Path:
     return scratch / _short(shard.run)
 
 

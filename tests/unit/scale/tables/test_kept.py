@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,12 @@ import pytest
 from tests.support.asked_tables import answered, asked, opened, sampled_process, window
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import WrittenProcess, write_run
+from tfprobe.model.profile import Profile
+from tfprobe.scale.crew import Died
 from tfprobe.scale.runners import LocalProcesses
 from tfprobe.scale.shards import Shard
-from tfprobe.scale.tables import kept
+from tfprobe.scale.tables import captured, filled, kept
+from tfprobe.scale.tables.captured import Told
 from tfprobe.store import liveness
 
 COUNT = "select count(*) from executions"
@@ -208,3 +214,90 @@ def test_kinds_of_captures_may_be_mixed(tmp_path: Path) -> None:
     _, rows = asked("select capture, count(*), count(bytes) from executions group by 1", run)
 
     assert sorted(rows) == [(0, 3, 3), (1, 2, 0)]
+
+
+def _put_directory(run: Path) -> None:
+    _file(run).unlink()
+    _file_place(run).mkdir()
+
+
+def _put_file(run: Path) -> None:
+    host = _file_place(run).parent
+    shutil.rmtree(host)
+    host.write_text("in the way")
+
+
+def _file_place(run: Path) -> Path:
+    return run / "derived" / "tables" / "node7" / "4711-1795205058000.parquet"
+
+
+@pytest.mark.parametrize("put", [_put_directory, _put_file])
+def test_what_is_in_the_way_of_a_file_costs_no_rows(run: Path, put: Callable[[Path], None]) -> None:
+    """The rows lie in the temporary directory then, and nobody's file is touched."""
+    put(run)
+    before = sorted(run.glob("derived/tables/**/4711-1795205058000.parquet"))
+
+    with opened(run) as tables:
+        _, rows = answered(tables, COUNT)
+        problems = tables.problems
+
+    assert (rows, problems) == ([(6,)], ())
+    assert sorted(run.glob("derived/tables/**/4711-1795205058000.parquet")) == before
+
+
+def test_a_full_disk_costs_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit into the run is written into the temporary directory."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    write = captured.write
+
+    def full(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Told:
+        if run in files["executions"].parents:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(profile, fingerprint, files)
+
+    monkeypatch.setattr(captured, "write", full)
+
+    assert asked("select count(*) from allocations", run)[1] == [(4,)]
+
+
+def test_a_process_whose_captures_cannot_be_read_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table `problems` says which process is not in the answer, and why."""
+    processes = [sampled_process(pid=pid) for pid in (100, 101)]
+    run = write_run(tmp_path / "run", processes)
+    load = kept.load_shard
+
+    def refuse(shard: Shard) -> Profile:
+        if shard.folder.startswith("101-"):
+            raise OSError(errno.EIO, "Input/output error")
+        return load(shard)
+
+    monkeypatch.setattr(kept, "load_shard", refuse)
+
+    with opened(run) as tables:
+        _, rows = answered(tables, "select run, process, part, what from problems")
+        told = [(each.where, each.what) for each in tables.problems]
+
+    where, what = f"node7/{_folder(101)}", "This process is not in the answer: Input/output error."
+    assert rows == [("run", 1, where, what)]
+    assert told == [(where, what)]
+
+
+def test_a_process_without_its_files_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what lost it was asked after the table `problems`."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    monkeypatch.setattr(filled, "load_without_captures", lambda _: Died("It was killed."))
+
+    with opened(run) as tables:
+        assert answered(tables, "select count(*) from problems")[1] == [(0,)]
+        assert answered(tables, "select count(*) from works")[1] == [(0,)]
+        _, rows = answered(tables, "select process, what from problems")
+
+    assert rows == [(0, "This process is not in the answer: It was killed.")]
+
+
+def _folder(pid: int) -> str:
+    return f"{pid}-1795205058000"
