@@ -27,11 +27,12 @@ def command(directories: tuple[str, ...], output: str, as_json: bool) -> int:
     from tfprobe.launch import environ
     from tfprobe.store.liveness import this_machine
     from tfprobe.store.merge_plan import plan
-    from tfprobe.store.merging import merge
+    from tfprobe.store.merging import alone, merge
 
     target = environ.absolute(Path(output))
-    with reading.progress("Copying") as watch:
-        chosen = plan([_place(directory) for directory in directories], target, this_machine())
+    places = [_place(directory) for directory in directories]
+    with reading.progress("Copying") as watch, alone(target):
+        chosen = plan(places, target, this_machine())
         merge(chosen, watch)
     for note in chosen.notes[: reading.MOST_NAMED]:
         complain(note)

@@ -26,9 +26,9 @@ def copy_tree(source: Path, target: Path, told: Callable[[int], None]) -> None:
     """
     target.mkdir(0o700)
     for path, facts in files_below(source):
-        place = target / path.relative_to(source)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        copy_file(path, place)
+        name = path.relative_to(source)
+        _make_directories(target, name.parent)
+        copy_file(path, target / name)
         told(facts.st_size)
 
 
@@ -58,6 +58,13 @@ def _files(directory: Path, depth: int) -> Iterator[tuple[Path, os.stat_result]]
             yield from _files(Path(entry.path), depth + 1)
         elif stat.S_ISREG(facts.st_mode):
             yield Path(entry.path), facts
+
+
+def _make_directories(root: Path, below: Path) -> None:
+    """Make the directories below a root, never that itself: if it has gone, so has what it held."""
+    for part in below.parts:
+        root /= part
+        root.mkdir(mode=0o700, exist_ok=True)
 
 
 def _copy_data(reader: int, writer: int, size: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,28 @@ from tfprobe.store.merge_plan import Part, Plan
 Watch = Callable[[int, int], None]
 
 
+@contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """Wait for whoever extends a run, and keep others out: from before `plan` until it is done.
+
+    Where there is no run to extend yet, nobody is waited for.
+    """
+    with ExitStack() as stack:
+        # What is not there is new; all else that cannot be opened `plan` refuses.
+        with suppress(OSError):
+            descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            # Raises where the file system has no locks, such as NFS for directories: go on without.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
 def merge(plan: Plan, watch: Watch) -> None:
     """Copy. A new run is there whole or not at all; one that is extended gets whole processes.
 
-    `watch(done, all)` is told the bytes. Raises UsageError when it cannot be written.
+    Plan and merge while `alone`. `watch(done, all)` is told the bytes.
+
+    Raises UsageError when it cannot be written.
     """
     try:
         if plan.extends:
@@ -41,7 +61,7 @@ def merge(plan: Plan, watch: Watch) -> None:
 def _make(plan: Plan, watch: Watch) -> None:
     place = plan.target.root
     os.makedirs(place.parent, exist_ok=True)
-    unfinished = RunFolder(place.with_name(f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{place.name}"))
+    unfinished = RunFolder(_unfinished(place))
     unfinished.root.mkdir(0o700)
     try:
         _fill(unfinished, plan, watch)
@@ -72,8 +92,7 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
 def _copy_process(part: Part, into: RunFolder, told: Callable[[int], None]) -> None:
     host = into.process(part.folder.host, part.name).root.parent
     host.mkdir(mode=0o700, exist_ok=True)
-    unfinished = host / f"{TEMPORARY_PREFIX}{part.name}"
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a merge that was killed
+    unfinished = _unfinished(host / part.name)
     try:
         copy_tree(part.folder.root, unfinished, told)
         os.rename(unfinished, host / part.name)
@@ -156,8 +175,16 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(TEMPORARY_PREFIX + path.name)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    os.rename(unfinished, path)
+    unfinished = _unfinished(path)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.rename(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _unfinished(path: Path) -> Path:
+    """Return a name that readers ignore, and that no other command has."""
+    return path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{path.name}")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
+from tfprobe.store import merge_plan
+from tfprobe.store.merge_plan import Plan
 
 
 def _write(place: Path, rank: int) -> Path:
@@ -73,6 +80,28 @@ def test_a_merged_run_is_removed_like_any_other(tmp_path, capsys) -> None:
 
     assert status == 0, capsys.readouterr().err
     assert not (tmp_path / "runs" / "all").exists()
+
+
+def test_others_are_kept_out_before_it_is_planned(tmp_path, monkeypatch) -> None:
+    """What is there already would be something else by the time of the copy."""
+    main(["merge", str(_write(tmp_path / "r0", 0)), "-o", str(tmp_path / "all")])
+    plan = merge_plan.plan
+    seen: list[Any] = []
+
+    def planned(*facts: Any) -> Plan:
+        descriptor = os.open(tmp_path / "all", os.O_RDONLY)
+        try:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(descriptor)
+        seen.append(facts)
+        return plan(*facts)
+
+    monkeypatch.setattr(merge_plan, "plan", planned)
+
+    assert main(["merge", str(_write(tmp_path / "r1", 1)), "-o", str(tmp_path / "all")]) == 0
+    assert len(seen) == 1
 
 
 def test_of_very_many_notes_the_first_are_shown(tmp_path, capsys) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
+import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from tfprobe.store import copying
 from tfprobe.store.catalogue import find_run, glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.merge_plan import Plan, plan
-from tfprobe.store.merging import merge
+from tfprobe.store.merging import alone, merge
 
 
 def _process(rank: int, host: str = "node7", pid: int = 4711, **facts: Any) -> WrittenProcess:
@@ -43,8 +46,9 @@ def hosts(tmp_path: Path) -> list[Path]:
 
 
 def _merge(tmp_path: Path, *directories: Path, into: str = "all") -> Plan:
-    chosen = plan(directories, tmp_path / into, machine(tmp_path))
-    merge(chosen, lambda _done, _all: None)
+    with alone(tmp_path / into):
+        chosen = plan(directories, tmp_path / into, machine(tmp_path))
+        merge(chosen, lambda _done, _all: None)
     return chosen
 
 
@@ -167,6 +171,64 @@ def test_merging_again_changes_nothing(tmp_path, hosts) -> None:
     assert {name: content for name, (content, _) in after.items()} == {
         name: content for name, (content, _) in before.items()
     }
+
+
+def test_another_command_that_fails_takes_nothing_from_this_one(tmp_path, hosts) -> None:
+    """Both copy the same process into one run, where there are no locks; the other is killed."""
+    _merge(tmp_path, hosts[0])
+    ours, other = (plan(hosts, tmp_path / "all", machine(tmp_path)) for _ in range(2))
+
+    def interrupted(_done: int, _all: int) -> None:
+        raise KeyboardInterrupt
+
+    def meanwhile(_done: int, _all: int) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            merge(other, interrupted)
+
+    merge(ours, meanwhile)
+
+    assert _content(tmp_path / "all" / "b") == _content(hosts[1] / "b")
+
+
+def test_a_copy_that_was_taken_away_is_not_begun_anew(tmp_path) -> None:
+    """Half of a process would be taken for all of it."""
+    root = write_run(tmp_path / "r1", [_process(0)])
+    target = tmp_path / "copy"
+
+    with pytest.raises(FileNotFoundError):
+        copying.copy_tree(root, target, lambda _size: shutil.rmtree(target))
+    assert not target.exists()
+
+
+def test_commands_that_extend_a_run_at_once_lose_nothing_of_each_other(tmp_path, hosts) -> None:
+    """The second waits for the first, and plans only then."""
+    _merge(tmp_path, hosts[0])
+    more = [
+        write_run(tmp_path / name, [_process(i, name, i)], interpreters=[f"{name}\t1\t2\t3\tpy"])
+        for i, name in enumerate(("c", "d", "e", "f"), 1)
+    ]
+
+    with ThreadPoolExecutor(len(more)) as pool:
+        list(pool.map(lambda run: _merge(tmp_path, hosts[1], run), more))
+
+    run = RunFolder(tmp_path / "all")
+    assert set(json.loads(run.manifest.read_text())["merged"]) == {"r1", "c", "d", "e", "f"}
+    assert len(run.interpreters.read_text().splitlines()) == 4
+    assert [folder.host for folder in run.processes()] == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_file_system_without_locks_is_merged_into_without(tmp_path, hosts, monkeypatch) -> None:
+    """NFS locks no directory."""
+
+    def refuse(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    _merge(tmp_path, hosts[0])
+    _merge(tmp_path, hosts[1])
+
+    assert len(RunFolder(tmp_path / "all").processes()) == 2
 
 
 @pytest.mark.parametrize("what", ["run", "directory", "file"])
