@@ -42,6 +42,8 @@ def _tf_config(variables):
     cluster, task = document.get("cluster") or {}, document.get("task") or {}
     sizes = {name: len(addresses) for name, addresses in cluster.items()}
     role, index = task["type"], int(task["index"])
+    if isinstance(cluster.get("worker"), dict):
+        sizes["worker"] = None  # a sparse cluster names only those that this process speaks to
     named = cluster.get(role)
     if isinstance(named, list) and index >= len(named):
         return None
@@ -62,17 +64,20 @@ def _cluster_of_context(_):
 
 
 def _place(source, role, index, sizes):
-    """Number chief and workers in one row; parameter servers and evaluators count apart, and not in the world."""
+    """Number chief and workers in one row; parameter servers and evaluators count apart, and not in the world.
+
+    `sizes` tell how many there are of each role, None where that is not known.
+    """
     if not role.isprintable() or not 0 < len(role) <= _LONGEST_ROLE or not 0 <= index < 10**_MOST_DIGITS:
         return None
-    chiefs = sum(sizes.get(name, 0) for name in _CHIEFS)
+    chiefs, workers = sum(sizes.get(name, 0) for name in _CHIEFS), sizes.get("worker", 0)
     if role in _CHIEFS:
         index = 0
     elif role == "worker":
         index += chiefs
-    world = chiefs + sizes.get("worker", 0)
-    if role == "worker" and index >= world:
-        world = None  # a sparse cluster names only those that this process speaks to
+    world = None if workers is None else chiefs + workers
+    if world is not None and role == "worker" and index >= world:
+        world = None  # TensorFlow 2 keeps each cluster by number: this one leaves some out
     return {"source": source, "index": index, "world": world or None, "role": role}
 
 

@@ -51,14 +51,18 @@ def test_the_master_of_old_estimators_is_a_chief(monkeypatch) -> None:
     assert ranks.rank() == {"source": "TF_CONFIG", "index": 1, "world": 2, "role": "worker"}
 
 
-def test_a_cluster_may_name_its_workers_by_number(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("role", "given", "chiefs", "index"),
+    [("worker", 0, [], 0), ("worker", 1, [], 1), ("worker", 0, ["a:1"], 1), ("ps", 0, ["a:1"], 0)],
+)
+def test_a_cluster_may_name_its_workers_by_number(monkeypatch, role, given, chiefs, index) -> None:
     """A sparse cluster is a dictionary of those that a process speaks to: how many there are it
     does not say.
     """
-    task = {"type": "worker", "index": 1}
-    monkeypatch.setenv("TF_CONFIG", _tf_config(task, {"worker": {"1": "b:1"}}))
+    cluster = {"chief": chiefs, "worker": {str(given): "b:1"}, "ps": ["d:1"]}
+    monkeypatch.setenv("TF_CONFIG", _tf_config({"type": role, "index": given}, cluster))
 
-    assert ranks.rank() == {"source": "TF_CONFIG", "index": 1, "world": None, "role": "worker"}
+    assert ranks.rank() == {"source": "TF_CONFIG", "index": index, "world": None, "role": role}
 
 
 @pytest.mark.parametrize(

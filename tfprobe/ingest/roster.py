@@ -76,8 +76,9 @@ def _absent(members: Sequence[_Member]) -> Iterator[str]:
         told = ", ".join(f"{world:,}" for world in worlds)
         yield f"Its ranks do not agree on how many they are: {told}."
     there = {each.rank for each in workers}
-    # Where nobody tells how many there are, the last who is there is the last.
-    expected = max(worlds, default=max(there, default=-1) + 1)
+    # Nobody may tell how many there are, or one who knows of some only: the last who is there
+    # counts, too.
+    expected = max(max(worlds, default=0), max(there, default=-1) + 1)
     if expected > _MOST_RANKS:
         yield f"One of its ranks says that they are {expected:,}, which no job has."
         return

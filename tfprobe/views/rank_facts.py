@@ -59,17 +59,19 @@ def _missing(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[s
     workers = [each for each in places if each.team == "workers" and each.rank is not None]
     worlds = {processes[each.process].world for each in workers} - {None}
     if len(worlds) > 1:
-        told = " and ".join(str(each) for each in sorted(worlds, key=str))
-        yield f"Processes disagree how many ranks there are: {told}."
-    world = max((each for each in worlds if each is not None), default=0)
-    if world > _MOST_RANKS:
-        yield f"A process says that there are {world:,} ranks, which no job has."
+        several = " and ".join(str(each) for each in sorted(worlds, key=str))
+        yield f"Processes disagree how many ranks there are: {several}."
+    seen = {each.rank for each in workers if each.rank is not None}
+    # Nobody may tell how many there are, or one who knows of some only.
+    told = max((each for each in worlds if each is not None), default=0)
+    expected = max(told, max(seen, default=-1) + 1)
+    if expected > _MOST_RANKS:
+        yield f"A process says that there are {expected:,} ranks, which no job has."
         return
-    seen = {each.rank for each in workers}
-    lost = [str(rank) for rank in range(world) if rank not in seen]
+    lost = [str(rank) for rank in range(expected) if rank not in seen]
     if lost:
         yield (
-            f"Of {world} ranks {len(lost)} {_are(lost)} not in this run: {some(lost)}. Was each "
+            f"Of {expected} ranks {len(lost)} {_are(lost)} not in this run: {some(lost)}. Was each "
             "started through tfprobe, with an output directory that all share? Else "
             "`tfprobe merge` joins what each host has."
         )

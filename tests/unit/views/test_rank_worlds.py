@@ -1,13 +1,49 @@
-"""A world that no job has is said to be one, and nobody counts it out."""
+"""Who is missing is told by the worlds that are claimed, and by who is there."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from tfprobe.ingest import roster
 from tfprobe.views import rank_facts
 
 WORLD = 10**9
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected", "lost"),
+    [
+        ({0: 1, 2: None}, 3, "1"),
+        ({0: None, 2: None}, 3, "1"),
+        ({0: 4, 1: 4, 2: 4}, 4, "3"),
+    ],
+)
+def test_a_rank_that_is_missing_is_told_whatever_the_others_know(ranks, expected, lost) -> None:
+    """Of a sparse cluster rank 0 may say that it is alone, and the others nothing."""
+    members = [SimpleNamespace(team="", world=world, rank=rank) for rank, world in ranks.items()]
+    processes = [SimpleNamespace(world=world) for world in ranks.values()]
+    seats = [
+        SimpleNamespace(team="workers", rank=rank, process=at) for at, rank in enumerate(ranks)
+    ]
+
+    told = list(roster._absent(members))
+    (shown,) = rank_facts._missing(processes, seats)
+
+    assert told == [f"Of {expected} ranks rank {lost} recorded nothing that is here."]
+    assert shown.startswith(f"Of {expected} ranks 1 is not in this run: {lost}.")
+
+
+def test_of_a_job_that_is_whole_nobody_is_missing() -> None:
+    """Where nobody tells how many there are, the last who is there is the last."""
+    members = [SimpleNamespace(team="", world=None, rank=rank) for rank in range(3)]
+    seats = [SimpleNamespace(team="workers", rank=rank, process=rank) for rank in range(3)]
+
+    told = list(roster._absent(members))
+    shown = list(rank_facts._missing(members, seats))
+
+    assert (told, shown) == ([], [])
 
 
 def test_a_world_that_no_job_has_is_told() -> None:
