@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from tfprobe.store.layout import TEMPORARY_PREFIX
 _CHUNK_BYTES = 1 << 20
 # A process folder has two levels; what lies deeper than this is nothing of ours.
 _DEEPEST = 20
+# What a file system says that cannot tell where a file has holes.
+_CANNOT_TELL = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 def files_below(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -81,13 +84,18 @@ def _copy_data(reader: int, writer: int, size: int) -> None:
 
 
 def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield from where to where a file has data."""
+    """Yield from where to where a file may have data. Raises OSError."""
     at = 0
     while at < size:
         try:
             start = os.lseek(reader, at, os.SEEK_DATA)
-        except OSError:
-            return  # only a hole is left
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:
+                return  # only a hole is left
+            if exc.errno not in _CANNOT_TELL:
+                raise
+            yield at, size
+            return
         end = min(os.lseek(reader, start, os.SEEK_HOLE), size)
         yield start, end
         at = end

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -110,6 +111,34 @@ def test_a_sparse_file_stays_sparse(tmp_path) -> None:
     (copy,) = (tmp_path / "all").glob("*/*/steps.bin")
     assert copy.stat().st_size == 1 << 30
     assert copy.stat().st_blocks * 512 < 1 << 20
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_where_holes_cannot_be_told_all_is_copied(tmp_path, hosts, monkeypatch, number) -> None:
+    """Some file systems of networks and of user space know of no holes."""
+    _refuse_to_tell_holes(monkeypatch, number)
+
+    _merge(tmp_path, *hosts)
+
+    for host, run in zip("ab", hosts, strict=True):
+        assert _content(tmp_path / "all" / host) == _content(run / host)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_what_cannot_be_read_does_not_become_zeros(tmp_path, hosts, monkeypatch, number) -> None:
+    """A disk that fails is no hole."""
+    _refuse_to_tell_holes(monkeypatch, number)
+
+    with pytest.raises(UsageError, match=re.escape(os.strerror(number))):
+        _merge(tmp_path, *hosts)
+    assert not (tmp_path / "all").exists()
+
+
+def _refuse_to_tell_holes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def seek(_descriptor: int, _at: int, _how: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(copying.os, "lseek", seek)
 
 
 def test_one_process_in_two_runs_is_copied_once(tmp_path, hosts) -> None:
