@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,7 +87,7 @@ def _write_table(shape: Shape, rows: Table, profile: Profile, told: Told, target
     places = np.arange(len(strings), dtype=np.int32)
     selected, joined = _query(shape, rows, profile)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{target.name}")
+    unfinished = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     try:
         with (
             registered(connection, "rows", values),

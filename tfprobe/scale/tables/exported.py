@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,20 +14,27 @@ from tfprobe.scale.tables.catalogue import BY_NAME, SHAPES
 from tfprobe.scale.tables.database import literal
 from tfprobe.scale.tables.facts import Place
 from tfprobe.scale.tables.filled import Tables
-from tfprobe.store.layout import TEMPORARY_PREFIX
+from tfprobe.store.layout import TEMPORARY_PREFIX, children
 
 # Tables with many rows of each process: a file a process. Of the others there is one file.
 LARGE = ("allocations", "calls", "executions", "spans", "steps")
 # Version 1 of the format, which every reader has.
 _OPTIONS = "FORMAT parquet, PARQUET_VERSION v1, COMPRESSION zstd"
-_ODD = re.compile(r"[^\w.-]")
+_NO_PROCESS = "none.parquet"
+_ODD = re.compile(r"[^\w.-]", re.ASCII)
+# What this may have written before: `_NO_PROCESS`, or by NUMBER-HOST-PID-START of a process.
+_OURS = re.compile(r"(\d{4,}-.+-\d+-\d{9,}|none)\.parquet", re.DOTALL)
 
 
 def export(tables: Tables, target: Path, watch: Callable[[int, int], None] | None = None) -> None:
     """Write all tables below a directory; each file is there as a whole or not at all.
 
+    What an export before has left of large tables is removed: who reads `executions/*.parquet`
+    would count it, too.
+
     Raises OSError when something cannot be written.
     """
+    _remove_others(tables, target)
     small = [shape.name for shape in SHAPES if shape.name not in LARGE]
     tables.read(small, watch)
     for table in small:
@@ -38,7 +46,15 @@ def export(tables: Tables, target: Path, watch: Callable[[int, int], None] | Non
     if not tables.shards:
         tables.read(LARGE)
         for table in LARGE:
-            _write(tables, table, target / table / "none.parquet")
+            _write(tables, table, target / table / _NO_PROCESS)
+
+
+def _remove_others(tables: Tables, target: Path) -> None:
+    """Remove files of large tables that have names of ours and are not to be written now."""
+    new = {_file_name(shard, place) for shard, place in tables.shards.items()} or {_NO_PROCESS}
+    for path in (path for table in LARGE for path in children(target / table)):
+        if _OURS.fullmatch(path.name) and path.name not in new and not os.path.isdir(path):
+            path.unlink()
 
 
 def _export_process(tables: Tables, shard: Shard, place: Place, target: Path) -> None:
@@ -46,14 +62,14 @@ def _export_process(tables: Tables, shard: Shard, place: Place, target: Path) ->
     try:
         alone.read(LARGE)
         for table in LARGE:
-            _write(alone, table, target / table / f"{_file_name(shard, place)}.parquet")
+            _write(alone, table, target / table / _file_name(shard, place))
     finally:
         alone.close()
 
 
 def _file_name(shard: Shard, place: Place) -> str:
     """Return a name that is another for each process, and leads nowhere."""
-    return _ODD.sub("_", f"{place.process:04}-{shard.host}-{shard.folder}", re.ASCII)
+    return _ODD.sub("_", f"{place.process:04}-{shard.host}-{shard.folder}") + ".parquet"
 
 
 def _write(tables: Tables, table: str, path: Path) -> None:
@@ -63,7 +79,7 @@ def _write(tables: Tables, table: str, path: Path) -> None:
     tables.connection.execute(f"COPY ({query}) TO {literal(str(made))} ({_OPTIONS})")
     path.parent.mkdir(parents=True, exist_ok=True)
     # Beside its place first: what is moved from another file system is not there at once.
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
+    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     try:
         shutil.move(made, unfinished)
         unfinished.replace(path)

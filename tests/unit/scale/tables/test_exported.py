@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 from tests.support.asked_tables import asked, opened, sampled_process, write_recorded
 from tests.support.rundir import write_run
 from tfprobe.cli.main import main
+from tfprobe.scale.tables import exported
 from tfprobe.scale.tables.catalogue import SHAPES
 from tfprobe.scale.tables.exported import LARGE, export
 
@@ -55,6 +57,43 @@ def test_a_run_of_nothing_has_files_all_the_same(tmp_path: Path) -> None:
 
     assert _rows(tmp_path / "made" / "executions" / "*.parquet") == []
     assert len(_rows(tmp_path / "made" / "runs.parquet")) == 1
+
+
+def test_files_of_an_export_before_are_not_counted_again(tmp_path: Path) -> None:
+    """A directory has the rows of the last export, and what somebody else has put there."""
+    executions = tmp_path / "made" / "executions"
+    for name, count in (("none", 0), ("both", 2), ("one", 1)):
+        processes = [sampled_process(pid=4711 + each) for each in range(count)]
+        with opened(write_run(tmp_path / name / "run", processes)) as tables:
+            export(tables, tmp_path / "made")
+        rows = _rows(executions / "*.parquet")
+        assert len(rows) == 6 * count
+
+    others = [executions / name for name in ("notes.txt", "2024-01-02.parquet", "x.parquet")]
+    for other in others:
+        other.write_text("mine")
+    with opened(write_run(tmp_path / "nothing" / "run")) as tables:
+        export(tables, tmp_path / "made")
+
+    assert sorted(executions.iterdir()) == sorted([*others, executions / "none.parquet"])
+
+
+def test_two_exports_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two containers they have one process number, and names of their own all the same."""
+    run = write_recorded(tmp_path / "run")
+    made = []
+
+    def move(source: Path, unfinished: Path) -> None:
+        made.append(unfinished)
+        shutil.copyfile(source, unfinished)
+
+    monkeypatch.setattr(exported.shutil, "move", move)
+
+    for _ in range(2):
+        with opened(run) as tables:
+            export(tables, tmp_path / "made")
+
+    assert len(set(made)) == len(made) == 2 * len(SHAPES)
 
 
 def test_the_command_names_the_directory(

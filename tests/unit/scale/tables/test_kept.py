@@ -301,3 +301,22 @@ def test_a_process_without_its_files_is_a_problem(
 
 def _folder(pid: int) -> str:
     return f"{pid}-1795205058000"
+
+
+def test_two_that_write_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two containers they have one process number, and files of their own all the same."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    made = []
+    copy = captured._copy
+
+    def write(query: str, unfinished: Path, told: Told) -> None:
+        made.append(unfinished)
+        copy(query, unfinished, told)
+
+    monkeypatch.setattr(captured, "_copy", write)
+
+    for _ in range(2):
+        shutil.rmtree(run / "derived", ignore_errors=True)
+        asked(COUNT, run)
+
+    assert len(set(made)) == len(made) == 4
