@@ -117,6 +117,19 @@ def test_two_that_claim_one_number_are_both_counted_and_told(run: Write, read: R
     assert _counted(report) == {"MatMul": 5 * len(SAMPLED)}
 
 
+def test_the_child_of_a_rank_claims_no_number_twice(run: Write, read: Read) -> None:
+    """It has the variables of its rank, and steps of its own: nobody's mistake, to any command."""
+    child = _rank(1, ppid=4001)
+    child.pid = 5001
+    path = run([_rank(0), _rank(1), child, _rank(2), _rank(3)])
+
+    report, ranks = read("report", path), read("ranks", path)
+
+    assert _problems(report) == []
+    assert len(ranks["ranks"]) == RANKS + 1
+    assert [fact for fact in ranks["facts"] if "at once" in fact] == []
+
+
 def test_hosts_of_one_name_are_told_apart(run: Write, read: Read) -> None:
     """Containers that are all called localhost: each process has a folder of its own."""
     report = read("report", run([_rank(index, name="localhost") for index in range(RANKS)]))

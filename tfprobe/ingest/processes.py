@@ -91,6 +91,8 @@ def process_of(
         port=told.port if told else None,
         boot_id=_boot_id(known, lost),
         world=rank.world if rank else None,
+        ppid=known.ppid if known else None,
+        is_fork=known is not None and known.parent is not None,
     )
 
 

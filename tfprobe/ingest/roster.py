@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
+from tfprobe.model.claims import Claim, heads
 from tfprobe.model.profile import Problem
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
 from tfprobe.store.manifests import ProcessManifest
@@ -93,23 +94,22 @@ def _twice(members: Sequence[_Member]) -> Iterator[str]:
     for each in members:
         by_rank.setdefault((each.team, each.rank), []).append(each)
     for (team, rank), found in sorted(by_rank.items()):
-        heads = _heads(found)
-        if any(_overlap(a, b) for at, a in enumerate(heads) for b in heads[:at]):
-            who = " and ".join(each.folder for each in heads[:_MOST_TOLD])
+        own = _heads(found)
+        if any(_overlap(a, b) for at, a in enumerate(own) for b in own[:at]):
+            who = " and ".join(each.folder for each in own[:_MOST_TOLD])
             called = f"{team} {rank}" if team else f"rank {rank}"
-            yield f"{len(heads)} processes say that they are {called}: {who}. Each is counted."
+            yield f"{len(own)} processes say that they are {called}: {who}. Each is counted."
 
 
 def _heads(members: Sequence[_Member]) -> list[_Member]:
-    """Leave out who inherited the rank: who was started by another of them, and who has no steps,
-    as the TensorBoard that a rank's script starts.
-    """
-    pids = {(each.machine, each.facts.pid) for each in members}
-    return [
-        each
-        for each in members
-        if each.steps and each.facts.parent is None and (each.machine, each.facts.ppid) not in pids
-    ]
+    """Leave out who inherited the rank."""
+    return [members[at] for at in heads([_claim(each) for each in members])]
+
+
+def _claim(member: _Member) -> Claim:
+    facts = member.facts
+    is_fork = facts.parent is not None
+    return Claim(member.machine, facts.pid, facts.ppid, is_fork, has_steps=member.steps > 0)
 
 
 def _overlap(a: _Member, b: _Member) -> bool:

@@ -99,6 +99,7 @@ class Process:
     `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
     `boot_id` tells the machine, since it was last started; processes of one share the monotonic
     clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.
+    `is_fork` is said of a fork of a recorded process.
     """
 
     index: int
@@ -120,6 +121,8 @@ class Process:
     port: int | None = None
     boot_id: str | Missing = UNTOLD
     world: int | None = None
+    ppid: int | None = None
+    is_fork: bool = False
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tfprobe.errors import Missing
+from tfprobe.model.claims import Claim, heads
 from tfprobe.model.profile import Process
 from tfprobe.views.clocks import Clocks
 from tfprobe.views.places import Seat, seats
@@ -28,7 +29,7 @@ def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
     places = seats(processes)
     return (
         *_missing(processes, places),
-        *_claimed_twice(processes, places),
+        *_claimed_twice(parts, places),
         *_versions(processes),
         *_gone(processes, places),
         *_behind(parts, places),
@@ -81,19 +82,27 @@ def _are(what: Sequence[object]) -> str:
     return "are" if len(what) > 1 else "is"
 
 
-def _claimed_twice(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
-    claims: dict[tuple[str, int, int], list[Process]] = {}
+def _claimed_twice(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterator[str]:
+    by_rank: dict[tuple[str, int, int], list[RankPart]] = {}
     for each in places:
         if each.rank is not None:
             key = each.team, each.rank, each.generation
-            claims.setdefault(key, []).append(processes[each.process])
-    for (_, rank, _), claimants in sorted(claims.items()):
+            by_rank.setdefault(key, []).append(parts[each.process])
+    for (_, rank, _), found in sorted(by_rank.items()):
+        claimants = [found[at].process for at in heads([_claim(part) for part in found])]
         if len(claimants) > 1:
             where = some([f"{each.host} {each.label}" for each in claimants])
             yield (
                 f"{len(claimants)} processes at once say that they are {name(claimants[0])}: "
                 f"{where}. All are shown; what is told of {rank} by its number may be of either."
             )
+
+
+def _claim(part: RankPart) -> Claim:
+    process = part.process
+    machine = process.host, process.boot_id
+    has_steps = bool(part.steps)
+    return Claim(machine, process.pid, process.ppid, process.is_fork, has_steps)
 
 
 def _versions(processes: Sequence[Process]) -> Iterator[str]:

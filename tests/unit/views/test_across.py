@@ -144,6 +144,27 @@ def test_two_that_claim_one_rank_are_told() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ppid", "is_fork", "has_steps"), [(4002, False, True), (1, True, True), (1, False, False)]
+)
+def test_a_child_of_a_rank_claims_nothing_twice(ppid, is_fork, has_steps) -> None:
+    """It has inherited the variables of its rank; so has a TensorBoard, which makes no step."""
+    parts = job()
+    child = changed(parts[2], pid=9, ppid=ppid, is_fork=is_fork)
+
+    text = said([*parts, child if has_steps else replace(child, steps=(), recorded=())])
+
+    assert "at once" not in text
+
+
+def test_a_child_of_another_machine_claims_a_rank_itself() -> None:
+    """Process numbers are of one machine alone."""
+    parts = job()
+    other = changed(parts[2], pid=9, ppid=4002, host="node9")
+
+    assert "2 processes at once say that they are rank 2" in said([*parts, other])
+
+
 def test_a_rank_that_was_started_again_claims_nothing_twice() -> None:
     """Its first process had ended when the second began; that one is compared."""
     parts = job()
