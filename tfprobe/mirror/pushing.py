@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +13,23 @@ from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.mirror.storage import AT_ONCE, RemoteFile, Storage
 from tfprobe.store.contents import content_of
 from tfprobe.store.copying import files_below
-from tfprobe.store.layout import RUN_MANIFEST, STEPS_FILE, RunFolder
+from tfprobe.store.layout import (
+    PROCESS_MANIFEST,
+    RUN_MANIFEST,
+    STEPS_FILE,
+    RunFolder,
+    may_hold_processes,
+)
 from tfprobe.store.steps import bytes_in_use
 
 Watch = Callable[[int, int], None]
 
 _LEFT_OUT = ("boot", "derived", "report")
 _KEPT = ("boot/config.json", "boot/interpreters.tsv")
-# Written once, whole, and named after what is in them: of the same size they are the same.
+# Written once, whole: in the folder of one process, what has the same name and size is the same.
 _CONSTANT = ("captures", "graphs", "code")
 _WHO = ("host", "pid", "started_unix_ns")
+_ELSEWHERE = "Push to another directory."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +49,39 @@ def push(run: RunFolder, directory_url: str, watch: Watch) -> Pushed:
 
     Raises UsageError for a run of that name that is another one, UnreadableInput.
     """
+    manifest = _manifest(run)
     url = f"{directory_url.rstrip('/')}/{run.id}"
     storage = Storage(url)
-    _refuse_another(run, storage)
+    _refuse_another(manifest, storage)
     there = _files_there(storage)
     try:
         local = dict(_files(run))
+        _refuse_other_processes(run, local, storage, there)
         missing = [name for name in local if not _is_there(name, local[name], there)]
         copied = _put(run, storage, missing, watch)
-        storage.put_bytes(content_of(run.manifest), RUN_MANIFEST)
+        storage.put_bytes(manifest, RUN_MANIFEST)
     except OSError as exc:
         problem = f"{exc.filename or run.root} cannot be read: {exc.strerror or exc}."
         raise UnreadableInput(problem) from exc
     return Pushed(storage.shown, len(missing) + 1, copied, len(local) - len(missing))
 
 
-def _refuse_another(run: RunFolder, storage: Storage) -> None:
+def _manifest(run: RunFolder) -> bytes:
+    try:
+        return content_of(run.manifest)
+    except OSError as exc:
+        problem = f"{run.manifest} cannot be read: {exc.strerror or exc}."
+        hint = f"`tfprobe merge {run.root} -o OTHER` makes a run of what is left."
+        raise UnreadableInput(problem, hint=hint) from exc
+
+
+def _refuse_another(manifest: bytes, storage: Storage) -> None:
     there = storage.read(RUN_MANIFEST)
     if there is None:
         return
-    if _who(there) != _who(content_of(run.manifest)):
-        raise UsageError(
-            f"{storage.shown} is another run of this name.", hint="Push to another directory."
-        )
+    # A merged run may have been extended since it was pushed.
+    if _who(there) != _who(manifest) or not _merged(there) <= _merged(manifest):
+        raise UsageError(f"{storage.shown} is another run of this name.", hint=_ELSEWHERE)
 
 
 def _who(manifest: bytes) -> tuple[object, ...]:
@@ -73,6 +90,34 @@ def _who(manifest: bytes) -> tuple[object, ...]:
         return tuple(document[name] for name in _WHO)
     except (ValueError, LookupError, TypeError, RecursionError):
         return ()
+
+
+def _merged(manifest: bytes) -> set[str]:
+    try:
+        merged = json.loads(manifest).get("merged")
+    except (ValueError, AttributeError, RecursionError):
+        return set()
+    return {each for each in merged if isinstance(each, str)} if isinstance(merged, list) else set()
+
+
+def _refuse_other_processes(
+    run: RunFolder, local: Iterable[str], storage: Storage, there: Iterable[str]
+) -> None:
+    """Refuse to push where processes are that the run lacks: readers would count them too."""
+    folders = {name.rpartition("/")[0] for name in there if _is_of_process(name)}
+    others = sorted(folders - {"/".join(name.split("/")[:2]) for name in local})
+    if others:
+        problem = (
+            f"{storage.shown} holds {others[0]}, which {run.root} does not: "
+            "it is of another run of this name."
+        )
+        raise UsageError(problem, hint=_ELSEWHERE)
+
+
+def _is_of_process(name: str) -> bool:
+    host, _, rest = name.partition("/")
+    file = rest.partition("/")[2]
+    return may_hold_processes(host) and file in (PROCESS_MANIFEST, STEPS_FILE)
 
 
 def _files(run: RunFolder) -> Iterator[tuple[str, int]]:
@@ -106,8 +151,10 @@ def _put(run: RunFolder, storage: Storage, names: list[str], watch: Watch) -> in
                 content = file.read(bytes_in_use(path))
             storage.put_bytes(content, name)
             return len(content)
-        storage.put(os.fspath(path), name)
-        return path.stat().st_size
+        # Opened first: what is wrong with the file here would be told of the storage.
+        with path.open("rb") as file:
+            storage.put(os.fspath(path), name)
+            return os.fstat(file.fileno()).st_size
 
     total = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:

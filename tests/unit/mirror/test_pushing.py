@@ -108,6 +108,76 @@ def test_another_run_of_that_name_is_not_overwritten(run, place) -> None:
         push(RunFolder(run), place, _nobody)
 
 
+@pytest.mark.parametrize("merged", [["r2"], ["r1", "r2"]])
+def test_a_merged_run_of_other_parts_is_not_overwritten(run, place, merged) -> None:
+    """Its first launch is the same, and so are host, pid and time."""
+    _write_merged(run, merged)
+    push(RunFolder(run), place, _nobody)
+    before = _there(place)
+    _write_merged(run, ["r1", "r3"])
+
+    with pytest.raises(UsageError, match="another run of this name"):
+        push(RunFolder(run), place, _nobody)
+    assert _there(place) == before
+
+
+def test_a_merged_run_that_was_extended_is_pushed_again(run, place) -> None:
+    """What it was made of before is still in it."""
+    _write_merged(run, ["r1"])
+    push(RunFolder(run), place, _nobody)
+    _write_merged(run, ["r1", "r2"])
+
+    push(RunFolder(run), place, _nobody)
+
+    assert json.loads(_there(place)["r1/run.json"])["merged"] == ["r1", "r2"]
+
+
+@pytest.mark.parametrize("gone", ["none", "r1/run.json"])
+def test_what_is_there_of_other_processes_is_not_added_to(run, place, gone) -> None:
+    """They would be counted with those of this run, also where that push never ended."""
+    push(RunFolder(run), place, _nobody)
+    fs, root = fsspec.filesystem("memory"), place.removeprefix("memory:/")
+    if gone != "none":
+        fs.rm(f"{root}/{gone}")
+    before = _there(place)
+    (folder,) = run.glob("node1/*")
+    folder.rename(folder.with_name("7-7"))
+
+    with pytest.raises(UsageError, match=rf"holds node1/{folder.name}, which .* another run"):
+        push(RunFolder(run), place, _nobody)
+    assert _there(place) == before
+
+
+def test_a_run_without_its_manifest_is_refused_before_anything_is_pushed(run, place) -> None:
+    """It would never be a run there."""
+    (run / "run.json").unlink()
+
+    with pytest.raises(UnreadableInput, match=r"run\.json cannot be read: No such file"):
+        push(RunFolder(run), place, _nobody)
+    assert _there(place) == {}
+
+
+def test_a_file_that_goes_meanwhile_is_named(run, place, monkeypatch) -> None:
+    """Nothing is wrong with the storage."""
+    put_file = MemoryFileSystem.put_file
+    (lost,) = run.glob("node1/*/process.json")
+
+    def lose(self: object, source: str, key: str, **more: object) -> None:
+        lost.unlink(missing_ok=True)
+        put_file(self, source, key, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", lose)
+    monkeypatch.setattr(pushing, "AT_ONCE", 1)
+
+    with pytest.raises(UnreadableInput, match=f"{lost} cannot be read: No such file"):
+        push(RunFolder(run), place, _nobody)
+
+
+def _write_merged(run: Path, merged: list[str]) -> None:
+    manifest = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**manifest, "merged": merged}))
+
+
 def test_the_command_says_where_the_run_is(run, place, capsys, monkeypatch) -> None:
     """And the other commands take that place, `ls` the directory of it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(run.parent.parent / "cache"))
