@@ -110,12 +110,15 @@ def _parts(
 ) -> tuple[tuple[Part, ...], list[str]]:
     """Choose a folder for each process that is not there yet. Raises OSError."""
     known = {_identity(process): process.folder for process in there}
+    copied = {_look(process.folder): process.folder for process in there if _is_nameless(process)}
     taken = {(folder.host, folder.name) for folder in known.values()}
     parts: dict[Identity, Part] = {}
     notes: list[str] = []
     for process in (process for source in sources for process in source.processes):
         folder, who = process.folder, _identity(process)
         size_bytes = _size_bytes(folder)
+        if _is_nameless(process) and (copy := copied.get(_look(folder))) is not None:
+            known.setdefault(who, copy)
         if who in known:
             notes.append(_twice(folder, known[who]))
             # One of the two was copied from its host while the process was running.
@@ -124,7 +127,7 @@ def _parts(
             continue
         name = _free_name(folder, taken)
         if name != folder.name:
-            notes.append(f"Two hosts are called {folder.host}: {_where(folder)} becomes {name}.")
+            notes.append(_renamed(process, name))
         known[who] = folder
         taken.add((folder.host, name))
         parts[who] = Part(folder, name, size_bytes)
@@ -135,16 +138,36 @@ def _twice(folder: ProcessFolder, known: ProcessFolder) -> str:
     return f"{_where(folder)} and {_where(known)} are one process; it is there once."
 
 
+def _renamed(process: ProcessEntry, name: str) -> str:
+    folder = process.folder
+    if _is_nameless(process):
+        return f"Which process {_where(folder)} is cannot be read: it becomes {name}."
+    return f"Two hosts are called {folder.host}: {_where(folder)} becomes {name}."
+
+
 def _identity(process: ProcessEntry) -> Identity:
     """Return what tells a process from all others, hosts of equal names among them."""
     facts, folder = process.manifest, process.folder
     if isinstance(facts, Missing):
         header = process.header
-        clock = None if isinstance(header, Missing) else (header.pid, header.moment_unix_ns)
-        return folder.host, folder.name, clock
+        if isinstance(header, Missing):
+            # Nothing in it says which process it is: no two folders are taken for one.
+            return (os.path.realpath(folder.root),)
+        return folder.host, folder.name, (header.pid, header.moment_unix_ns)
     service = None if facts.service is None else facts.service.address
     ticks = facts.pid_started_ticks
     return facts.host, facts.boot_id, facts.pid, ticks, facts.started_unix_ns, service
+
+
+def _is_nameless(process: ProcessEntry) -> bool:
+    return isinstance(process.manifest, Missing) and isinstance(process.header, Missing)
+
+
+def _look(folder: ProcessFolder) -> Identity:
+    """Return what a copy has in common with its original. Raises OSError."""
+    files = files_below(folder.root)
+    seen = ((path.relative_to(folder.root), of.st_size, of.st_mtime_ns) for path, of in files)
+    return (folder.host, *seen)
 
 
 def _free_name(folder: ProcessFolder, taken: set[tuple[str, str]]) -> str:

@@ -151,8 +151,12 @@ def _manifest(plan: Plan) -> dict[str, Any]:
     """Return run.json: what the launch that was first wrote, and what has been merged."""
     first = plan.target if plan.extends else _first(plan.sources)
     document = _document(first.manifest)
-    merged = [*document.get("merged", ()), *(source.folder.id for source in plan.sources)]
+    merged = [*_names(document.get("merged")), *(source.folder.id for source in plan.sources)]
     return {**document, "id": plan.target.id, "merged": list(dict.fromkeys(merged))}
+
+
+def _names(found: object) -> list[str]:
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def _first(sources: Sequence[RunEntry]) -> RunFolder:

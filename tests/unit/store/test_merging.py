@@ -348,6 +348,37 @@ def test_a_corrupt_process_is_copied_like_the_others(tmp_path) -> None:
     assert len(_merge(tmp_path, root).parts) == 0
 
 
+def test_corrupt_processes_of_equal_names_are_both_kept(tmp_path) -> None:
+    """Nothing says that they are one; merged once more, each is known again."""
+    runs = [write_run(tmp_path / name, [_process(0)]) for name in ("r1", "r2")]
+    for seconds, run in enumerate(runs):
+        (folder,) = (path.parent for path in run.glob("*/*/process.json"))
+        (folder / "process.json").write_text("{")
+        (folder / "steps.bin").write_bytes(b"")
+        os.utime(folder / "steps.bin", (seconds, seconds))
+
+    chosen = _merge(tmp_path, *runs)
+
+    (note,) = chosen.notes
+    assert "cannot be read" in note
+    assert [part.folder.root for part in chosen.parts] == [
+        folder.root for run in runs for folder in RunFolder(run).processes()
+    ]
+    assert _merge(tmp_path, *runs).parts == ()
+
+
+@pytest.mark.parametrize("merged", [5, None, "xy", [[1], "r0"]])
+def test_what_names_no_merged_run_is_left_out(tmp_path, hosts, merged) -> None:
+    """Whatever a run.json says of the runs that it was merged from."""
+    manifest = hosts[0] / "run.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "merged": merged}))
+
+    _merge(tmp_path, hosts[0])
+
+    names = ["r0", "r1"] if isinstance(merged, list) else ["r1"]
+    assert json.loads((tmp_path / "all" / "run.json").read_text())["merged"] == names
+
+
 def test_lines_of_both_runs_are_kept_once(tmp_path) -> None:
     """Interpreters that started, and accelerators of a host."""
     runs = [
