@@ -117,6 +117,21 @@ def test_two_that_claim_one_number_are_both_counted_and_told(run: Write, read: R
     assert _counted(report) == {"MatMul": 5 * len(SAMPLED)}
 
 
+def test_a_role_of_the_jobs_own_is_numbered_apart(run: Write, read: Read) -> None:
+    """TF_CONFIG may name any: the reader 1 is no rank 1, and stands for none that is missing."""
+    seated = [("reader", 0), ("reader", 1), ("worker", 0), ("worker", 2)]
+    known = {"source": "TF_CONFIG", "world": 3}
+    places = [{**known, "role": role, "index": index} for role, index in seated]
+    path = run([_rank(at, rank=place) for at, place in enumerate(places)])
+
+    report, ranks = read("report", path), read("ranks", path)
+
+    assert _problems(report) == ["Of 3 ranks rank 1 recorded nothing that is here."]
+    assert ranks["facts"][0].startswith("Of 3 ranks 1 is not in this run: 1.")
+    assert [fact for fact in ranks["facts"] if "at once" in fact] == []
+    assert {row["team"] for row in ranks["ranks"]} == {"workers", "reader"}
+
+
 def test_the_child_of_a_rank_claims_no_number_twice(run: Write, read: Read) -> None:
     """It has the variables of its rank, and steps of its own: nobody's mistake, to any command."""
     child = _rank(1, ppid=4001)

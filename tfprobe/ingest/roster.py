@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from tfprobe.errors import Missing
 from tfprobe.model.claims import Claim, heads
 from tfprobe.model.profile import Problem
+from tfprobe.model.teams import WORKERS, team
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
 from tfprobe.store.manifests import ProcessManifest
 from tfprobe.store.steps_layout import Header
 
 # Where a report says that these problems are.
 RANKS = "ranks"
-# Roles that are numbered apart from the chief and the workers, and are in no world.
-_APART = ("ps", "evaluator")
 _MOST_TOLD = 8
 
 
@@ -49,11 +48,10 @@ def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
         facts = each.manifest
         if isinstance(facts, Missing) or facts.rank is None or facts.service is not None:
             continue
-        role = facts.rank.role or ""
         yield _Member(
             facts,
             f"{each.folder.host}/{each.folder.name}",
-            role if role in _APART else "",
+            team(facts.rank.role),
             facts.rank.index,
             facts.rank.world,
             each.steps,
@@ -71,7 +69,8 @@ _MOST_RANKS = 1_000_000
 
 
 def _absent(members: Sequence[_Member]) -> Iterator[str]:
-    workers = [each for each in members if not each.team]
+    # Others are in no world.
+    workers = [each for each in members if each.team == WORKERS]
     worlds = sorted({each.world for each in workers if each.world is not None})
     if len(worlds) > 1:
         told = ", ".join(f"{world:,}" for world in worlds)
@@ -93,11 +92,11 @@ def _twice(members: Sequence[_Member]) -> Iterator[str]:
     by_rank: dict[tuple[str, int], list[_Member]] = {}
     for each in members:
         by_rank.setdefault((each.team, each.rank), []).append(each)
-    for (team, rank), found in sorted(by_rank.items()):
+    for (row, rank), found in sorted(by_rank.items()):
         own = _heads(found)
         if any(_overlap(a, b) for at, a in enumerate(own) for b in own[:at]):
             who = " and ".join(each.folder for each in own[:_MOST_TOLD])
-            called = f"{team} {rank}" if team else f"rank {rank}"
+            called = f"rank {rank}" if row == WORKERS else f"{row} {rank}"
             yield f"{len(own)} processes say that they are {called}: {who}. Each is counted."
 
 
@@ -129,7 +128,7 @@ def _same_names(members: Sequence[_Member]) -> Iterator[str]:
 def _versions(members: Sequence[_Member]) -> Iterator[str]:
     ranks: dict[str, set[int]] = {}
     for each in members:
-        if each.facts.tensorflow and not each.team:
+        if each.facts.tensorflow and each.team == WORKERS:
             ranks.setdefault(each.facts.tensorflow, set()).add(each.rank)
     if len(ranks) > 1:
         told = "; ".join(

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
+from tfprobe.model.teams import WORKERS
 from tfprobe.views import meetings
 from tfprobe.views.clocks import Clock, Clocks, clocks
 from tfprobe.views.places import Seat, seats
@@ -85,7 +86,7 @@ class Across:
     @property
     def works(self) -> int:
         """Count the workers."""
-        return sum(row.seat.team == "workers" for row in self.rows)
+        return sum(row.seat.team == WORKERS for row in self.rows)
 
 
 def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
@@ -131,12 +132,12 @@ def _team(parts: Sequence[RankPart], places: Sequence[Seat]) -> dict[int, RankPa
     """Return the workers of the latest start of each, which step beside each other."""
     latest: dict[int, int] = {}
     for each in places:
-        if each.team == "workers" and each.rank is not None:
+        if each.team == WORKERS and each.rank is not None:
             latest[each.rank] = max(latest.get(each.rank, 0), each.generation)
     return {
         each.process: parts[each.process]
         for each in places
-        if each.team == "workers" and (each.rank is None or each.generation == latest[each.rank])
+        if each.team == WORKERS and (each.rank is None or each.generation == latest[each.rank])
     }
 
 

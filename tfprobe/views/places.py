@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
-
-Team = Literal["workers", "ps", "evaluators"]
-# Chief and workers are numbered in one row, those of other roles from 0 on again.
-_TEAMS: dict[str, Team] = {"ps": "ps", "evaluator": "evaluators"}
+from tfprobe.model.teams import team
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +19,7 @@ class Seat:
     """
 
     process: int
-    team: Team
+    team: str
     role: str
     rank: int | None
     generation: int
@@ -32,18 +28,18 @@ class Seat:
 def seats(processes: Sequence[Process]) -> tuple[Seat, ...]:
     """Return the place of each process, in the order of the processes."""
     found: dict[int, Seat] = {}
-    latest: dict[tuple[Team, int], tuple[int, int]] = {}
+    latest: dict[tuple[str, int], tuple[int, int]] = {}
     for each in sorted(processes, key=lambda process: (process.started_unix_ns, process.index)):
         role = each.role or ""
-        team = _TEAMS.get(role, "workers")
+        row = team(role)
         generation, until_ns = 0, end_ns(each)
         if each.rank is not None:
-            before = latest.get((team, each.rank))
+            before = latest.get((row, each.rank))
             if before is not None:
                 generation = before[0] + (before[1] <= each.started_unix_ns)
                 until_ns = max(until_ns, before[1]) if generation == before[0] else until_ns
-            latest[team, each.rank] = generation, until_ns
-        found[each.index] = Seat(each.index, team, role, each.rank, generation)
+            latest[row, each.rank] = generation, until_ns
+        found[each.index] = Seat(each.index, row, role, each.rank, generation)
     return tuple(found[each.index] for each in processes)
 
 

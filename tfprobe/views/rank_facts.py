@@ -13,6 +13,7 @@ import numpy as np
 from tfprobe.errors import Missing
 from tfprobe.model.claims import Claim, heads
 from tfprobe.model.profile import Process
+from tfprobe.model.teams import WORKERS
 from tfprobe.views.clocks import Clocks
 from tfprobe.views.places import Seat, seats
 from tfprobe.views.rank_parts import RankPart
@@ -57,7 +58,7 @@ _MOST_RANKS = 1_000_000
 
 
 def _missing(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
-    workers = [each for each in places if each.team == "workers" and each.rank is not None]
+    workers = [each for each in places if each.team == WORKERS and each.rank is not None]
     worlds = {processes[each.process].world for each in workers} - {None}
     if len(worlds) > 1:
         several = " and ".join(str(each) for each in sorted(worlds, key=str))
@@ -159,7 +160,7 @@ def _capital(text: str) -> str:
 def _behind(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterator[str]:
     made: dict[str, dict[int, int]] = {}
     for place, part in zip(places, parts, strict=True):
-        if place.team == "workers":
+        if place.team == WORKERS:
             for steps in part.steps:
                 made.setdefault(steps.key, {})[place.process] = steps.executed
     for key, by_process in made.items():

@@ -178,11 +178,11 @@ def test_a_rank_that_was_started_again_claims_nothing_twice() -> None:
 
 
 def test_servers_and_evaluators_count_apart() -> None:
-    """Each of them has a number 0, too."""
+    """Each of them has a number 0, too, and so has whatever role a job has named itself."""
     parts = job()
     others = [
-        replace(changed(parts[0], role=role, rank=0), steps=(), recorded=())
-        for role in ("ps", "evaluator")
+        replace(changed(parts[0], role=role, rank=0), recorded=())
+        for role in ("ps", "evaluator", "reader")
     ]
 
     found = merge([*parts, *others])

@@ -22,7 +22,9 @@ WORLD = 10**9
 )
 def test_a_rank_that_is_missing_is_told_whatever_the_others_know(ranks, expected, lost) -> None:
     """Of a sparse cluster rank 0 may say that it is alone, and the others nothing."""
-    members = [SimpleNamespace(team="", world=world, rank=rank) for rank, world in ranks.items()]
+    members = [
+        SimpleNamespace(team="workers", world=world, rank=rank) for rank, world in ranks.items()
+    ]
     processes = [SimpleNamespace(world=world) for world in ranks.values()]
     seats = [
         SimpleNamespace(team="workers", rank=rank, process=at) for at, rank in enumerate(ranks)
@@ -37,7 +39,7 @@ def test_a_rank_that_is_missing_is_told_whatever_the_others_know(ranks, expected
 
 def test_of_a_job_that_is_whole_nobody_is_missing() -> None:
     """Where nobody tells how many there are, the last who is there is the last."""
-    members = [SimpleNamespace(team="", world=None, rank=rank) for rank in range(3)]
+    members = [SimpleNamespace(team="workers", world=None, rank=rank) for rank in range(3)]
     seats = [SimpleNamespace(team="workers", rank=rank, process=rank) for rank in range(3)]
 
     told = list(roster._absent(members))
@@ -48,7 +50,7 @@ def test_of_a_job_that_is_whole_nobody_is_missing() -> None:
 
 def test_a_world_that_no_job_has_is_told() -> None:
     """A variable of nine digits names no missing rank, and takes no time."""
-    member = SimpleNamespace(team="", world=WORLD, rank=0)
+    member = SimpleNamespace(team="workers", world=WORLD, rank=0)
     seat = SimpleNamespace(team="workers", rank=0, process=0)
 
     told = list(roster._absent([member]))
