@@ -42,9 +42,15 @@ def command(
 
     filters = run_filters.filters(asked)
     if directory is not None and reading.is_url(directory):
+        from tfprobe.mirror.storage import shown as shown_url
+
         place = reading.fetched_directory(directory, glance_only=True)
+        named = shown_url(directory)
+        hint = "A run is there when `tfprobe push` has ended: it writes run.json last."
     else:
         place = place_of_runs(directory, output)
+        named = str(place)
+        hint = "Record one with `tfprobe run -- COMMAND`."
     runs, now_ns = load(place, this_machine()), time.time_ns()
     found = choose(runs, filters, now_ns)
     shown = found.runs[:limit]
@@ -54,10 +60,9 @@ def command(
         reading.show_json({"schema": "tfprobe.ls/1", "runs": [document(run) for run in shown]})
         return 0
     if not runs:
-        hint = "Record one with `tfprobe run -- COMMAND`."
-        raise NoAnswer(f"There is no run in {place}.", hint=hint)
+        raise NoAnswer(f"There is no run in {named}.", hint=hint)
     if not shown:
-        raise run_filters.nothing_left(place, len(runs), found)
+        raise run_filters.nothing_left(named, len(runs), found)
     from tfprobe.terminal.runs import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,7 +48,7 @@ def filters(asked: Mapping[str, Any]) -> Filters:
     )
 
 
-def nothing_left(place: Path, count: int, found: Filtered) -> NoAnswer:
+def nothing_left(place: str, count: int, found: Filtered) -> NoAnswer:
     """Say which filter left nothing of the runs there are."""
     steps = [f"{left or 'none'} after --{name}" for name, left in found.left]
     runs = f"{count} run{'s' if count > 1 else ''}"

@@ -195,6 +195,22 @@ def test_the_command_says_where_the_run_is(run, place, capsys, monkeypatch) -> N
     assert [process["host"] for process in report["processes"]] == ["node0", "node1"]
 
 
+@pytest.mark.parametrize("words", [(), ("--state", "running")])
+def test_a_listing_without_runs_names_the_url(run, place, words, capsys, monkeypatch) -> None:
+    """Not the mirror of it here. A run that is half pushed is none yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(run.parent.parent / "cache"))
+    push(RunFolder(run), place, _nobody)
+    if not words:
+        fsspec.filesystem("memory").rm(f"{place.removeprefix('memory:/')}/r1/run.json")
+
+    assert main(["ls", place, *words]) == 1
+
+    told = capsys.readouterr().err
+    assert f"in {place}" in told
+    assert "cache" not in told
+    assert "tfprobe run" not in told
+
+
 @pytest.mark.parametrize(
     "words",
     [
