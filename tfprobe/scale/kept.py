@@ -7,6 +7,7 @@ not of the type that is asked for, and where it cannot be written nothing is los
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import stat
@@ -25,7 +26,8 @@ _MOST_BYTES = 1 << 29
 def read(path: Path, key: str, kind: Any) -> Any:
     """Return the value that was kept under this key, or None. Any: of the type `kind`."""
     try:
-        document = json.loads(content_of(path, most_bytes=_MOST_BYTES))
+        content = content_of(path, most_bytes=_MOST_BYTES)
+        document = json.loads(content, parse_float=_finite, parse_constant=_finite)
         if document["schema"] != SCHEMA or document["key"] != key:
             return None
         return plain(kind).read(document["value"])
@@ -39,7 +41,7 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
         return
     try:
         document = {"schema": SCHEMA, "key": key, "value": plain(kind).write(value)}
-        content = json.dumps(document, separators=(",", ":")).encode()
+        content = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except (NotPlain, TypeError, ValueError):
         return  # a text that no file can hold, for one
     try:
@@ -47,6 +49,14 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
         _replace(path, content)
     except OSError:
         return  # a full disk, a run that is being removed
+
+
+def _finite(text: str) -> float:
+    """Refuse NaN and Infinity, also as 1e999: no answer has them, and no document can show them."""
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text} is no number of an answer")
+    return found
 
 
 def _is_ours(run: RunFolder) -> bool:

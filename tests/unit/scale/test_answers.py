@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.support.rundir import BOOT_ID, write_process, write_run
 from tfprobe.advice import engine
 from tfprobe.ingest.run import load
 from tfprobe.ingest.sampled import dearest
+from tfprobe.scale import kept
 from tfprobe.scale.answers import Answer, answer
 from tfprobe.scale.runners import Here
 from tfprobe.store.layout import RunFolder
@@ -195,6 +197,29 @@ def test_a_file_that_lies_about_its_type_is_ignored(run):
     assert as_documents(answer(run, ELSEWHERE)) == expected
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_no_document_can_show_is_ignored(run, number):
+    """Somebody put it there: the answer is made again instead of failing where it is shown."""
+    expected = as_documents(answer(run, ELSEWHERE))
+    (path,) = (run.derived / "answers").iterdir()
+    content = path.read_text()
+    spoiled = re.sub(r"(?<=[\[,])\d+\.\d+(e-?\d+)?(?=[\],])", number, content)
+    path.write_text(spoiled)
+
+    assert spoiled != content
+    assert as_documents(answer(run, ELSEWHERE)) == expected
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_no_document_can_show_is_not_kept(run, number):
+    """What would not be read is not written."""
+    path = run.derived / "answers" / "one.json"
+
+    kept.write(run, path, "key", number, float)
+
+    assert not path.exists()
+
+
 def test_a_copy_of_a_run_is_another_run(run, tmp_path):
     """What was kept of the original names its directory, so a copy answers for itself."""
     answer(run, ELSEWHERE)
@@ -207,11 +232,11 @@ def test_what_is_kept_is_the_users_alone(run):
     """Directories are 0700 and files 0600, and nothing half-written stays."""
     answer(run, ELSEWHERE)
 
-    kept = [run.derived, *run.derived.rglob("*")]
+    found = [run.derived, *run.derived.rglob("*")]
 
-    modes = {each.is_dir(): stat.S_IMODE(each.stat().st_mode) for each in kept}
+    modes = {each.is_dir(): stat.S_IMODE(each.stat().st_mode) for each in found}
     assert modes == {True: 0o700, False: 0o600}
-    assert not [each for each in kept if each.name.startswith(".tmp-")]
+    assert not [each for each in found if each.name.startswith(".tmp-")]
 
 
 def test_a_link_in_the_place_of_derived_is_not_followed(run, tmp_path):
