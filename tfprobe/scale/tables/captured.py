@@ -20,10 +20,10 @@ from tfprobe.scale.tables import cells
 from tfprobe.scale.tables.catalogue import BY_NAME
 from tfprobe.scale.tables.cells import Array
 from tfprobe.scale.tables.database import literal, name, registered, writer
-from tfprobe.scale.tables.shapes import Column, Shape
+from tfprobe.scale.tables.shapes import PROCESS_KEY, Column, Shape
 from tfprobe.store.layout import TEMPORARY_PREFIX, XSPACE_SUFFIX
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", int, str)
 
 SCHEMA = "tfprobe.tables/1"
 # Beside the executions, whose file is always there.
@@ -32,6 +32,7 @@ SIDE_TABLES = ("allocations", "spans")
 _WITHOUT_BYTES = XSPACE_SUFFIX
 # What a file of a process tells of itself, in its key-value metadata.
 _KEY = "tfprobe"
+_OF_CAPTURE = BY_NAME["captures"].columns[len(PROCESS_KEY) :]
 # A row group is what a reader takes in at once; 120,000 rows are 10 MB.
 _ROWS_AT_ONCE = 122_880
 # Numbers that stand for "not known", by column.
@@ -237,10 +238,26 @@ def read_told(key: bytes, value: bytes) -> Told | None:
         return Told(
             str(document["fingerprint"]),
             str(document["host"]),
-            None if document["rank"] is None else int(document["rank"]),
+            _cell(document["rank"], int),
             {table: int(document["counts"][table]) for table in ("executions", *SIDE_TABLES)},
-            tuple(tuple(each) for each in document["captures"]),
+            tuple(map(_captured_row, document["captures"])),
             tuple((str(where), str(what)) for where, what in document["problems"]),
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, OverflowError, RecursionError, TypeError):
         return None
+
+
+# Any, here and below: what somebody has put there.
+def _captured_row(values: Any) -> tuple[Any, ...]:
+    """Return a row of the table `captures` without what is the process's, as `_capture` makes it.
+
+    Raises ValueError where it is none.
+    """
+    kinds = (str if column.type == "VARCHAR" else int for column in _OF_CAPTURE)
+    return tuple(_cell(value, kind) for value, kind in zip(values, kinds, strict=True))
+
+
+def _cell(value: Any, kind: type[T]) -> T | None:
+    if value is not None and type(value) is not kind:
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.support.asked_tables import answered, asked, opened, sampled_process, window
@@ -320,3 +322,38 @@ def test_two_that_write_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.M
         asked(COUNT, run)
 
     assert len(set(made)) == len(made) == 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"captures": [[0]]},
+        {"captures": [["x"] * 11]},
+        {"captures": [[0.5] * 11]},
+        {"captures": [7]},
+        {"captures": None},
+        {"rank": float("inf")},
+        {"rank": [0]},
+        {"counts": {"executions": float("inf"), "spans": 0, "allocations": 0}},
+        "[" * 200_000,
+        b"\xff",
+    ],
+)
+def test_a_file_that_tells_nonsense_is_made_anew(
+    run: Path, wrong: dict[str, object] | str | bytes
+) -> None:
+    """The fingerprint alone, which anybody may write, makes no answer of a file."""
+    _tell(_file(run), wrong)
+
+    assert asked("select count(*), sum(executions) from captures", run)[1] == [(2, 6)]
+
+
+def _tell(path: Path, wrong: dict[str, object] | str | bytes) -> None:
+    """Let a file tell something else of itself; its rows stay."""
+    connection = duckdb.connect()
+    of_file = f"parquet_kv_metadata('{path}')"
+    ((told,),) = connection.execute(f"select value from {of_file}").fetchall()
+    value = json.dumps(json.loads(told) | wrong) if isinstance(wrong, dict) else wrong
+    connection.execute(f"create table held as from read_parquet('{path}')")
+    path.unlink()
+    connection.execute(f"copy held to '{path}' (kv_metadata {{tfprobe: $1}})", [value])
