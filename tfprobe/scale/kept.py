@@ -37,7 +37,7 @@ def read(path: Path, key: str, kind: Any) -> Any:
 
 def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
     """Keep a value, of the type `kind`, in a file below `derived`; two that do so do not mix."""
-    if not _is_ours(run):
+    if not is_ours(run):
         return
     try:
         document = {"schema": SCHEMA, "key": key, "value": plain(kind).write(value)}
@@ -45,7 +45,7 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
     except (NotPlain, TypeError, ValueError):
         return  # a text that no file can hold, for one
     try:
-        _make_directories(run, path.parent)
+        make_directories(run, path.parent)
         _replace(path, content)
     except OSError:
         return  # a full disk, a run that is being removed
@@ -59,7 +59,7 @@ def _finite(text: str) -> float:
     return found
 
 
-def _is_ours(run: RunFolder) -> bool:
+def is_ours(run: RunFolder) -> bool:
     """Say whether this user may leave files in a run: in that of another they would be in the way.
 
     A link in the place of `derived` leads who knows where.
@@ -77,7 +77,7 @@ def _is_ours(run: RunFolder) -> bool:
     return owner == found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
 
 
-def _make_directories(run: RunFolder, directory: Path) -> None:
+def make_directories(run: RunFolder, directory: Path) -> None:
     """Make what is missing below the run, which must be there: one that is removed stays so."""
     missing = [each for each in (directory, *directory.parents) if run.root in each.parents]
     for each in reversed(missing):

@@ -65,7 +65,7 @@ class Told:
 def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Told:
     """Write the tables of a process, each to its file; tables without rows but the executions not.
 
-    Raises OSError when one cannot be written.
+    Their directories are there. Raises OSError when one cannot be written.
     """
     rows: Mapping[str, Table] = {
         "executions": _with_unknown_bytes(profile),
@@ -87,7 +87,6 @@ def _write_table(shape: Shape, rows: Table, profile: Profile, told: Told, target
     strings = cells.texts([text or None for text in rows.strings.values])
     places = np.arange(len(strings), dtype=np.int32)
     selected, joined = _query(shape, rows, profile)
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     try:
         with (

@@ -21,6 +21,7 @@ from tfprobe.errors import TfprobeError
 from tfprobe.model.profile import Profile
 from tfprobe.scale.crew import Died
 from tfprobe.scale.engine import Lost
+from tfprobe.scale.kept import is_ours, make_directories
 from tfprobe.scale.runners import Here, Runner
 from tfprobe.scale.shards import Shard, load_shard
 from tfprobe.scale.tables import captured
@@ -97,7 +98,7 @@ def _received(item: _Item, result: Kept | Lost | Died) -> Kept | Lost:
 
 
 def _capture_bytes(folder: ProcessFolder) -> int:
-    return sum(_seen(path)[0] for path in folder.capture_files() if _seen(path))
+    return sum(size for path in folder.capture_files() for size in _seen(path)[:1])
 
 
 def forget_damaged(found: Iterable[Kept]) -> bool:
@@ -147,7 +148,13 @@ def _write(profile: Profile, item: _Item) -> Kept:
 
 
 def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
-    told = captured.write(profile, item.fingerprint, _files(item.shard, directory))
+    files = _files(item.shard, directory)
+    below = files["executions"].parent
+    if str(directory) == item.instead:
+        below.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        make_directories(RunFolder(Path(item.shard.run)), below)
+    told = captured.write(profile, item.fingerprint, files)
     return _kept(item.shard, told, directory)
 
 
@@ -158,9 +165,9 @@ def _kept(shard: Shard, told: Told, directory: Path) -> Kept:
 
 def _place(shard: Shard, scratch: Path) -> Path:
     """Return where the files of a process are to be written."""
-    directory = _directory(shard)
+    run, directory = RunFolder(Path(shard.run)), _directory(shard)
     files = _files(shard, directory)
-    if shard.state not in LIVE and can_name(files["executions"]) and _may_write(directory):
+    if shard.state not in LIVE and can_name(files["executions"]) and is_ours(run):
         return directory
     return _elsewhere(shard, scratch)
 
@@ -171,14 +178,6 @@ def _elsewhere(shard: Shard, scratch: Path) -> Path:
 
 def _directory(shard: Shard) -> Path:
     return RunFolder(Path(shard.run)).tables
-
-
-def _may_write(directory: Path) -> bool:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(directory, os.W_OK | os.X_OK)
 
 
 def _files(shard: Shard, directory: Path) -> Mapping[str, Path]:

@@ -22,6 +22,7 @@ from tfprobe.scale.shards import Shard
 from tfprobe.scale.tables import captured, filled, kept
 from tfprobe.scale.tables.captured import Told
 from tfprobe.store import liveness
+from tfprobe.store.layout import ProcessFolder
 
 COUNT = "select count(*) from executions"
 
@@ -357,3 +358,41 @@ def _tell(path: Path, wrong: dict[str, object] | str | bytes) -> None:
     connection.execute(f"create table held as from read_parquet('{path}')")
     path.unlink()
     connection.execute(f"copy held to '{path}' (kv_metadata {{tfprobe: $1}})", [value])
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """A link in the place of `derived` leads who knows where."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    (tmp_path / "elsewhere").mkdir()
+    (run / "derived").symlink_to(tmp_path / "elsewhere")
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_run_that_is_removed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is answered, and leaves no directory behind."""
+    run = write_run(tmp_path / "run", [sampled_process()])
+    load = kept.load_shard
+
+    def remove(shard: Shard) -> Profile:
+        profile = load(shard)
+        shutil.rmtree(run)
+        return profile
+
+    monkeypatch.setattr(kept, "load_shard", remove)
+
+    assert asked(COUNT, run)[1] == [(6,)]
+    assert not run.exists()
+
+
+def test_a_capture_may_go_while_bytes_are_counted(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is looked at once."""
+    sizes = iter([(7, 0), (), (7, 0)])
+    monkeypatch.setattr(kept, "_seen", lambda _: next(sizes))
+
+    (folder,) = (folder.parent for folder in run.glob("*/*/captures"))
+
+    assert kept._capture_bytes(ProcessFolder(folder)) == 7
