@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from tfprobe.errors import Missing
 from tfprobe.model.activities import Call, DevicePulse, Gap, Pulse
 from tfprobe.model.durations import Durations
 from tfprobe.model.profile import Hooks, Process, Profile, Work
+from tfprobe.scale.tables.of_runs import ACCELERATORS, PULSES
+from tfprobe.scale.tables.shapes import PROCESS_KEY
 from tfprobe.store.catalogue import RunEntry
 from tfprobe.store.manifests import RunManifest
 
@@ -198,38 +200,7 @@ def _accelerator(run: str, pulse: Pulse, device: DevicePulse) -> Row:
     return (run, pulse.host, pulse.at_ns, *(getattr(device, name) for name in _ACCELERATOR))
 
 
-_PULSE: Sequence[str] = (
-    "at_ns",
-    "steps",
-    "at_exit",
-    "user_ns",
-    "system_ns",
-    "resident_bytes",
-    "peak_resident_bytes",
-    "threads",
-    "voluntary_switches",
-    "involuntary_switches",
-    "read_bytes",
-    "written_bytes",
-    "cpus",
-    "cpu_limit",
-    "throttled_ns",
-    "memory_limit_bytes",
-    "machine_memory_bytes",
-    "load_1min",
-)
-_ACCELERATOR: Sequence[str] = (
-    "index",
-    "name",
-    "utilization_ratio",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "power_watts",
-    "power_limit_watts",
-    "sm_clock_hz",
-    "max_sm_clock_hz",
-    "temperature_celsius",
-    "pcie_sent_bytes_per_s",
-    "pcie_received_bytes_per_s",
-    "throttle_reasons",
-)
+# A column is called what the model calls it, but for the number of an accelerator.
+_PULSE = [each.name for each in PULSES.columns[len(PROCESS_KEY) :]]
+_NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
+_ACCELERATOR = ["index", *(each.name for each in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
