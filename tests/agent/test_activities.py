@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.launching import interpreter
 from tests.support.agent import Laboratory, load
+from tests.support.interpreters import need_interpreter
 
 IMPORTS = """
 import tensorflow.python.keras.engine.training as training
@@ -167,9 +167,7 @@ for i in range(15000):
 def test_a_program_can_name_what_it_does(laboratory: Laboratory, version: str) -> None:
     """`tfprobe.activity` is there in a recorded job whether or not tfprobe is installed."""
     laboratory.arm()
-    python = sys.executable if version == "this" else interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} under ~/.pyenv")
+    python = sys.executable if version == "this" else need_interpreter(version)
 
     lines = laboratory.finish(
         """

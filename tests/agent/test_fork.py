@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.launching import interpreter
 from tests.support.agent import Laboratory
+from tests.support.interpreters import need_interpreter
 from tfprobe.store.steps_layout import AgentState
 
 # In a job: run `body` in a forked child, wait for it, and say how it ended.
@@ -35,10 +35,7 @@ def python(request: pytest.FixtureRequest) -> str:
     """Python 3.6 has no os.register_at_fork."""
     if request.param == "this":
         return sys.executable
-    found = interpreter(request.param)
-    if found is None:
-        pytest.skip(f"no Python {request.param} under ~/.pyenv")
-    return str(found)
+    return str(need_interpreter(request.param))
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.launching import interpreter
 from tests.support.agent import Laboratory
+from tests.support.interpreters import need_interpreter
 from tfprobe.store.gaps import CallRecord, GapRecord
 
 MS = 1_000_000
@@ -21,10 +21,7 @@ def python(request: pytest.FixtureRequest) -> str:
     """Profile functions were rebuilt in Python 3.11 and again in 3.12."""
     if request.param == "this":
         return sys.executable
-    found = interpreter(request.param)
-    if found is None:
-        pytest.skip(f"no Python {request.param} under ~/.pyenv")
-    return str(found)
+    return str(need_interpreter(request.param))
 
 
 def find(gap: GapRecord, name: str) -> CallRecord:
@@ -204,9 +201,7 @@ print([value[0] for key, value in calls.items() if key[2] == "counted"], sys.get
 
 def test_a_tool_that_monitors_keeps_the_watch_away(laboratory: Laboratory) -> None:
     """From Python 3.12 on coverage and debuggers use `sys.monitoring`, where nothing else tells."""
-    python = interpreter("3.12")
-    if python is None:
-        pytest.skip("no Python 3.12 under ~/.pyenv")
+    python = need_interpreter("3.12")
     laboratory.arm(every=1)
 
     laboratory.finish(
@@ -227,9 +222,7 @@ def test_threads_that_all_run_steps_do_not_pay_for_each_other(
     laboratory: Laboratory, version: str
 ) -> None:
     """From Python 3.12 on a profile function of one thread slows all."""
-    python = interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} under ~/.pyenv")
+    python = need_interpreter(version)
     laboratory.arm(every=1)
 
     laboratory.finish(

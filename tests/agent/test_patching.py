@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import HOOKS, Laboratory, load
+from tests.support.interpreters import need_interpreter
 
 patching = load("patching")
 door = load("door")
@@ -85,13 +86,8 @@ print(json.dumps(seen, sort_keys=True))
 """
 
 
-def _interpreters() -> list[Path]:
-    # An environment whose installation failed has the interpreter and nothing to try it on.
-    complete = Path.home().glob(".cache/tfprobe/envs/*/.done")
-    return sorted(path.parent / "bin" / "python" for path in complete)
-
-
-def _look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dict[str, object]:
+def look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dict[str, object]:
+    """Return what a job sees of a class, bare or patched by `how`."""
     script = folder / "look.py"
     script.write_text(LOOK % {"hooks": str(HOOKS), "how": how, "use_wrapt": use_wrapt})
     ended = subprocess.run(
@@ -110,22 +106,9 @@ def _look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dic
 @pytest.mark.parametrize("how", ["door", "method"])
 def test_a_patched_method_looks_like_the_original(tmp_path: Path, python, how) -> None:
     """Name, signature, pickle, copies, calls through instance, class and super; without wrapt."""
-    bare = _look(python, tmp_path, "bare", use_wrapt=False)
+    bare = look(python, tmp_path, "bare", use_wrapt=False)
 
-    assert _look(python, tmp_path, how, use_wrapt=False) == bare
-
-
-@pytest.mark.parametrize("environment", ["py3.6", "py3.7", "py3.8", "py3.11", "py3.12", "py3.13"])
-def test_it_does_so_with_the_wrapt_of_the_job(tmp_path: Path, environment) -> None:
-    """In the interpreters that TensorFlow is tested with: wrapt 1.12 to 2.5."""
-    found = [path for path in _interpreters() if path.parts[-3].endswith(f"-{environment}")]
-    if not found:
-        pytest.skip(f"no environment of {environment} with TensorFlow's wrapt is here")
-
-    for python in found:
-        bare = _look(python, tmp_path, "bare", use_wrapt=True)
-        assert _look(python, tmp_path, "method", use_wrapt=True) == bare
-        assert _look(python, tmp_path, "door", use_wrapt=True) == bare
+    assert look(python, tmp_path, how, use_wrapt=False) == bare
 
 
 @pytest.fixture(params=["3.6", "3.13", "this"])
@@ -133,14 +116,9 @@ def python(request: pytest.FixtureRequest) -> str:
     """The oldest Python, the newest, and the one that runs the tests."""
     import sys
 
-    from tests.process.launching import interpreter
-
     if request.param == "this":
         return sys.executable
-    found = interpreter(request.param)
-    if found is None:
-        pytest.skip(f"no Python {request.param} under ~/.pyenv")
-    return str(found)
+    return str(need_interpreter(request.param))
 
 
 def test_what_is_not_a_plain_method_is_left_alone() -> None:

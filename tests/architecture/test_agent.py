@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source import HOOKS, dotted, imported_names, modules
-from tests.process.launching import interpreter
+from tests.support.interpreters import need_interpreter
 
 AGENT_FILES = modules(HOOKS)
 OWN = {"tfprobe_agent"}
@@ -45,18 +45,14 @@ def test_imports_only_the_standard_library_when_imported(agent_file: Path) -> No
 @pytest.mark.parametrize("version", ["3.6", "3.7"])
 def test_compiles_on_old_pythons(version: str) -> None:
     """The real parser of the oldest interpreters takes every file."""
-    python = interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} under ~/.pyenv")
+    python = need_interpreter(version)
 
     _compile(python, AGENT_FILES)
 
 
 def test_the_entry_compiles_on_python_27() -> None:
     """An interpreter that is never recorded still loads sitecustomize.py."""
-    python = interpreter("2.7")
-    if python is None:
-        pytest.skip("no Python 2.7 under ~/.pyenv")
+    python = need_interpreter("2.7")
 
     _compile(python, [HOOKS / "sitecustomize.py"])
 

@@ -7,10 +7,10 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.matrix.cells import Cell
+from tests.support.interpreters import interpreter, works
 
 
 class Unavailable(Exception):
@@ -28,9 +28,9 @@ def prepare(cell: Cell) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         python = folder / "bin" / "python"
         done = folder / ".done"
-        if done.exists() and done.read_text() == _fingerprint(cell) and _runs(str(python), cell):
+        if done.exists() and done.read_text() == _fingerprint(cell) and works(python, cell.python):
             return python
-        if not _runs(str(python), cell):
+        if not works(python, cell.python):
             _create(folder, cell)
         # Whatever is already there and fits stays; pip then asks no index.
         for wanted in (cell.first, cell.requirements):
@@ -48,11 +48,11 @@ def cache() -> Path:
 
 
 def _create(folder: Path, cell: Cell) -> None:
-    interpreter = next((each for each in _interpreters(cell) if _runs(each, cell)), None)
-    if interpreter is None:
-        raise Unavailable(f"no Python {cell.python} in pyenv or on PATH")
+    python = interpreter(cell.python, "venv", "ensurepip")
+    if python is None:
+        raise Unavailable(f"no Python {cell.python} that can make environments is installed")
     shutil.rmtree(folder, ignore_errors=True)
-    _call(interpreter, "-m", "venv", str(folder))
+    _call(str(python), "-m", "venv", str(folder))
 
 
 def _install(python: Path, wanted: tuple[str, ...]) -> None:
@@ -66,24 +66,6 @@ def _call(*command: str) -> None:
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().split("\n")[-1]
         raise Unavailable(f"{' '.join(command[1:4])} failed: {last}")
-
-
-def _interpreters(cell: Cell) -> Iterator[str]:
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    found = (pyenv / "versions").glob(f"{cell.python}.*/bin/python")
-    yield from (str(path) for path in sorted(found, reverse=True))
-    for folder in os.get_exec_path():
-        yield str(Path(folder) / f"python{cell.python}")
-
-
-def _runs(interpreter: str, cell: Cell) -> bool:
-    """Say whether it is a working interpreter of this version: a pyenv shim may be neither."""
-    ask = "import sys, venv, ensurepip; sys.stdout.write('%d.%d' % sys.version_info[:2])"
-    try:
-        done = subprocess.run([interpreter, "-c", ask], capture_output=True, text=True)
-    except OSError:
-        return False
-    return done.returncode == 0 and done.stdout == cell.python
 
 
 def _fingerprint(cell: Cell) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.launching import ROOT, Launcher, environment, interpreter
+from tests.process.launching import ROOT, Launcher, environment
 from tests.support import toy_tensorflow
+from tests.support.interpreters import need_interpreter
 
 _SCRIPT = """#!{python}
 import sys
@@ -58,10 +59,7 @@ def python() -> str:
 @pytest.fixture
 def python27() -> Path:
     """A Python 2.7, or skip."""
-    found = interpreter("2.7")
-    if found is None:
-        pytest.skip("no Python 2.7 under ~/.pyenv")
-    return found
+    return need_interpreter("2.7")
 
 
 @pytest.fixture

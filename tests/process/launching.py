@@ -13,7 +13,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120
 _NOTICE = re.compile(rb"^tfprobe: recording to ([^\n]*)\n")
-_PYENV = Path.home() / ".pyenv" / "versions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,3 @@ def environment(changes: Mapping[str, str | None]) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return {name: value for name, value in (base | dict(changes)).items() if value is not None}
-
-
-def interpreter(version: str) -> Path | None:
-    """Find a pyenv interpreter such as 3.6, or None."""
-    found = sorted(_PYENV.glob(f"{version}.*/bin/python"))
-    return found[-1] if found else None

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.launching import Launcher, interpreter
+from tests.process.launching import Launcher
+from tests.support.interpreters import need_interpreter
 
 LOOK_AROUND = """
 import json, os, signal, sys, threading
@@ -185,9 +186,7 @@ def test_a_forked_child_shows_the_same(launcher: Launcher, python) -> None:
 )
 def test_every_python_shows_the_same(launcher: Launcher, version) -> None:
     """From 2.7 to 3.13 a program sees the same world."""
-    python = interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} under ~/.pyenv")
+    python = need_interpreter(version)
     launcher.write("probe.py", PROGRAM)
 
     bare = launcher.bare(python, "probe.py", "three")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tests.support.rundir import UNIX_NS
 from tfprobe.schema import message_class
 
-# Recordings by others, kept beside the project and never in it.
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import GOLDEN
 from tests.support.step_stats import gpu_step
 from tests.tf.laboratory import Laboratory
 from tfprobe.export.step_timeline import step_timeline

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.captures import CPU, GOLDEN, GPU, Node, Op, graph_def, run_metadata
+from tests.support.captures import CPU, GPU, Node, Op, graph_def, run_metadata
+from tests.support.golden import GOLDEN
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import GOLDEN
 from tests.web.recordings import MADE_UP, RECORDED
 from tests.web.visiting import Visitor
 from tfprobe.store.layout import RunFolder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import GOLDEN
 from tests.web.recordings import HOSTILE, MADE_UP, RECORDED
 
 RUNS = (*MADE_UP, *(RECORDED if GOLDEN.is_dir() else ()))

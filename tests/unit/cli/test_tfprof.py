@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures import CPU, GOLDEN, Node, run_metadata
+from tests.support.captures import CPU, Node, run_metadata
+from tests.support.golden import golden
 from tfprobe.cli.main import main
 from tfprobe.schema import message_class
 
@@ -193,9 +194,7 @@ def test_a_pprof_file_is_written(files, capsys, tmp_path) -> None:
 
 def test_values_of_a_checkpoint_stand_below_their_nodes(capsys) -> None:
     """`-select tensor_value` with the files of tfprof's own tests."""
-    folder = GOLDEN / "tfprof_testdata"
-    if not folder.is_dir():
-        pytest.skip(f"no recordings at {folder}")
+    folder = golden("tfprof_testdata")
     files = [f"--graph_path={folder}/graph.pbtxt", f"--checkpoint_path={folder}/ckpt"]
 
     status = main(["tfprof", *files, "scope", "-select", "tensor_value", "-max_depth", "3"])

@@ -7,9 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from tests.support.captures import GOLDEN
+from tests.support.golden import golden
 from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.export.run_timeline import run_timeline
@@ -149,9 +147,7 @@ def test_captures_can_be_picked() -> None:
 
 def test_a_recorded_step_of_a_gpu_has_an_arrow_for_each_kernel() -> None:
     """A real one, of TensorFlow 1 in 2017: 21 kernels, two transfers, and no copy is memory."""
-    path = GOLDEN / "tfprof_testdata" / "run_meta"
-    if not path.exists():
-        pytest.skip(f"no recording of a GPU at {path}")
+    path = golden("tfprof_testdata", "run_meta")
     steps = [Step(run_metadata.rows(path.read_bytes()))]
 
     found = document(profile(steps, works=[work()]))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.captures import CPU, GOLDEN, GPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.captures import CPU, GPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.golden import golden
 from tests.support.gpu_traces import allocation, gpu_trace, training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.ingest import run_metadata as of_sessions
@@ -121,9 +122,7 @@ def test_allocations_come_only_when_asked_for():
 
 def test_a_recording_of_2017_tells_what_its_gpu_held():
     """tfprof's own test data has no records of single allocations."""
-    path = GOLDEN / "tfprof_testdata" / "run_meta"
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = golden("tfprof_testdata", "run_meta")
 
     found = of_sessions.read(path.read_bytes()).allocations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.checkpoint import Checkpoint
 from tfprobe.model.tensor import Tensor
@@ -139,9 +139,7 @@ def test_a_damaged_checkpoint_is_refused_or_read(prefix: str, tmp_path: Path) ->
 
 def test_a_checkpoint_of_tensorflow_is_read() -> None:
     """The one that tfprof's own tests use."""
-    path = GOLDEN / "tfprof_testdata" / "ckpt"
-    if not path.with_suffix(".index").exists():
-        pytest.skip(f"no recordings at {path}")
+    path = golden("tfprof_testdata", "ckpt.index").with_suffix("")
 
     checkpoint = Checkpoint(str(path))
 

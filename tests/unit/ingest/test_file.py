@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures import CPU, GOLDEN, GPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.captures import CPU, GPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.ingest.file import sampled_file
@@ -125,9 +126,7 @@ def test_what_is_no_step_is_refused_in_words(tmp_path: Path, content: bytes, say
 @pytest.mark.parametrize("name", ["GPU/timeline_01.json", "CPU/timeline_02_step_0.json"])
 def test_recorded_timelines_are_read(name: str) -> None:
     """The timelines of others, of TensorFlow 1 on two machines."""
-    path = GOLDEN / "ikhlestov_timelines" / name
-    if not path.exists():
-        pytest.skip(f"no recordings at {path}")
+    path = golden("ikhlestov_timelines", name)
 
     found = sampled_file(path)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import kineto
-from tests.support.captures import CPU, GOLDEN, Node, TraceEvent, run_metadata, xspace
+from tests.support.captures import CPU, Node, TraceEvent, run_metadata, xspace
+from tests.support.golden import golden
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
@@ -188,9 +189,7 @@ RECORDINGS = {
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_recordings_by_others_are_read_whole(name: str) -> None:
     """Every kernel, copy and launch of theirs is there."""
-    path = GOLDEN / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = golden(name)
 
     found = file_profile(path)
 
@@ -205,9 +204,7 @@ def test_recordings_by_others_are_read_whole(name: str) -> None:
 
 def test_a_recording_of_a_tpu_is_refused_in_words() -> None:
     """It holds no op that can be named."""
-    path = GOLDEN / "xprof" / "tpu_inference_2.xplane.pb"
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = golden("xprof", "tpu_inference_2.xplane.pb")
 
     with pytest.raises(UnreadableInput, match="no execution of an op"):
         file_profile(path)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.captures import CPU, GOLDEN, GPU, Node, run_metadata
+from tests.support.captures import CPU, GPU, Node, run_metadata
+from tests.support.golden import GOLDEN
 from tests.support.wire_writer import message, tag, varint
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.columns import signed

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tests.support.captures import CPU, GOLDEN, GPU, Node, run_metadata
+from tests.support.captures import CPU, GPU, Node, run_metadata
+from tests.support.golden import golden
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.run_metadata import read, rows
@@ -117,9 +118,7 @@ def test_any_damage_is_read_or_refused():
 
 def test_the_recording_of_2017_is_read():
     """A real GPU step: kernels on stream:all, one transfer each way, nothing twice."""
-    path = GOLDEN / "tfprof_testdata" / "run_meta"
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = golden("tfprof_testdata", "run_meta")
 
     found = rows(path.read_bytes())
 

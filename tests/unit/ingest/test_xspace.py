@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tests.support.captures import GOLDEN, TraceEvent, xspace
+from tests.support.captures import TraceEvent, xspace
+from tests.support.golden import golden
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.xspace import read
@@ -162,8 +163,6 @@ def test_any_damage_is_read_or_refused():
 
 def test_a_recording_without_ops_has_no_rows():
     """A TPU trace of JAX holds no TensorFlow op on the host."""
-    path = GOLDEN / "xprof" / "tpu_inference_2.xplane.pb"
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = golden("xprof", "tpu_inference_2.xplane.pb")
 
     assert len(read(path.read_bytes()).rows) == 0

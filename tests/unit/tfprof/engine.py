@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import golden
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
 from tfprobe.ingest.profile_proto import graph_profile
 from tfprobe.model.records import GraphProfile
 from tfprobe.views.choice import METRICS, Choice
 
-ENGINE = GOLDEN / "engine_tf2.21"
 # How many bodies each recording holds, so that a recording half read is noticed.
 CASES = {
     "cpu_model_while_grad": 204,
@@ -26,6 +25,11 @@ CASES = {
     "syn_tree": 51,
     "tfprof_testdata": 51,
 }
+
+
+def recorded(case: str) -> Path:
+    """Return the folder of a recording of the engine; skips the test where there are none."""
+    return golden("engine_tf2.21", case)
 
 
 def read(folder: Path, steps: list[int]) -> GraphProfile:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.unit.tfprof.engine import ENGINE, choice, read
+from tests.unit.tfprof.engine import choice, read, recorded
 from tfprobe.export.pprof import engine_pprof
 from tfprobe.views.code import code
 from tfprobe.views.costs import costs
@@ -19,11 +19,10 @@ FILES = {"cpu_model_while_grad": 27, "syn_code": 9}
 @pytest.mark.parametrize("case", FILES)
 def test_profiles_are_the_engines_byte_for_byte(case: str) -> None:
     """Unpacked, every file the engine wrote comes out the same."""
-    if not ENGINE.is_dir():
-        pytest.skip(f"no recordings of the engine at {ENGINE}")
-    results = json.loads(gzip.decompress((ENGINE / case / "results.json.gz").read_bytes()))
-    profile = read(ENGINE / case, results["steps"])
-    files = sorted((ENGINE / case / "out").glob("code_*_pprof.out"))
+    folder = recorded(case)
+    results = json.loads(gzip.decompress((folder / "results.json.gz").read_bytes()))
+    profile = read(folder, results["steps"])
+    files = sorted((folder / "out").glob("code_*_pprof.out"))
 
     differing = []
     for file in files:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf import text_format
 
-from tests.unit.tfprof.engine import CASES, ENGINE, choice, read
+from tests.unit.tfprof.engine import CASES, choice, read, recorded
 from tfprobe.model.graph import Graph, Node
 from tfprobe.model.records import GraphProfile
 from tfprobe.tfprof import results
@@ -27,11 +27,9 @@ HEAD = "\n=========================Options=============================\n"
 @pytest.fixture(params=CASES)
 def recording(request: pytest.FixtureRequest) -> tuple[GraphProfile, list[dict[str, Any]]]:
     """A profile and what the engine answered about it."""
-    if not ENGINE.is_dir():
-        pytest.skip(f"no recordings of the engine at {ENGINE}")
-    folder = ENGINE / request.param
-    recorded = json.loads(gzip.decompress((folder / "results.json.gz").read_bytes()))
-    return read(folder, recorded["steps"]), recorded["results"]
+    folder = recorded(request.param)
+    answers = json.loads(gzip.decompress((folder / "results.json.gz").read_bytes()))
+    return read(folder, answers["steps"]), answers["results"]
 
 
 def test_messages_are_the_engines_field_by_field(recording) -> None:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.unit.tfprof.engine import CASES, ENGINE, choice, read
+from tests.unit.tfprof.engine import CASES, choice, read, recorded
 from tfprobe.export.timeline import graph_timeline, tree_timeline
 from tfprobe.views.code import code
 from tfprobe.views.costs import costs
@@ -18,11 +18,10 @@ from tfprobe.views.scope import scope
 @pytest.mark.parametrize("case", CASES)
 def test_timelines_are_the_engines_byte_for_byte(case: str) -> None:
     """Every file the engine wrote comes out the same."""
-    if not ENGINE.is_dir():
-        pytest.skip(f"no recordings of the engine at {ENGINE}")
-    results = json.loads(gzip.decompress((ENGINE / case / "results.json.gz").read_bytes()))
-    profile = read(ENGINE / case, results["steps"])
-    files = sorted((ENGINE / case / "out").glob("*_timeline.out_*"))
+    folder = recorded(case)
+    results = json.loads(gzip.decompress((folder / "results.json.gz").read_bytes()))
+    profile = read(folder, results["steps"])
+    files = sorted((folder / "out").glob("*_timeline.out_*"))
 
     differing = []
     for file in files:

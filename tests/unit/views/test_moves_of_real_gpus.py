@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import golden
 from tfprobe.ingest.file import whole_file
 from tfprobe.schema import message_class
 from tfprobe.views.collectives import Collectives, collectives
@@ -27,13 +27,6 @@ KINETO = (
     "timeline_analysis__sampled_rank-0.json.gz",
 )
 WORDS = {"HtoD": Move.HOST_TO_DEVICE, "DtoH": Move.DEVICE_TO_HOST, "DtoD": Move.DEVICE_TO_DEVICE}
-
-
-def golden(*parts: str) -> Path:
-    path = GOLDEN.joinpath(*parts)
-    if not path.exists():
-        pytest.skip("the recordings of others are not beside this checkout")
-    return path
 
 
 def moved(path: Path) -> Transfers:

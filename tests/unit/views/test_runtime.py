@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import golden
 from tests.support.profiles import Step, op, profile
 from tests.support.tiers import Call, calls_and_rows
 from tfprobe.errors import Missing
@@ -144,9 +144,7 @@ def test_no_driver_call_has_a_reason(steps, reason: Missing):
 )
 def test_launches_of_a_real_gpu_are_as_its_trace_says(name: str):
     """Each kernel joined to its call by hand, with delay and short as HTA defines them."""
-    path = GOLDEN / "hta" / name
-    if not path.exists():
-        pytest.skip("the recordings of others are not beside this checkout")
+    path = golden("hta", name)
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     calls = {
         each["args"]["correlation"]: each

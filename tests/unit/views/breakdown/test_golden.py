@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.captures import GOLDEN
+from tests.support.golden import GOLDEN
 from tfprobe.ingest.file import file_profile
 from tfprobe.views.breakdown.cycles import StepParts, of_steps
 from tfprobe.views.breakdown.parts import DEVICE_COMPUTE, Part
