@@ -1,4 +1,4 @@
-"""A patched method is told from the original by nothing a job looks at, with the job's own wrapt."""
+"""With the wrapt of the job, too, a patched method looks like the original."""
 
 from __future__ import annotations
 
