@@ -31,9 +31,10 @@ class Result:
 
     cell: Cell
     tensorflow: str = "-"
-    passed: int = 0
+    passed: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
+    # Why, by test.
+    skipped: dict[str, str] = field(default_factory=dict)
     # Why the cell was not run at all, or "".
     unavailable: str = ""
     seconds: float = 0
@@ -109,14 +110,14 @@ def show(results: list[Result]) -> None:
         f"\n{'cell':16}{'python':8}{'tensorflow':12}{'passed':>7}{'failed':>7}{'skipped':>8}{'s':>6}"
     )
     for result in results:
-        cell, skipped = result.cell, sum(result.skipped.values())
-        counts = f"{result.passed:7}{len(result.failed):7}{skipped:8}{result.seconds:6.0f}"
+        cell, skipped = result.cell, len(result.skipped)
+        counts = f"{len(result.passed):7}{len(result.failed):7}{skipped:8}{result.seconds:6.0f}"
         note = f"  not run: {result.unavailable}" if result.unavailable else ""
         print(f"{cell.name:16}{cell.python:8}{result.tensorflow:12}{counts}{note}")
     for result in results:
         for test in result.failed:
             print(f"failed in {result.cell.name}: {test}")
-        for why, times in sorted(result.skipped.items()):
+        for why, times in sorted(Counter(result.skipped.values()).items()):
             print(f"skipped in {result.cell.name}: {times} because {why}")
 
 
@@ -126,11 +127,28 @@ def close(results: list[Result], *, strict: bool) -> int:
     fatal = [result for result in absent if strict and result.cell.required]
     for result in fatal:
         print(f"{result.cell.name} is required under CI=true and was not run: {result.unavailable}")
-    passed = sum(result.passed for result in results)
-    failed = sum(len(result.failed) for result in results) + len(fatal)
-    skipped = sum(sum(result.skipped.values()) for result in results) + len(absent) - len(fatal)
+    never = (
+        never_run(results) if strict and {result.cell for result in results} == set(CELLS) else {}
+    )
+    for test, why in sorted(never.items()):
+        print(f"{test} ran in no cell, and must in one under CI=true: {why}")
+    passed = sum(len(result.passed) for result in results)
+    failed = sum(len(result.failed) for result in results) + len(fatal) + len(never)
+    skipped = sum(len(result.skipped) for result in results) + len(absent) - len(fatal)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
+
+
+def never_run(results: list[Result]) -> dict[str, str]:
+    """Return the tests that every cell skipped, each with the reason of one cell.
+
+    None where a cell was not run: that cell may be the one that a test is for.
+    """
+    if any(result.unavailable for result in results):
+        return {}
+    ran = {test for result in results for test in (*result.passed, *result.failed)}
+    skipped = {test: why for result in results for test, why in result.skipped.items()}
+    return {test: why for test, why in skipped.items() if test not in ran}
 
 
 def verdict(result: Result) -> str:
@@ -154,9 +172,9 @@ def _read(outcome: Path, result: Result) -> None:
         if case.find("failure") is not None or case.find("error") is not None:
             result.failed.append(test)
         elif skip is not None:
-            result.skipped[skip.get("message") or "no reason given"] += 1
+            result.skipped[test] = skip.get("message") or "no reason given"
         else:
-            result.passed += 1
+            result.passed.add(test)
 
 
 if __name__ == "__main__":
