@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.matrix.cells import CELLS, READING, Cell
+from tests.matrix.cells import CELLS, FURTHER, Cell
 from tests.matrix.environments import Unavailable, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,11 +79,12 @@ def run(cell: Cell) -> Result:
             # Jobs spend half their time importing TensorFlow, one thread each.
             "-n",
             "2",
+            # Tests of one job stay together: it is run once, for all of them.
+            "--dist=loadgroup",
             "--tb=short",
             f"--junitxml={outcome}",
         ]
-        if not cell.reads:
-            command += [f"--ignore={TESTS}/{name}" for name in READING]
+        command += [f"--ignore={TESTS}/{name}" for name in FURTHER if name not in cell.more]
         env = {**os.environ, "TFPROBE_TEST_PYTHON": str(python)}
         try:
             done = subprocess.run(

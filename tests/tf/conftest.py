@@ -11,15 +11,32 @@ from pathlib import Path
 
 import pytest
 
+from tests.tf.doors import Job
 from tests.tf.laboratory import Laboratory, environment_of_a_job
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """TensorFlow alone takes seconds to import, and several jobs run at once."""
+    """TensorFlow alone takes seconds to import, and several jobs run at once. Tests that ask about
+    one job follow each other in one process: the laboratory of another would run it again.
+    """
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.tf)
             item.add_marker(pytest.mark.timeout(900))
+            job = _job_of(item)
+            if job:
+                item.add_marker(pytest.mark.xdist_group(job))
+
+
+def _job_of(item: pytest.Item) -> str | None:
+    """Name the job whose outcomes a test shares with others."""
+    if item.path.name == "test_activities.py":
+        return "activities"
+    job = getattr(item, "callspec", None) and item.callspec.params.get("job")  # type: ignore[attr-defined]
+    if job is None:
+        return None
+    command = job.command if isinstance(job, Job) else job
+    return " ".join(command)
 
 
 @pytest.fixture(scope="session")
