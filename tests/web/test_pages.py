@@ -23,6 +23,12 @@ _OVERFLOW = """() => {
     .slice(0, 5).map((each) => `${each.tagName}.${each.className} in ${location.hash}`)
     .concat(["wider than the window"]);
 }"""
+_CUT_TABLES = """() => [...document.querySelectorAll("main .table-place")]
+  .filter((place) => place.clientWidth && place.scrollWidth > place.clientWidth + 1)
+  .map((place) => {
+    const name = place.closest(".table").querySelector("h3").textContent;
+    return `${name} in ${location.hash}: ${place.scrollWidth} of ${place.clientWidth} pixels`;
+  })"""
 # Beyond the last stop the focus would be the browser's own, which takes all further keys.
 _END = """() => {
   const end = document.querySelector("#end") ?? document.createElement("button");
@@ -82,6 +88,18 @@ def test_pages_fit_their_window(visit, colours, width) -> None:
             _keep_screenshot(page, f"{run}-{name}-{colours}-{width}")
 
     assert wide == []
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_no_table_cuts_its_last_column(visit, run) -> None:
+    """At 1280 pixels, the width of a small laptop: names give way to numbers."""
+    visitor = visit(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    cut = []
+
+    for name in visitor.pages(run):
+        cut += visitor.show(run, name).evaluate(_CUT_TABLES)
+
+    assert cut == [], "\n".join(cut)
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

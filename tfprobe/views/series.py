@@ -18,6 +18,8 @@ Int64s = npt.NDArray[np.int64]
 MOST_POINTS = 200
 ONE_SAMPLE = Missing("one sample alone tells no rate")
 _P95 = 0.95
+# No line is drawn between samples that are so many times as far apart as they usually are.
+_SILENCE_RATIO = 4
 
 
 class Point(NamedTuple):
@@ -82,6 +84,19 @@ def rate(samples: Samples | Missing, *, unit_ns: float = 1e9) -> Curve | Missing
         return ONE_SAMPLE
     passed_ns = passed_ns[good]
     return _curve(samples.at_ns[1:][good], grown[good] * unit_ns / passed_ns, passed_ns)
+
+
+def silences(at_ns: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the positions of samples that a silence follows, and when (ns) each silence begins.
+
+    Samples are taken while steps run: between two that are far apart nobody knows what was.
+    """
+    apart_ns = np.diff(at_ns)
+    if not len(apart_ns):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    usual_ns = max(int(np.median(apart_ns)), 1)
+    last = np.flatnonzero(apart_ns > _SILENCE_RATIO * usual_ns)
+    return last, at_ns[last] + usual_ns
 
 
 def growth(samples: Samples | Missing) -> float | Missing:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.views.series import Curve
+from tfprobe.views.series import Curve, silences
 
 # Any: JSON values.
 Document = dict[str, Any]
@@ -39,14 +39,19 @@ def _told(fact: object) -> object:
 
 
 def curve(found: Curve) -> Document:
-    """Return an amount over time."""
+    """Return an amount over time; a null begins a time without samples."""
+    at_ns = np.array([point.at_ns for point in found.points], dtype=np.int64)
+    last, begin_ns = silences(at_ns)
+    # Six digits are more than any sample is good for, and halve the document.
+    values: list[float | None] = [float(f"{point.value:.6g}") for point in found.points]
+    for place in reversed(last.tolist()):
+        values.insert(place + 1, None)
     return {
         "mean": found.mean,
         "p95": found.p95,
         "min": found.min,
         "max": found.max,
         "last": found.last,
-        "at_unix_ns": [point.at_ns for point in found.points],
-        # Six digits are more than any sample is good for, and halve the document.
-        "values": [float(f"{point.value:.6g}") for point in found.points],
+        "at_unix_ns": np.insert(at_ns, last + 1, begin_ns).tolist(),
+        "values": values,
     }

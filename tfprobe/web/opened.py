@@ -13,6 +13,7 @@ from tfprobe.model.profile import Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
+from tfprobe.views.main_loop import by_cost
 from tfprobe.web.question import Question
 
 T = TypeVar("T")
@@ -77,13 +78,11 @@ class Reading:
             return cast("T", self._made[key])
 
     def works(self) -> tuple[Work, ...]:
-        """Return all works, those with most time first."""
-        return tuple(
-            sorted(self.profile.works, key=lambda work: (-work.times.sum_ns, work.process))
-        )
+        """Return all works, the main loop first."""
+        return by_cost(self.profile.works)
 
     def work(self, question: Question) -> Work:
-        """Return the work that `work=` names by its place in the profile, else the dearest sampled.
+        """Return the work that `work=` names by its place in the profile, else the first sampled.
 
         Raises NoAnswer where there is none.
         """

@@ -13,7 +13,7 @@ import numpy as np
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.spans import Spans
-from tfprobe.model.tables import Flags, Int8s, Int64s
+from tfprobe.model.tables import Flags, Int8s, Int64s, having
 from tfprobe.views import lanes
 from tfprobe.views.breakdown.inside import shift_ns
 from tfprobe.views.breakdown.kinds import Names
@@ -205,15 +205,18 @@ class _Keys:
     def of_rows(self, rows: Executions) -> Int64s:
         many = len(rows.strings.values)
         host = rows.place == Place.HOST
-        pairs = (rows.device.astype(np.int64) * many + rows.lane) * 2 + host
-        found, inverse = np.unique(pairs, return_inverse=True)
-        numbers = [
-            self.number(
-                _group(rows.strings[each // 2 // many], is_host=bool(each % 2)),
-                rows.strings[each // 2 % many],
-            )
-            for each in found.tolist()
-        ]
+        receives = host & having(rows.strings, rows.op_type, RECEIVE_OPS.__contains__)
+        lane = np.where(receives, many, rows.lane.astype(np.int64))
+        keys = (rows.device.astype(np.int64) * (many + 1) + lane) * 2 + host
+        found, inverse = np.unique(keys, return_inverse=True)
+        numbers = []
+        for each in found.tolist():
+            device, lane_at = divmod(each // 2, many + 1)
+            group = _group(rows.strings[device], is_host=bool(each % 2))
+            if lane_at == many:
+                numbers.append(self.number(group.replace(HOST, RECEIVES, 1), "receives"))
+            else:
+                numbers.append(self.number(group, rows.strings[lane_at]))
         return np.array(numbers, dtype=np.int64)[inverse.reshape(-1)]
 
     def of_spans(self, spans: Spans) -> Int64s:
@@ -226,7 +229,16 @@ class _Keys:
         return np.array(numbers, dtype=np.int64)[inverse.reshape(-1)]
 
 
-STEP, HOST, INPUT, RANKS = "Step", "Host threads", "Input threads", "Other ranks"
+STEP, HOST, INPUT, RECEIVES, RANKS = (
+    "Step",
+    "Host threads",
+    "Input threads",
+    "Receives",
+    "Other ranks",
+)
+# A receive waits beside what its thread runs, often dozens at a time: they have a track of their
+# own, below the threads that work.
+RECEIVE_OPS = ("RecvTensor", "Recv", "_HostRecv", "_Recv")
 
 
 def _group(device: str, *, is_host: bool) -> str:
@@ -282,9 +294,10 @@ def _in_order(found: Slices, keys: _Keys, for_later: Flags) -> tuple[Slices, tup
 
 
 def _rank(group: str, name: str) -> tuple[int, str, bool, str, int]:
-    """Return where a track is drawn: the step, then host, accelerators, input, other ranks."""
-    places = {STEP: 0, INPUT: 3, RANKS: 4}
-    place = places.get(group, 1 if group.startswith(HOST) else 2)
+    """Return where a track is drawn: the step, host, accelerators, input, receives, other ranks."""
+    places = {STEP: 0, INPUT: 3, RANKS: 5}
+    of_task = 1 if group.startswith(HOST) else 4 if group.startswith(RECEIVES) else 2
+    place = places.get(group, of_task)
     numbered = _NUMBERED.match(name)
     text, number = (numbered[1], int(numbered[2][:18])) if numbered else (name, 0)
     return place, group, name not in _FIRST_LANES, text, number

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.views.series import silences
+
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
@@ -26,7 +28,8 @@ class Measured:
 def on_one_axis(
     every: Sequence[Measured], *, most: int = MOST_MOMENTS
 ) -> tuple[list[int], list[list[float | None]]]:
-    """Return moments, and the amounts of each at them; None before its first and after its last.
+    """Return moments, and the amounts of each at them; None before its first, after its last, and
+    in its silences.
 
     A moment is the end of a part of the time; the amount is the most in that part, and where
     nothing was measured in it the one before. Nothing of one alone is joined if it needs not be.
@@ -40,7 +43,7 @@ def on_one_axis(
         # As many as the one with most: moments of others are hardly ever the very same.
         parts = min(parts, max(len(each.at_ns) for each in told))
     if parts == len(whole):
-        ends = whole
+        ends = np.unique(np.concatenate([whole, *(_silent_ns(each) for each in told)]))
     else:
         ends = whole[0] + (np.arange(1, parts + 1) * (whole[-1] - whole[0])) // parts
     return ends.tolist(), [_at(each, ends) for each in every]
@@ -55,4 +58,14 @@ def _at(each: Measured, ends: Int64s) -> list[float | None]:
     here = np.flatnonzero(np.isfinite(most))
     before = here[np.maximum(np.searchsorted(here, np.arange(len(ends)), side="right") - 1, 0)]
     filled = most[before].tolist()
-    return [value if here[0] <= number <= here[-1] else None for number, value in enumerate(filled)]
+    known = np.zeros(len(ends), dtype=np.bool_)
+    known[here[0] : here[-1] + 1] = True
+    last, begin_ns = silences(each.at_ns)
+    for begin, end in zip(begin_ns.tolist(), each.at_ns[last + 1].tolist(), strict=True):
+        known &= (ends < begin) | (ends >= end) | np.isfinite(most)
+    return [value if is_known else None for value, is_known in zip(filled, known, strict=True)]
+
+
+def _silent_ns(each: Measured) -> Int64s:
+    """Return a moment in each silence, so that a chart has a place to break its line."""
+    return silences(each.at_ns)[1]

@@ -47,3 +47,36 @@ def test_where_nothing_was_measured_there_is_no_axis() -> None:
     """Nor is there any line on it."""
     assert on_one_axis([]) == ([], [])
     assert on_one_axis([measured([], [])]) == ([], [[]])
+
+
+def test_a_line_breaks_where_nothing_was_measured() -> None:
+    """A job that stood still for a minute was not at the same level all the while."""
+    at_ns, (line,) = on_one_axis([measured([0, 10, 20, 30, 600, 610], [1, 2, 3, 4, 5, 6])])
+
+    assert at_ns == [0, 10, 20, 30, 40, 600, 610]
+    assert line == [1, 2, 3, 4, None, 5, 6]
+
+
+def test_a_silence_of_one_is_not_filled_by_the_moments_of_another() -> None:
+    """What one process was measured at says nothing of another."""
+    steady = measured(list(range(0, 620, 10)), [9.0] * 62)
+
+    at_ns, (line, other) = on_one_axis(
+        [measured([0, 10, 20, 30, 600, 610], [1, 2, 3, 4, 5, 6]), steady]
+    )
+
+    known = [at for at, value in zip(at_ns, line, strict=True) if value is not None]
+    assert max(at for at in known if at < 500) <= 40
+    assert line[-1] == 6
+    assert None not in other
+
+
+def test_a_sample_between_two_silences_is_kept() -> None:
+    """However coarse the axis is."""
+    at_ns = [*range(0, 1000, 10), 5000, *range(9000, 10_000, 10)]
+    values = [1.0] * 100 + [7.0] + [1.0] * 100
+
+    _, (line,) = on_one_axis([measured(at_ns, values)], most=50)
+
+    assert 7.0 in line
+    assert None in line

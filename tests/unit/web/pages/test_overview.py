@@ -49,6 +49,17 @@ def test_the_overview_tells_of_the_steps_of_the_work_with_most_time():
     assert main["bands"][-1]["phase"] == "steady"
 
 
+def test_the_overview_charts_the_loop_and_not_an_initialisation():
+    """The first call of a function traces and compiles, which may take longer than the training."""
+    init = work([5000 * MS, MS], kind="function", name="init", index=0)
+    train = work([10 * MS] * 100, kind="function", name="train_step", index=1)
+
+    found = asked("overview", profile(works=[init, train]))
+
+    assert found["main"]["name"] == "train_step"
+    assert [each["name"] for each in found["works"]] == ["train_step", "init"]
+
+
 def test_a_run_without_steps_says_so():
     """TensorFlow was imported, and no step was taken."""
     found = asked("overview", profile(works=[]))

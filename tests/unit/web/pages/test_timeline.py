@@ -48,6 +48,13 @@ def _recorded(**changes: Any) -> Profile:
     return replace(found, spans=spans)
 
 
+def _receiving(count: int) -> Profile:
+    """A thread that computes, and `count` receives that wait on it at once."""
+    lane = "tf_Compute/6167580136691581643"
+    receives = [op("_Recv", 0, 50 + at)._replace(lane=lane) for at in range(count)]
+    return profile([Step([op("MatMul", 10, 5)._replace(lane=lane), *receives])], works=[work()])
+
+
 def _ask(found: Profile, module: Any = timeline, **arguments: Any) -> Any:  # Any: JSON
     document = module.document(
         ToldRun(found), Question({name: str(value) for name, value in arguments.items()})
@@ -68,6 +75,17 @@ def _drawn(document: Any) -> list[tuple[str, str, int, float, float]]:
             (document["tracks"][track]["name"], name, row - int(firsts[track]), start, length)
         )
     return found
+
+
+def test_receives_are_below_the_threads_that_work() -> None:
+    """Forty of them wait at once, and would push the other threads off the screen."""
+    found = _ask(_receiving(40), capture=0)
+
+    assert [(each["group"], each["rows"]) for each in found["tracks"]] == [
+        ("Step", 1),
+        ("Host threads", 1),
+        ("Receives", 40),
+    ]
 
 
 def test_threads_and_streams_are_tracks() -> None:
