@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 JOBS = Path(__file__).resolve().parent / "jobs"
@@ -22,6 +22,8 @@ class Once:
 
     wall_s: float
     measured: Mapping[str, float]
+    # What recording cost by the agent's own account, of a job that was recorded.
+    account_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,20 @@ def job(python: str, script: str, *args: str, record: Sequence[str] | None = Non
         if record is not None:
             launch = [sys.executable, "-m", "tfprobe", "run", "-q", "-o", folder]
             command = [*launch, *record, "--", *command]
-        return process(command)
+        once = process(command)
+        return once if record is None else replace(once, account_s=_account_s(Path(folder)))
+
+
+def triples(
+    bare: Callable[[], Once], off: Callable[[], Once], default: Callable[[], Once], count: int
+) -> tuple[list[Once], list[Once], list[Once]]:
+    """Run three ways by turns, `count` times, each turn in another order."""
+    ways: tuple[tuple[Callable[[], Once], list[Once]], ...]
+    ways = ((bare, []), (off, []), (default, []))
+    for turn in range(count):
+        for run, taken in (*ways[turn % 3 :], *ways[: turn % 3]):
+            taken.append(run())
+    return ways[0][1], ways[1][1], ways[2][1]
 
 
 def process(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Once:
@@ -83,6 +98,15 @@ def process(command: Sequence[str], extra: Mapping[str, str] | None = None) -> O
         )
     lines = [line for line in done.stdout.splitlines() if line.startswith("MEASURED ")]
     return Once(wall_s, json.loads(lines[-1].split(" ", 1)[1]) if lines else {})
+
+
+def _account_s(output: Path) -> float:
+    """Return what recording cost by the agent's own account, over all processes of the run."""
+    (run,) = output.iterdir()
+    command = [sys.executable, "-m", "tfprobe", "report", "--json", str(run)]
+    document = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    costs = [process["overhead"] for process in document["processes"]]
+    return sum(cost["traced_us"] + cost["hook_us"] for cost in costs) / 1e6
 
 
 def wall_s(once: Once) -> float:

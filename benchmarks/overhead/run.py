@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import os
 import platform
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +22,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
-from measure import Pairs, job, loop_s, pairs, process, repeated, wall_s  # noqa: E402
+from measure import (  # noqa: E402
+    Once,
+    Pairs,
+    job,
+    loop_s,
+    pairs,
+    process,
+    repeated,
+    triples,
+    wall_s,
+)
 
 from tests.matrix.cells import CELLS  # noqa: E402
 from tests.matrix.environments import Unavailable, prepare  # noqa: E402
@@ -39,6 +51,7 @@ class Size:
     """How much to run: enough for a number to stand on, or just enough to see that all works."""
 
     pairs: int
+    triples: int
     rounds: int
     softmax_steps: int
     by_hand_steps: int
@@ -46,8 +59,8 @@ class Size:
     processes: int
 
 
-FULL = Size(5, 200, 20_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000}, 40)
-QUICK = Size(1, 20, 2_000, 50, {"cnn": 60, "resnet": 45, "loop": 60}, 5)
+FULL = Size(5, 9, 200, 20_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000}, 40)
+QUICK = Size(1, 1, 20, 2_000, 50, {"cnn": 60, "resnet": 45, "loop": 60}, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +90,7 @@ def main(argv: Sequence[str]) -> int:
     options = _arguments(argv)
     size = QUICK if options.quick else FULL
     if options.pairs:
-        size = Size(options.pairs, *(getattr(size, name) for name in Size.__slots__[1:]))
+        size = dataclasses.replace(size, pairs=options.pairs, triples=options.pairs)
     chosen = [each for each in BENCHMARKS if _is_chosen(each, options.only)]
     if options.list:
         for each in chosen:
@@ -129,6 +142,47 @@ def whole(
     cost = f"x {found.ratio:.3f}, least x {found.least_ratio:.3f}"
     return Row(what, cell, f"{found.plain:.2f} s", f"{found.other:.2f} s", cost,
                f"x {target_ratio:.2f}", kept)  # fmt: skip
+
+
+def account(
+    what: str,
+    cell: str,
+    command: Callable[[Size], tuple[str, ...]],
+    python: str,
+    size: Size,
+) -> Row:
+    """What recording costs a job, beside what the agent says that it cost.
+
+    Bare, counted without traces, and recorded with the default budget, by turns. The account holds
+    if it differs from the measured cost by no more than the rows of bare runs do among themselves.
+    """
+    arguments = command(size)
+    bare, off, default = triples(
+        lambda: job(python, *arguments),
+        lambda: job(python, *arguments, record=["--trace-level", "off"]),
+        lambda: job(python, *arguments, record=[]),
+        size.triples,
+    )
+    cost_s = _median_difference_s(default, bare)
+    off_s = _median_difference_s(off, bare)
+    account_s = statistics.median(once.account_s for once in default)
+    plain_s = statistics.median(map(wall_s, bare))
+    noise_s = statistics.median(abs(wall_s(once) - plain_s) for once in bare)
+    return Row(
+        f"account of {what}",
+        cell,
+        f"{plain_s:.2f} s, ± {noise_s * 1e3:.0f} ms",
+        f"{plain_s + cost_s:.2f} s",
+        f"{cost_s * 1e3:+.0f} ms (x {1 + cost_s / plain_s:.3f}), of which traces"
+        f" {(cost_s - off_s) * 1e3:+.0f} ms; account {account_s * 1e3:.0f} ms",
+        "account ± noise",
+        _kept(abs(cost_s - account_s) <= noise_s),
+    )
+
+
+def _median_difference_s(some: Sequence[Once], others: Sequence[Once]) -> float:
+    pairs_s = zip(map(wall_s, some), map(wall_s, others), strict=True)
+    return statistics.median(one - other for one, other in pairs_s)
 
 
 def peer(
@@ -223,6 +277,10 @@ def _whole(
     )
 
 
+def _account(what: str, cell: str, command: Callable[[Size], tuple[str, ...]]) -> Benchmark:
+    return Benchmark(f"account {what}", cell, functools.partial(account, what, cell, command))
+
+
 def _peer(
     what: str, cell: str, command: Callable[[Size], tuple[str, ...]], *flags: str
 ) -> Benchmark:
@@ -237,6 +295,9 @@ BENCHMARKS = (
     _whole("custom loop", TF2, functools.partial(_network, "loop"), 1.01),
     _whole("MNIST softmax, Session", TF1, _softmax, 1.02),
     _whole("MNIST softmax, Session", TF2, _softmax, 1.02),
+    _account("MNIST softmax, Session", TF1, _softmax),
+    _account("MNIST softmax, Session", TF2, _softmax),
+    _account("custom loop", TF2, functools.partial(_network, "loop")),
     _peer(
         "FULL_TRACE and `Profiler.add_step` by hand", TF1, _softmax_by_hand, "--tool", "add_step"
     ),

@@ -211,33 +211,6 @@ def test_the_first_process_of_a_container_leaves_none_behind(launcher: Launcher,
     assert not (run / "machine").exists()
 
 
-def test_a_meter_costs_next_to_nothing(launcher: Launcher, metered) -> None:
-    """Less than half a percent of a CPU, its start aside."""
-    job = subprocess.Popen(
-        [launcher.program, "run", "-q", "-o", launcher.output, "--", "sleep", "60"],
-        cwd=launcher.work,
-        env=environment(metered),
-    )
-    deadline = time.monotonic() + GONE_S
-    while not list(launcher.output.glob("*/machine/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    (meter,) = _meters(launcher.output)
-
-    before_ns, began_s = _cpu_ns(meter), time.monotonic()
-    time.sleep(4)
-    used_ratio = (_cpu_ns(meter) - before_ns) / 1e9 / (time.monotonic() - began_s)
-    job.kill()
-    job.wait()
-
-    assert used_ratio < 0.005
-    _wait_until_gone(launcher.output)
-
-
-def _cpu_ns(pid: int) -> int:
-    """CPU time of a process; ticks of 10 ms are too coarse here."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
-
-
 def test_a_meter_by_itself_takes_what_it_is_given(tmp_path: Path) -> None:
     """Without a job, without a driver, it ends without a word."""
     command = [sys.executable, "-m", "tfprobe.meter", str(tmp_path / "gone"), "host", "999999999"]
