@@ -17,7 +17,7 @@ from tfprobe.errors import TfprobeError
 from tfprobe.launch import boot, environ, secrets
 from tfprobe.launch.agreement import Agreed
 from tfprobe.launch.settings import Settings
-from tfprobe.store import proc
+from tfprobe.store import agent_files, proc
 from tfprobe.store.layout import RunFolder
 
 _INTERPRETERS = re.compile(r"(python|pypy)[\d.]*|bash|dash|sh|zsh|env|time|nice|nohup|mpirun|srun")
@@ -144,7 +144,7 @@ def _join(settings: Settings, agreed: Agreed) -> Run | str:
 
 
 def _claim(output: str, command: Sequence[str]) -> Run:
-    name = command_name(secrets.mask_arguments(command))
+    name = command_name(agent_files.mask_arguments(command))
     for _ in range(_ATTEMPTS):
         now_ns = time.time_ns()
         path = Path(output, run_id(name, now_ns))
@@ -162,7 +162,7 @@ def _manifest(
     return {
         "schema": "tfprobe.run/1",
         "id": run.folder.id,
-        "command": secrets.mask_arguments(command),
+        "command": agent_files.mask_arguments(command),
         "cwd": environ.working_directory(),
         "host": os.uname().nodename,
         "user": user(),
