@@ -315,3 +315,12 @@ def test_the_environment_is_an_allow_list() -> None:
     stored = recorded_environment(environment)
 
     assert stored == {"SLURM_PROCID": "3", "TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}
+
+
+def test_the_agents_variables_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the speed depends on may name a storage, with who logs in to it."""
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=s3://key:{S}@bucket --xla_x=1")
+
+    told = load("config").speed_variables()["XLA_FLAGS"]
+
+    assert told == "--xla_dump_to=s3://key:***@bucket --xla_x=1"
