@@ -3,6 +3,7 @@
 import os
 from json import loads
 
+from . import redact
 from .originals import read_file
 
 # A profiler that is attached to the process through CUPTI leaves one of these behind.
@@ -120,5 +121,5 @@ def rank_variables():
 
 
 def speed_variables():
-    """Return those variables of the job that its speed depends on."""
-    return {name: os.environ[name][:_LONGEST_VALUE] for name in _SPEED_VARIABLES if name in os.environ}
+    """Return those variables of the job that its speed depends on, as they may be stored."""
+    return {name: redact.text(os.environ[name])[:_LONGEST_VALUE] for name in _SPEED_VARIABLES if name in os.environ}

@@ -101,9 +101,9 @@ def _thresholds(words: tuple[str, ...]) -> Thresholds:
     from tfprobe.launch import config_file
 
     limits = DEFAULTS
-    path = config_file.find(environ.working_directory())
-    if path is not None:
-        limits = changed(limits, config_file.read_table(path, "advice"), source=path)
+    file = config_file.choose(environ.working_directory(), environ.inherited())
+    if file is not None:
+        limits = changed(limits, config_file.read_table(file, "advice"), source=file.path)
     return changed(limits, parse(words), source="--threshold")
 
 

@@ -8,6 +8,7 @@ import click
 
 from tfprobe.launch import environ
 from tfprobe.launch.doctor import Diagnosis, State, diagnose
+from tfprobe.store.agent_files import mask_arguments
 
 _MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
 
@@ -43,7 +44,8 @@ def _list(diagnosis: Diagnosis) -> str:
         if check.action:
             lines.append(f"  → {check.action}")
     verdict = "would record" if diagnosis.would_record else "would not record"
-    return "\n".join([*lines, "", f"tfprobe run -- {' '.join(diagnosis.command)} {verdict}."])
+    command = " ".join(mask_arguments(diagnosis.command))
+    return "\n".join([*lines, "", f"tfprobe run -- {command} {verdict}."])
 
 
 def _document(diagnosis: Diagnosis) -> str:
@@ -58,7 +60,7 @@ def _document(diagnosis: Diagnosis) -> str:
     ]
     document = {
         "schema": "tfprobe.doctor/1",
-        "command": list(diagnosis.command),
+        "command": mask_arguments(diagnosis.command),
         "would_record": diagnosis.would_record,
         "checks": checks,
     }

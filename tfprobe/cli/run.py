@@ -115,7 +115,7 @@ def launch(flags: dict[str, object], command: list[str]) -> int:
     try:
         chosen = sources.gather(flags, environment, cwd)
         agreed = agreement.agreed(chosen.join, environment, command)
-        run = prepare.prepare(chosen, command, agreed=agreed)
+        run = prepare.prepare(chosen, command, agreed=agreed, environment=environment)
     except Exception as problem:
         _run_unrecorded(problem, command, environment)
     if not chosen.report:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tfprobe.launch import secrets
 from tfprobe.launch.grammar import OFF
+from tfprobe.store import agent_files
 
 # Slurm numbers the batch script and interactive shells from here on: nothing in them is a task.
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
@@ -45,7 +46,7 @@ def agreed(join: str | None, environment: Variables, command: Sequence[str]) -> 
     if join == OFF:
         return None
     # Whoever gives a name may start several commands as one rank: a server beside its worker.
-    return Agreed(join, (*rank, *secrets.mask_arguments(command)) if rank else ())
+    return Agreed(join, (*rank, *agent_files.mask_arguments(command)) if rank else ())
 
 
 def rank_of(environment: Variables) -> tuple[str, ...]:

@@ -7,21 +7,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import tfprobe
+from tfprobe.store.agent_files import AGENT, ENTRY, hooks_dir
 from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
-
-_HOOKS = "sitecustomize_hooks"
-_ENTRY = "sitecustomize.py"
-_AGENT = "tfprobe_agent"
 
 
 def write(run: RunFolder, config: Mapping[str, object]) -> None:
     """Create the boot directory with the agent and its config.json. Raises OSError."""
-    hooks = _hooks_dir()
+    hooks = hooks_dir()
     run.boot.mkdir(0o700)
-    _copy_tree(hooks / _AGENT, run.boot / _AGENT)
+    _copy_tree(hooks / AGENT, run.boot / AGENT)
     write_file(run.config, (json.dumps(config) + "\n").encode())
-    _copy_file(hooks / _ENTRY, run.boot / _ENTRY)
+    _copy_file(hooks / ENTRY, run.boot / ENTRY)
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -31,16 +27,6 @@ def write_file(path: Path, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     os.rename(temporary, path)
-
-
-def _hooks_dir() -> Path:
-    """Find the agent: inside the installed package, or beside it in a checkout."""
-    package = Path(tfprobe.__file__).resolve().parent
-    places = (package / _HOOKS, package.parent / _HOOKS)
-    for place in places:
-        if (place / _ENTRY).is_file():
-            return place
-    raise FileNotFoundError(2, f"the agent is missing from this installation ({places[0]})")
 
 
 def _copy_tree(source: Path, target: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.launch import boot
+from tfprobe.launch import boot, ownership
 from tfprobe.launch.agreement import Agreed, rank_of
 from tfprobe.store.contents import content_of
 from tfprobe.store.launches import Launches
@@ -117,21 +117,8 @@ def _is_ours(folder: RunFolder) -> bool:
 
     A file server may give all files to one user; then a new directory is of the same.
     """
-    owner = _owner(folder.root)
-    return owner == os.geteuid() or owner == _owner_of_new(folder.root.parent)
-
-
-def _owner(path: Path) -> int:
-    return path.stat().st_uid
-
-
-def _owner_of_new(directory: Path) -> int:
-    place = directory / f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}"
-    place.mkdir(0o700)
-    try:
-        return _owner(place)
-    finally:
-        place.rmdir()
+    owner = ownership.owner(folder.root)
+    return owner == os.geteuid() or owner == ownership.owner_of_new(folder.root.parent)
 
 
 def _claims(folder: RunFolder) -> Iterator[tuple[tuple[str, ...], ...]]:

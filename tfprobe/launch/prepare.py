@@ -14,10 +14,10 @@ from typing import Any
 
 import tfprobe
 from tfprobe.errors import TfprobeError
-from tfprobe.launch import boot, environ, secrets
+from tfprobe.launch import boot, environ, ownership, secrets
 from tfprobe.launch.agreement import Agreed
 from tfprobe.launch.settings import Settings
-from tfprobe.store import proc
+from tfprobe.store import agent_files, proc
 from tfprobe.store.layout import RunFolder
 
 _INTERPRETERS = re.compile(r"(python|pypy)[\d.]*|bash|dash|sh|zsh|env|time|nice|nohup|mpirun|srun")
@@ -44,20 +44,24 @@ class Run:
     note: str = ""
 
 
-def prepare(settings: Settings, command: Sequence[str], *, agreed: Agreed | None = None) -> Run:
+def prepare(
+    settings: Settings,
+    command: Sequence[str],
+    *,
+    agreed: Agreed | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Run:
     """Create the run directory with its boot directory, or join the one that was agreed on.
 
-    Raises CannotPrepare, leaving nothing.
+    Raises CannotPrepare, leaving nothing, also where other users could change what is made there.
     """
-    note = ""
     try:
-        # Parents get the usual mode: only what holds recordings is closed to others.
-        os.makedirs(settings.output, mode=0o700, exist_ok=True)
+        note = _make_output(settings.output, environment or {})
         if agreed is not None:
             shared = _join(settings, agreed)
             if isinstance(shared, Run):
-                return shared
-            note = shared
+                return replace(shared, note=note)
+            note = f"{note} {shared}".strip()
         run = _claim(settings.output, command)
     except OSError as exc:
         raise _refused(settings.output, exc) from exc
@@ -144,7 +148,7 @@ def _join(settings: Settings, agreed: Agreed) -> Run | str:
 
 
 def _claim(output: str, command: Sequence[str]) -> Run:
-    name = command_name(secrets.mask_arguments(command))
+    name = command_name(agent_files.mask_arguments(command))
     for _ in range(_ATTEMPTS):
         now_ns = time.time_ns()
         path = Path(output, run_id(name, now_ns))
@@ -162,7 +166,7 @@ def _manifest(
     return {
         "schema": "tfprobe.run/1",
         "id": run.folder.id,
-        "command": secrets.mask_arguments(command),
+        "command": agent_files.mask_arguments(command),
         "cwd": environ.working_directory(),
         "host": os.uname().nodename,
         "user": user(),
@@ -176,6 +180,28 @@ def _manifest(
         "config": settings.config(),
         "environment": secrets.recorded_environment(environment),
     }
+
+
+def _make_output(output: str, environment: Mapping[str, str]) -> str:
+    """Make the directory of all runs; return what a person should know about it.
+
+    Raises OSError, and CannotPrepare where it is another user's: the job loads code from there.
+    """
+    # Parents get the usual mode: only what holds recordings is closed to others.
+    os.makedirs(output, mode=0o700, exist_ok=True)
+    problem = ownership.directory_problem(output, environment)
+    if problem is not None:
+        raise CannotPrepare(
+            f"cannot record to {output}: it {problem}, who could change what the job loads.",
+            hint="Choose a directory of your own with -o.",
+        )
+    open_to_all = ownership.writable_by_others(output)
+    if open_to_all is None:
+        return ""
+    return (
+        f"other users can write to {open_to_all}, and so change the code that this job loads from "
+        f"{output}; `chmod go-w` or `chmod +t` prevents that."
+    )
 
 
 def _refused(path: str | Path, reason: OSError) -> CannotPrepare:

@@ -1,12 +1,10 @@
-"""What may be stored of a stranger's command and environment. Decides by names and shapes alone."""
+"""Which variables of a stranger's environment may be stored."""
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-MASK = "***"
+from tfprobe.store.agent_files import is_secret, mask_text
 
 # Stored: what shapes how TensorFlow runs, and which worker this is. All else is private.
 ALLOWED_NAMES = frozenset(
@@ -54,70 +52,6 @@ ALLOWED_NAMES = frozenset(
 )
 ALLOWED_PREFIXES = ("TF_", "TFPROBE_")
 
-_SECRET_WORDS = frozenset(
-    {
-        *("apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials"),
-        *(
-            "passphrase",
-            "passwd",
-            "password",
-            "passwords",
-            "pw",
-            "pwd",
-            "secret",
-            "secrets",
-            "token",
-        ),
-    }
-)
-_SECRET_PAIRS = frozenset(
-    (first, "key")
-    for first in ("access", "account", "api", "auth", "encryption", "private", "secret", "signing")
-)
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# Told by their shape: OpenAI, GitHub, Hugging Face, AWS, Slack, GitLab, JWT.
-_SECRET_SHAPE = re.compile(
-    r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|AKIA[0-9A-Z]{12,}"
-    r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"
-)
-_URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^/\s]+@")
-_ASSIGNMENT = re.compile(
-    r"(-{0,2}[A-Za-z][\w.-]*[\"']?)(\s*[=:]\s*)((?:Bearer\s+|Basic\s+)?[^\s;&|]+)"
-)
-_OPTION_IN_TEXT = re.compile(r"(--?[A-Za-z][\w.-]*)(\s+)([^\s;&|-][^\s;&|]*)")
-
-
-def mask_arguments(arguments: Iterable[str]) -> list[str]:
-    """Copy a command line with everything that looks secret replaced by `***`."""
-    masked: list[str] = []
-    is_value_secret = False
-    for argument in arguments:
-        if is_value_secret and not argument.startswith("--"):
-            masked.append(MASK)
-            is_value_secret = False
-            continue
-        masked.append(mask_text(argument))
-        is_value_secret = argument.startswith("-") and "=" not in argument and is_secret(argument)
-    return masked
-
-
-def mask_text(text: str) -> str:
-    """Mask what looks secret inside one argument, which may be a whole shell script."""
-    name, equals, _ = text.partition("=")
-    if equals and re.fullmatch(r"-{0,2}[\w.-]+", name) and is_secret(name):
-        return f"{name}={MASK}"
-    text = _URL_PASSWORD.sub(rf"\1{MASK}@", text)
-    text = _SECRET_SHAPE.sub(MASK, text)
-    text = _ASSIGNMENT.sub(_mask_value, text)
-    return _OPTION_IN_TEXT.sub(_mask_value, text)
-
-
-def is_secret(name: str) -> bool:
-    """Tell by its words whether a name holds a secret: `hf_token` does, `tokenizer` does not."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    pairs = itertools.pairwise(words)
-    return not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(pairs)
-
 
 def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Pick the variables that explain how TensorFlow ran; never one that may hold a secret."""
@@ -130,8 +64,3 @@ def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _is_allowed(name: str) -> bool:
     return name in ALLOWED_NAMES or name.startswith(ALLOWED_PREFIXES)
-
-
-def _mask_value(match: re.Match[str]) -> str:
-    name, between, _ = match.groups()
-    return f"{name}{between}{MASK}" if is_secret(name) else match.group()

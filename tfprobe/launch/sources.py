@@ -21,9 +21,9 @@ def gather(flags: Mapping[str, object], environment: Mapping[str, str], cwd: str
     Raises: UsageError for a flag, BadSetting for anything else.
     """
     layers = [flag_layer(flags, cwd), variable_layer(environment, cwd)]
-    path = config_file.find(cwd)
-    if path is not None:
-        layers.append(file_layer(config_file.read(path), path))
+    file = config_file.choose(cwd, environment)
+    if file is not None:
+        layers.append(file_layer(config_file.read(file), file.path))
     return resolve(*layers, default_layer(cwd))
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import tfprobe
 from tfprobe.errors import UsageError
-from tfprobe.launch import environ, prepare, secrets
+from tfprobe.launch import environ, prepare
 from tfprobe.launch.boot import write_file
 from tfprobe.remote.addresses import Address
-from tfprobe.store import proc
+from tfprobe.store import agent_files, proc
 from tfprobe.store.layout import TEMPORARY_PREFIX, ProcessFolder, RunFolder
 
 _NAME_LENGTH = 40
@@ -103,7 +103,7 @@ def _run(made: Draft, recordings: Sequence[Recording], command: Sequence[str]) -
     return {
         "schema": "tfprobe.run/1",
         "id": made.id,
-        "command": secrets.mask_arguments(command),
+        "command": agent_files.mask_arguments(command),
         "cwd": environ.working_directory(),
         "host": os.uname().nodename,
         "user": prepare.user(),

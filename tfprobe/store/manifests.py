@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.store.agent_files import MASK, is_secret, mask_arguments, mask_text
 from tfprobe.store.contents import content_of
 
 # A thousand times what a command and its environment take.
@@ -106,7 +107,7 @@ def read_run(path: Path) -> RunManifest:
     take = _Fields(document, path)
     return RunManifest(
         id=take.text("id"),
-        command=take.texts("command"),
+        command=take.command("command"),
         cwd=take.text("cwd", default=""),
         host=take.text("host", default=""),
         user=take.text("user", default=""),
@@ -118,7 +119,7 @@ def read_run(path: Path) -> RunManifest:
         started=take.text("started", default=""),
         tfprobe=take.text("tfprobe", default=""),
         config=_config(document.get("config") or {}, path),
-        environment={str(k): str(v) for k, v in take.mapping("environment").items()},
+        environment=_environment(take.mapping("environment")),
         services=take.texts("services") if "services" in document else (),
         merged=take.texts("merged") if "merged" in document else (),
     )
@@ -142,7 +143,7 @@ def read_process(path: Path) -> ProcessManifest:
         boot_id=take.optional_text("boot_id"),
         pid_namespace=take.optional_text("pid_namespace"),
         pid_started_ticks=take.optional_integer("pid_started_ticks"),
-        argv=take.texts("argv"),
+        argv=take.command("argv"),
         executable=take.text("executable", default=""),
         python=take.optional_text("python"),
         tensorflow=take.optional_text("tensorflow"),
@@ -189,6 +190,10 @@ class _Fields:
         value = self._document.get(key)
         return tuple(map(str, value)) if isinstance(value, list) else self._refuse(key, "a list")
 
+    def command(self, key: str) -> tuple[str, ...]:
+        # What was recorded by an earlier version may still hold what is a secret to this one.
+        return tuple(mask_arguments(self.texts(key)))
+
     def mapping(self, key: str) -> Json:
         value = self._document.get(key) or {}
         return value if isinstance(value, dict) else self._refuse(key, "an object")
@@ -214,6 +219,13 @@ def _document(path: Path, *, schema: str) -> Json:
         hint = "Read it with the version of tfprobe that recorded it."
         raise UnreadableInput(f"{path} should be {schema} and is {found!r:.60}.", hint=hint)
     return document
+
+
+def _environment(variables: Json) -> Mapping[str, str]:
+    return {
+        str(name): MASK if is_secret(str(name)) else mask_text(str(value))
+        for name, value in variables.items()
+    }
 
 
 def _config(document: Json, path: Path) -> Config:

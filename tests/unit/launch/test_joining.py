@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.launch import joining
+from tfprobe.launch import joining, ownership
 from tfprobe.launch.agreement import Agreed
 from tfprobe.store.layout import RunFolder
 
@@ -30,9 +30,9 @@ def test_a_run_of_another_user_is_not_joined(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job runs what lies in a run's boot/, and nobody else decides what that is."""
-    owner = joining._owner
+    owner = ownership.owner
     foreign = os.geteuid() + 1
-    monkeypatch.setattr(joining, "_owner", lambda at: foreign if at == run.root else owner(at))
+    monkeypatch.setattr(ownership, "owner", lambda at: foreign if at == run.root else owner(at))
 
     joined = joining.enter(tmp_path, JOB, CONFIG)
 
@@ -44,7 +44,7 @@ def test_a_file_server_that_gives_all_files_to_one_user_is_no_hindrance(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There every run is of the user that a new one is of, too."""
-    monkeypatch.setattr(joining, "_owner", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr(ownership, "owner", lambda _: os.geteuid() + 1)
 
     assert joining.enter(tmp_path, JOB, CONFIG) == run
 

@@ -42,7 +42,8 @@ def diagnose(
     python = interpreter.words(command, environment)
     checks = [_switch(environment)]
     try:
-        run = prepare.prepare(sources.gather(flags, environment, cwd), ["doctor"])
+        chosen = sources.gather(flags, environment, cwd)
+        run = prepare.prepare(chosen, ["doctor"], environment=environment)
     except (BadSetting, prepare.CannotPrepare) as problem:
         name = "settings" if isinstance(problem, BadSetting) else "output"
         checks.append(Check.failed(name, problem.problem, problem.hint or "Correct it."))
