@@ -6,8 +6,10 @@ import json
 
 import click
 
+from tfprobe.cli import reading
 from tfprobe.launch import environ
 from tfprobe.launch.doctor import Diagnosis, State, diagnose
+from tfprobe.printable import printable
 
 _MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
 
@@ -32,7 +34,7 @@ def command(output: str | None, deep: bool, as_json: bool, python: tuple[str, ..
         cwd=environ.working_directory(),
         deep=deep,
     )
-    click.echo(_document(diagnosis) if as_json else _list(diagnosis))
+    reading.show((_document(diagnosis) if as_json else _list(diagnosis)) + "\n")
     return 0 if diagnosis.would_record else 1
 
 
@@ -43,7 +45,9 @@ def _list(diagnosis: Diagnosis) -> str:
         if check.action:
             lines.append(f"  → {check.action}")
     verdict = "would record" if diagnosis.would_record else "would not record"
-    return "\n".join([*lines, "", f"tfprobe run -- {' '.join(diagnosis.command)} {verdict}."])
+    return "\n".join(
+        map(printable, [*lines, "", f"tfprobe run -- {' '.join(diagnosis.command)} {verdict}."])
+    )
 
 
 def _document(diagnosis: Diagnosis) -> str:

@@ -12,6 +12,7 @@ import click
 from tfprobe.cli import export_files, export_tables, reading
 from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
+from tfprobe.printable import printable
 from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def command(
         ) from exc
     if isinstance(source, _Run):
         reading.warn_of_problems(source.profile)
-    reading.show(f"{path}\n{chosen.opens_in}\n")
+    reading.show(f"{printable(str(path))}\n{chosen.opens_in}\n")
     return 0
 
 

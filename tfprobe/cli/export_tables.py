@@ -9,6 +9,7 @@ from tfprobe.cli.engine import Workers
 from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
+from tfprobe.printable import printable
 
 NAME = "tables"
 
@@ -41,7 +42,10 @@ def write(
             raise _unwritable(path, exc) from exc
         except ValueError as exc:  # a path that no file can have
             raise UsageError(f"{path} cannot be written: {exc}.") from exc
-    reading.show(f"{path}\nRead it with anything that reads Parquet; docs/tables.md has columns.\n")
+    reading.show(
+        f"{printable(str(path))}\n"
+        "Read it with anything that reads Parquet; docs/tables.md has columns.\n"
+    )
     warn(tables)
     return 0
 
