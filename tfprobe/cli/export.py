@@ -124,7 +124,7 @@ def command(
     try:
         report = source.folder.report if isinstance(source, _Run) else None
         if chosen.files is not None:
-            export_files.write_files(path, chosen.files(asked))
+            export_files.write_files(path, chosen.files(asked), report=report)
         elif chosen.pieces is not None:
             export_files.write_pieces(path, iter(chosen.pieces(asked)), report=report)
     except OSError as exc:
@@ -337,13 +337,14 @@ def _devices(
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
     from tfprobe.ingest.step_stats import step_stats, step_stats_text
+    from tfprobe.store.contents import content_of
     from tfprobe.views import step_stats as from_rows
 
     path = _metadata_path(source, found, capture)
     if path is None:
         return from_rows.step_stats(found, capture), None
     try:
-        content = path.read_bytes()
+        content = content_of(path)
         return step_stats(content), step_stats_text(content)
     except OSError as exc:
         raise UnreadableInput(f"{path} cannot be read: {exc.strerror or exc}.") from exc

@@ -10,6 +10,7 @@ from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
+from tfprobe.store import inside
 
 NAME = "tables"
 
@@ -30,14 +31,16 @@ def write(
         )
     folder = reading.chosen_run(run, output)
     path = environ.absolute(Path(target)).resolve() if target else folder.report / NAME
-    if target is None:
-        _make_private(folder.report)
     with (
         opened([folder], workers, rank=rank) as tables,
         reading.progress("Writing tables") as watch,
     ):
         try:
-            export(tables, path, watch)
+            if target is None:
+                with inside.directory(folder.root, path, make=True) as place:
+                    export(tables, place, watch)
+            else:
+                export(tables, path, watch)
         except OSError as exc:
             raise _unwritable(path, exc) from exc
         except ValueError as exc:  # a path that no file can have
@@ -48,13 +51,6 @@ def write(
     )
     warn(tables)
     return 0
-
-
-def _make_private(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-    except OSError as exc:
-        raise _unwritable(directory, exc) from exc
 
 
 def _unwritable(path: Path, exc: OSError) -> UsageError:

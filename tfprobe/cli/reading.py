@@ -17,8 +17,9 @@ from tfprobe.cli.main import complain
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
+from tfprobe.store import inside
 from tfprobe.store.catalogue import find_run, find_runs
-from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX, RunFolder
+from tfprobe.store.layout import LATEST, RunFolder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -284,12 +285,8 @@ def write_whole(path: str, text: str) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    try:
-        unfinished.write_text(text, encoding="utf-8", errors="replace")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with inside.replacing(path) as file:
+        file.write(text.encode("utf-8", "replace"))
 
 
 def _reason(error: OSError | ValueError) -> str:

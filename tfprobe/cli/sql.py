@@ -17,7 +17,8 @@ from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
-from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX
+from tfprobe.store import inside
+from tfprobe.store.layout import LATEST
 
 if TYPE_CHECKING:
     from tfprobe.scale.tables.filled import Tables
@@ -141,12 +142,8 @@ def _write(tables: Tables, query: str, target: str) -> int:
 
 def _move(made: Path, path: Path) -> None:
     """Put a file in its place at once, which may be in another file system."""
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    try:
-        shutil.copyfile(made, unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with inside.replacing(path) as file, made.open("rb") as source:
+        shutil.copyfileobj(source, file)
 
 
 def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
