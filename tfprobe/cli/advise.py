@@ -9,6 +9,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.cli.engine import Workers, workers_options
+from tfprobe.cli.main import complain
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.launch import environ
 
@@ -118,7 +119,7 @@ def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> N
         reading.write_file(markdown, lay_out_markdown(advice, title))
     if not as_json and markdown is None:
         width, colour = reading.page_width(), reading.page_colour()
-        reading.show(lay_out(advice, title, width=width, colour=colour))
+        reading.show_page(lay_out(advice, title, width=width, colour=colour))
 
 
 def _document(advice: Advice, run: Run) -> dict[str, Any]:
@@ -140,7 +141,6 @@ def _check_parity(*, as_json: bool, markdown: str | None, words: tuple[str, ...]
 
 def _answer_as_tfprof(run: str, output: str | None, rank: int | None, names: str) -> int:
     """Show what the checkers of TensorFlow's old profiler say of the dearest work, in its words."""
-    import sys
 
     from tfprobe.cli.views import found_sampled
     from tfprobe.tfprof.advice import advice_text
@@ -151,6 +151,6 @@ def _answer_as_tfprof(run: str, output: str | None, rank: int | None, names: str
     found = found_sampled(run, output, rank=rank)
     advice = advise_as_tfprof(graph_profile(found), chosen)
     for remark in advice.remarks:
-        sys.stderr.write(f"tfprobe: {remark}\n")
+        complain(remark)
     reading.show(advice_text(advice))
     return 0

@@ -49,5 +49,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
 
         width, colour = reading.page_width(), reading.page_colour()
         processes = profile.processes
-        reading.show(lay_out(works, processes, width=width, colour=colour, each_step=each_step))
+        reading.show_page(
+            lay_out(works, processes, width=width, colour=colour, each_step=each_step)
+        )
     return 0

@@ -14,6 +14,7 @@ import click
 from tfprobe.cli import reading
 from tfprobe.cli.main import complain
 from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,7 +152,7 @@ def _text(made: _Made) -> str:
         f"{each.address}: {_steps(each)} in {each.duration_ns / 10**9:g} s"
         for each in made.recordings
     ]
-    return "".join(f"{line}\n" for line in [*lines, f"Recorded to {made.run.root}"])
+    return "".join(f"{printable(line)}\n" for line in [*lines, f"Recorded to {made.run.root}"])
 
 
 def _steps(each: Recording) -> str:

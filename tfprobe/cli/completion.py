@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from tfprobe.cli import reading
+
 SHELLS = ("bash", "fish", "zsh")
 
 
@@ -23,4 +25,4 @@ def command(shell: str) -> None:
         raise click.UsageError(f"click has no completion for {shell}.")
     # click's completion script asks the program itself, so it needs no tree of commands here.
     script = found(click.Command("tfprobe"), {}, "tfprobe", "_TFPROBE_COMPLETE")
-    click.echo(script.source())
+    reading.show(script.source() + "\n")

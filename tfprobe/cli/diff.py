@@ -78,7 +78,7 @@ def command(
         from tfprobe.terminal.diff import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
-        reading.show(lay_out(found, verdicts, width=width, colour=colour))
+        reading.show_page(lay_out(found, verdicts, width=width, colour=colour))
     return _FAILED if any(verdict.fails for _, verdict in verdicts) else 0
 
 

@@ -6,8 +6,10 @@ import json
 
 import click
 
+from tfprobe.cli import reading
 from tfprobe.launch import environ
 from tfprobe.launch.doctor import Diagnosis, State, diagnose
+from tfprobe.printable import printable
 from tfprobe.store.agent_files import mask_arguments
 
 _MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
@@ -33,7 +35,7 @@ def command(output: str | None, deep: bool, as_json: bool, python: tuple[str, ..
         cwd=environ.working_directory(),
         deep=deep,
     )
-    click.echo(_document(diagnosis) if as_json else _list(diagnosis))
+    reading.show((_document(diagnosis) if as_json else _list(diagnosis)) + "\n")
     return 0 if diagnosis.would_record else 1
 
 
@@ -45,7 +47,7 @@ def _list(diagnosis: Diagnosis) -> str:
             lines.append(f"  → {check.action}")
     verdict = "would record" if diagnosis.would_record else "would not record"
     command = " ".join(mask_arguments(diagnosis.command))
-    return "\n".join([*lines, "", f"tfprobe run -- {command} {verdict}."])
+    return "\n".join(map(printable, [*lines, "", f"tfprobe run -- {command} {verdict}."]))
 
 
 def _document(diagnosis: Diagnosis) -> str:

@@ -12,6 +12,7 @@ import click
 from tfprobe.cli import export_files, export_tables, reading
 from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
+from tfprobe.printable import printable
 from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def command(
     try:
         report = source.folder.report if isinstance(source, _Run) else None
         if chosen.files is not None:
-            export_files.write_files(path, chosen.files(asked))
+            export_files.write_files(path, chosen.files(asked), report=report)
         elif chosen.pieces is not None:
             export_files.write_pieces(path, iter(chosen.pieces(asked)), report=report)
     except OSError as exc:
@@ -132,7 +133,7 @@ def command(
         ) from exc
     if isinstance(source, _Run):
         reading.warn_of_problems(source.profile)
-    reading.show(f"{path}\n{chosen.opens_in}\n")
+    reading.show(f"{printable(str(path))}\n{chosen.opens_in}\n")
     return 0
 
 
@@ -336,13 +337,14 @@ def _devices(
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
     from tfprobe.ingest.step_stats import step_stats, step_stats_text
+    from tfprobe.store.contents import content_of
     from tfprobe.views import step_stats as from_rows
 
     path = _metadata_path(source, found, capture)
     if path is None:
         return from_rows.step_stats(found, capture), None
     try:
-        content = path.read_bytes()
+        content = content_of(path)
         return step_stats(content), step_stats_text(content)
     except OSError as exc:
         raise UnreadableInput(f"{path} cannot be read: {exc.strerror or exc}.") from exc

@@ -4,44 +4,55 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from tfprobe.launch import environ
-from tfprobe.store.layout import TEMPORARY_PREFIX
+from tfprobe.store import inside
 
 _GZIP = b"\x1f\x8b"
 
 
-def write_files(directory: Path, files: Iterable[tuple[str, str]]) -> None:
-    """Write files by their names below a directory."""
+def write_files(directory: Path, files: Iterable[tuple[str, str]], *, report: Path | None) -> None:
+    """Write files by their names below a directory; `report` is that of the run, or None.
+
+    A directory that a person named may be a link, and nothing below it; in a run nothing may.
+    """
+    is_default = directory.parent == report
+    root = directory.parents[1] if is_default else directory
     for name, text in files:
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8", errors="replace")
+        if not is_default:
+            directory.mkdir(parents=True, exist_ok=True)
+        content = text.encode("utf-8", "replace")
+        inside.write(root, directory / name, content, private=is_default)
 
 
 def write_pieces(path: Path, pieces: Iterator[str | bytes], *, report: Path | None) -> None:
     """Write the pieces of one file; `report` is the directory of ours that may have to be made."""
     first = next(pieces, "")  # what cannot be answered is said before a file is touched
-    if path.parent == report:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-    if path.exists() and not path.is_file():
-        _write(path, first, pieces)  # a pipe or a device, which must stay what it is
-        return
-    path = environ.absolute(path).resolve()
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    try:
-        _write(unfinished, first, pieces)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _write(path: Path, first: str | bytes, others: Iterator[str | bytes]) -> None:
     is_packed = path.suffix == ".gz" and not _bytes(first).startswith(_GZIP)
-    with (gzip.open if is_packed else open)(path, "wb") as stream:
+    with _opened(path, report) as file, gzip.open(file, "wb") if is_packed else file as stream:
         stream.write(_bytes(first))
-        for piece in others:
+        for piece in pieces:
             stream.write(_bytes(piece))
+
+
+@contextmanager
+def _opened(path: Path, report: Path | None) -> Iterator[BinaryIO]:
+    if path.parent == report:
+        # Nobody named this place, so nobody meant what a link in the run leads to.
+        with (
+            inside.directory(report.parent, report, make=True) as place,
+            inside.replacing(place / path.name, mode=0o600) as file,
+        ):
+            yield file
+    elif path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file  # a pipe or a device, which must stay what it is
+    else:
+        with inside.replacing(environ.absolute(path).resolve()) as file:
+            yield file
 
 
 def _bytes(piece: str | bytes) -> bytes:

@@ -9,6 +9,8 @@ from tfprobe.cli.engine import Workers
 from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
+from tfprobe.printable import printable
+from tfprobe.store import inside
 
 NAME = "tables"
 
@@ -29,28 +31,26 @@ def write(
         )
     folder = reading.chosen_run(run, output)
     path = environ.absolute(Path(target)).resolve() if target else folder.report / NAME
-    if target is None:
-        _make_private(folder.report)
     with (
         opened([folder], workers, rank=rank) as tables,
         reading.progress("Writing tables") as watch,
     ):
         try:
-            export(tables, path, watch)
+            if target is None:
+                with inside.directory(folder.root, path, make=True) as place:
+                    export(tables, place, watch)
+            else:
+                export(tables, path, watch)
         except OSError as exc:
             raise _unwritable(path, exc) from exc
         except ValueError as exc:  # a path that no file can have
             raise UsageError(f"{path} cannot be written: {exc}.") from exc
-    reading.show(f"{path}\nRead it with anything that reads Parquet; docs/tables.md has columns.\n")
+    reading.show(
+        f"{printable(str(path))}\n"
+        "Read it with anything that reads Parquet; docs/tables.md has columns.\n"
+    )
     warn(tables)
     return 0
-
-
-def _make_private(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-    except OSError as exc:
-        raise _unwritable(directory, exc) from exc
 
 
 def _unwritable(path: Path, exc: OSError) -> UsageError:

@@ -105,7 +105,7 @@ def _show_report(made: MadeReport | Shown | None) -> None:
     from tfprobe.terminal.report import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()
-    reading.show(lay_out(made.report, made.advice, width=width, colour=colour))
+    reading.show_page(lay_out(made.report, made.advice, width=width, colour=colour))
 
 
 def _status(made: MadeReport | Shown | None) -> int:

@@ -151,7 +151,7 @@ def _show(plan: _Plan) -> None:
     text = lay_out(
         _measured(plan), plan.rules, len(plan.leftovers), plan.now_ns, width=width, colour=colour
     )
-    reading.show(text)
+    reading.show_page(text)
 
 
 def _measured(plan: _Plan) -> Retention:

@@ -66,7 +66,7 @@ def command(
     from tfprobe.terminal.runs import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()
-    reading.show(lay_out(shown, now_ns, width=width, colour=colour))
+    reading.show_page(lay_out(shown, now_ns, width=width, colour=colour))
     return 0
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO, cast
 
 from tfprobe.errors import TfprobeError
+from tfprobe.printable import Printed, printable
 
 INTERRUPTED = 128 + 2
 # What click ends with when the reader of a pipe has gone.
@@ -18,8 +21,24 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit status."""
+    """Run one command and give its exit status. All that it prints passes one filter."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with _filtered_streams():
+        return _status_of(given)
+
+
+@contextmanager
+def _filtered_streams() -> Iterator[None]:
+    # A program without one of the streams has None in its place.
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and cast(TextIO, Printed(stream)) for stream in streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _status_of(given: list[str]) -> int:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         status = _dispatch(given)
@@ -39,11 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def complain(text: str) -> None:
-    """Write one paragraph to stderr, if there is one."""
+    """Write one paragraph to stderr, if there is one. A line break in it is of a name in it."""
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(f"tfprobe: {text}\n")
+        sys.stderr.write(f"tfprobe: {printable(text)}\n")
         sys.stderr.flush()
     except OSError:
         # Nobody can be told; what we were asked to do goes on.

@@ -49,7 +49,7 @@ def command(
         from tfprobe.terminal.memory import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
-        reading.show(
+        reading.show_page(
             lay_out(found.work, allocators, variables, hosts, by, width=width, colour=colour)
         )
     return 0

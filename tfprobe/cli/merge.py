@@ -9,6 +9,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.cli.main import complain
+from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from tfprobe.store.merge_plan import Plan
@@ -54,7 +55,7 @@ def _text(chosen: Plan) -> str:
     count, runs = len(chosen.parts), len(chosen.sources)
     return (
         f"{count} process{'' if count == 1 else 'es'} of {runs} run{'' if runs == 1 else 's'} "
-        f"{'added to' if chosen.extends else 'in'} {chosen.target.root}\n"
+        f"{'added to' if chosen.extends else 'in'} {printable(str(chosen.target.root))}\n"
     )
 
 

@@ -18,6 +18,7 @@ from tfprobe.cli.main import complain
 from tfprobe.cli.stopping import until_stopped
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.launch import environ
+from tfprobe.store import inside
 
 if TYPE_CHECKING:
     from tfprobe.live.metrics.exporter import Exporter
@@ -158,17 +159,12 @@ def _write(path: Path, content: bytes) -> None:
 
     Raises UsageError where it cannot be written.
     """
-    # Not `.tmp-metrics.prom`: node-exporter reads whatever ends in .prom.
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(content)  # a pipe or a device, which must stay what it is
             return
-        try:
-            unfinished.write_bytes(content)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with inside.replacing(path) as file:
+            file.write(content)
     except OSError as exc:
         raise UsageError(
             f"{path} cannot be written: {exc.strerror or exc}.", hint="Name another place with -f."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from tfprobe.model.sampled import SampledWork
@@ -46,14 +47,18 @@ def write(
     path = output.keys["outfile"]
     if output.kind == "file":
         reading.write_file(path, text())
-        return f"The report is in {path}.\n"
+        return f"The report is in {printable(path)}.\n"
     if output.kind == "pprof":
         _write_bytes(path, _pprof(found, float_ops, choice))
-        return f"The profile is in {path}; open it with `go tool pprof -http=: {path}`.\n"
+        shown = printable(path)
+        return f"The profile is in {shown}; open it with `go tool pprof -http=: {shown}`.\n"
     said = []
     for step, timeline in _timelines(view, found, choice):
         reading.write_file(f"{path}_{step}", timeline)
-        said.append(f"The timeline is in {path}_{step}; open it in chrome://tracing or Perfetto.\n")
+        said.append(
+            f"The timeline is in {printable(path)}_{step}; "
+            "open it in chrome://tracing or Perfetto.\n"
+        )
     return "".join(said)
 
 

@@ -6,6 +6,7 @@ import click
 
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.printable import printable
 from tfprobe.store.layout import LATEST
 
 
@@ -43,7 +44,7 @@ def command(words: tuple[str, ...], output: str | None, as_json: bool) -> int:
         )
         return 0
     there = f", {done.already_there} were there" if done.already_there else ""
-    reading.show(f"{done.url}: {done.files} files, {done.size_bytes:,} bytes{there}\n")
+    reading.show(f"{printable(done.url)}: {done.files} files, {done.size_bytes:,} bytes{there}\n")
     return 0
 
 

@@ -63,7 +63,7 @@ def command(
             width=reading.page_width(),
             colour=reading.page_colour(),
         )
-        reading.show(text)
+        reading.show_page(text)
     return 0
 
 

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from tfprobe.cli.main import complain
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
+from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
+from tfprobe.store import inside
 from tfprobe.store.catalogue import find_run, find_runs
-from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX, RunFolder
+from tfprobe.store.layout import LATEST, RunFolder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -153,7 +156,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         return
     began = time.monotonic()
     bar: Progress | None = None
-    sys.stderr.write(f"{what} ...")
+    sys.stderr.write(f"{printable(what)} ...")
     sys.stderr.flush()
 
     def watch(done: int, count: int) -> None:
@@ -168,17 +171,20 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         if bar is not None:
             bar.stop()
-        sys.stderr.write(_NO_LINE)
+        write_codes(sys.stderr, _NO_LINE)
         sys.stderr.flush()
 
 
 def _bar(what: str) -> Progress:
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
-    sys.stderr.write(_NO_LINE)
-    bar = Progress(console=Console(stderr=True), transient=True)
-    bar.add_task(what)
+    write_codes(sys.stderr, _NO_LINE)
+    console = Console(file=unfiltered(sys.stderr))
+    bar = Progress(console=console, transient=True)
+    # Names in it are no markup.
+    bar.add_task(escape(printable(what)))
     bar.start()
     return bar
 
@@ -188,9 +194,9 @@ def warn_of_problems(profile: Profile | Report) -> None:
     count = len(profile.problems)
     if count:
         first = profile.problems[0]
-        sys.stderr.write(
-            f"tfprobe: {count} part{'s' if count > 1 else ''} of the recording could not be used; "
-            f"`tfprobe report` says which. The first: {first.where}: {first.what}\n"
+        complain(
+            f"{count} part{'s' if count > 1 else ''} of the recording could not be used; "
+            f"`tfprobe report` says which. The first: {first.where}: {first.what}"
         )
 
 
@@ -206,15 +212,24 @@ def show(text: str) -> None:
 
     Raises UsageError when it cannot be written: a full disk, or no stdout.
     """
+    _show(text, lambda stream, part: stream.write(part))
+
+
+def show_page(text: str) -> None:
+    """Write a page to stdout as `show` does, with its colours where `page_colour` says so."""
+    _show(text, write_codes if page_colour() else lambda stream, part: stream.write(part))
+
+
+def _show(text: str, write: Callable[[TextIO, str], object]) -> None:
     stream = sys.stdout
     if stream is None:
         raise UsageError("There is no stdout to write to.")
     try:
         try:
-            stream.write(text)
+            write(stream, text)
         except UnicodeEncodeError:
             encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "replace").decode(encoding))
+            write(stream, text.encode(encoding, "replace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
         raise  # whoever read has enough, which is no error
@@ -249,7 +264,7 @@ def write_file(path: str, text: str) -> None:
     Raises UsageError when it cannot be written.
     """
     try:
-        Path(path).write_text(text, encoding="utf-8", errors="replace")
+        Path(path).write_text(printable_lines(text), encoding="utf-8", errors="replace")
     except OSError as exc:
         raise UsageError(f"{path or '``'} cannot be written: {exc.strerror or exc}.") from exc
 
@@ -270,12 +285,8 @@ def write_whole(path: str, text: str) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    try:
-        unfinished.write_text(text, encoding="utf-8", errors="replace")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with inside.replacing(path) as file:
+        file.write(text.encode("utf-8", "replace"))
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfprobe.errors import UsageError
+from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from tfprobe.store.removal import Removal
@@ -52,14 +53,14 @@ def sentence(
     removals: Sequence[Removal], *, also_freed_bytes: int = 0, also: Sequence[str] = ()
 ) -> str:
     """Say what is gone, and of each run that is not why; `also` are further problems."""
-    from tfprobe.terminal import numbers, page
+    from tfprobe.terminal import numbers
 
     gone = sum(each.problem is None for each in removals)
     freed_bytes = also_freed_bytes + sum(each.freed_bytes for each in removals)
     lines = [f"Removed {runs(gone)}, {numbers.size(freed_bytes)} freed."]
     lines += [f"{each.folder.id} {each.problem}." for each in removals if each.problem]
     lines += [f"{problem}." for problem in also]
-    return "".join(f"{page.plain(line)}\n" for line in lines)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def documents(removals: Sequence[Removal], *, also_freed_bytes: int = 0) -> dict[str, Any]:

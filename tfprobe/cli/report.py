@@ -9,6 +9,7 @@ import click
 from tfprobe.cli import reading
 from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from tfprobe.scale.answers import Answer
@@ -85,7 +86,7 @@ def command(
         from tfprobe.terminal.report import lay_out
 
         text = lay_out(report, advice, width=reading.page_width(), colour=reading.page_colour())
-        reading.show(text)
+        reading.show_page(text)
     has_steps = any(process.works for process in report.processes)
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
 
@@ -115,7 +116,7 @@ def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:
     reading.write_whole(path, text)
     if is_told:
         told = size(len(text.encode()))
-        reading.show(f"{path}\n{told}; open it in a browser, or send it.\n")
+        reading.show(f"{printable(path)}\n{told}; open it in a browser, or send it.\n")
 
 
 def _follow(

@@ -10,6 +10,7 @@ import click
 
 from tfprobe.cli import reading, removing
 from tfprobe.errors import NoAnswer
+from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from tfprobe.model.catalogue import RunLine
@@ -85,7 +86,7 @@ def _say(lines: list[RunLine], *, as_json: bool) -> int:
         reading.show_json({"schema": "tfprobe.rm/1", "would_remove": runs})
         return 0
     width, colour = reading.page_width(), reading.page_colour()
-    reading.show(lay_out(lines, time.time_ns(), width=width, colour=colour))
+    reading.show_page(lay_out(lines, time.time_ns(), width=width, colour=colour))
     reading.show(f"Would remove {_amount(lines)}.\n")
     return 0
 
@@ -96,8 +97,8 @@ def _question(lines: list[RunLine]) -> str:
 
 def _amount(lines: list[RunLine]) -> str:
     from tfprobe.errors import Missing
-    from tfprobe.terminal import numbers, page
+    from tfprobe.terminal import numbers
 
     sizes = [line.size_bytes for line in lines if not isinstance(line.size_bytes, Missing)]
     what = lines[0].id if len(lines) == 1 else removing.runs(len(lines))
-    return f"{page.plain(what)}, {numbers.size(sum(sizes))}"
+    return f"{printable(what)}, {numbers.size(sum(sizes))}"

@@ -16,7 +16,9 @@ from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
-from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX
+from tfprobe.printable import printable
+from tfprobe.store import inside
+from tfprobe.store.layout import LATEST
 
 if TYPE_CHECKING:
     from tfprobe.scale.tables.filled import Tables
@@ -98,10 +100,15 @@ def _show(tables: Tables, query: str, form: _Form) -> int:
 
     with reading.progress("Reading recordings") as watch:
         answer = ask(tables, query, watch)
-    for piece in _pieces(answer, form):
-        reading.show(piece)
+    _show_pieces(answer, form)
     warn(tables)
     return 0
+
+
+def _show_pieces(answer: Answer, form: _Form) -> None:
+    show = reading.show if form.as_json or form.as_csv else reading.show_page
+    for piece in _pieces(answer, form):
+        show(piece)
 
 
 def _pieces(answer: Answer, form: _Form) -> Iterable[str]:
@@ -128,19 +135,15 @@ def _write(tables: Tables, query: str, target: str) -> int:
         _move(made, environ.absolute(Path(target)).resolve())
     except (OSError, ValueError) as exc:  # ValueError: a path that no file can have
         raise UsageError(f"{target} cannot be written: {exc}.") from exc
-    reading.show(f"{target}\n")
+    reading.show(f"{printable(target)}\n")
     warn(tables)
     return 0
 
 
 def _move(made: Path, path: Path) -> None:
     """Put a file in its place at once, which may be in another file system."""
-    unfinished = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    try:
-        shutil.copyfile(made, unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with inside.replacing(path) as file, made.open("rb") as source:
+        shutil.copyfileobj(source, file)
 
 
 def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
@@ -155,6 +158,5 @@ def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
         for shape in SHAPES
         for column in shape.columns
     ]
-    for piece in _pieces(Answer(columns, iter([rows])), form):
-        reading.show(piece)
+    _show_pieces(Answer(columns, iter([rows])), form)
     return 0

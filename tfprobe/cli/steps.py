@@ -50,5 +50,5 @@ def command(
         from tfprobe.terminal.steps import lay_out
 
         text = lay_out(report, width=reading.page_width(), colour=reading.page_colour())
-        reading.show(text)
+        reading.show_page(text)
     return 0

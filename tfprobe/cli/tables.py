@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfprobe.cli.main import INTERRUPTED
+from tfprobe.cli.main import INTERRUPTED, complain
 from tfprobe.cli.stopping import until_terminated
 from tfprobe.errors import UsageError
 
@@ -53,9 +52,9 @@ def warn(tables: Tables) -> None:
     count = len(tables.problems)
     if count:
         first = tables.problems[0]
-        sys.stderr.write(
-            f"tfprobe: {count} part{'s' if count > 1 else ''} of what was asked could not be used; "
-            f"the table `problems` says which. The first: {first.where}: {first.what}\n"
+        complain(
+            f"{count} part{'s' if count > 1 else ''} of what was asked could not be used; "
+            f"the table `problems` says which. The first: {first.where}: {first.what}"
         )
 
 

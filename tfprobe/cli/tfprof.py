@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from tfprobe.cli.main import complain
 from tfprobe.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def command(words: tuple[str, ...]) -> int:
         return 0
     text, remarks = _answered(profile, asked.view, options)
     for remark in remarks:
-        sys.stderr.write(f"tfprobe: {remark}\n")
+        complain(remark)
     sys.stdout.write(text)
     return 0
 

@@ -39,7 +39,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
     if not as_json:
         from tfprobe.terminal.tiers import lay_out
 
-        reading.show(lay_out(tiers, width=reading.page_width(), colour=reading.page_colour()))
+        reading.show_page(lay_out(tiers, width=reading.page_width(), colour=reading.page_colour()))
     return 0
 
 

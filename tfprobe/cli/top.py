@@ -115,7 +115,7 @@ def _show_once(look: FleetLook, directory: Path) -> int:
 
     _check(look, directory)
     seen = Seen(look.directory, look.at_unix_ns, run_rows(look))
-    reading.show(lay_out(seen, width=reading.page_width(), colour=reading.page_colour()))
+    reading.show_page(lay_out(seen, width=reading.page_width(), colour=reading.page_colour()))
     return 0
 
 

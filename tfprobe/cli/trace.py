@@ -133,7 +133,7 @@ def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> N
             f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}.",
             hint=_ENDED_HINT if all(each.answer is Answer.ENDED for each in answers) else "",
         )
-    reading.show(
+    reading.show_page(
         lay_out(
             given.run.id,
             given.steps,

@@ -57,5 +57,7 @@ def command(
     if not as_json:
         from tfprobe.terminal.transfers import lay_out
 
-        reading.show(lay_out(moves, by, width=reading.page_width(), colour=reading.page_colour()))
+        reading.show_page(
+            lay_out(moves, by, width=reading.page_width(), colour=reading.page_colour())
+        )
     return 0

@@ -141,7 +141,7 @@ def _answer(view: str, asked: _Asked) -> int:
     if asked.as_json:
         reading.show_json(_document(view, source, found, shown, known))
     elif options.output.kind == "stdout":
-        reading.show(_text(view, found, shown, choice, remarks, to_file=False))
+        reading.show_page(_text(view, found, shown, choice, remarks, to_file=False))
     else:
         text = functools.partial(_text, view, found, shown, choice, remarks, to_file=True)
         reading.show(outputs.write(view, options.output, found, float_ops, choice, text))

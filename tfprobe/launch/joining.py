@@ -17,6 +17,7 @@ from typing import Any
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.launch import boot, ownership
 from tfprobe.launch.agreement import Agreed, rank_of
+from tfprobe.store import inside
 from tfprobe.store.contents import content_of
 from tfprobe.store.launches import Launches
 from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
@@ -58,13 +59,10 @@ def publish(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
     content = (json.dumps(manifest, indent=1) + "\n").encode()
     if _write_once(folder.manifest, content):
         return
-    try:
-        folder.launches.mkdir(0o700)
-    except FileExistsError:
-        pass
     stem = f"{manifest['host']}-{manifest['pid']}".replace("/", "_").lstrip(".")
-    for name in (stem, *(f"{stem}-{number}" for number in range(2, 100))):
-        if _write_once(folder.launches / f"{name}.json", content):
+    names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
+    with inside.directory(folder.root, folder.launches, make=True) as launches:
+        if any(_write_once(launches / f"{name}.json", content) for name in names):
             return
     raise FileExistsError(17, f"no free name for {stem}.json in {folder.launches}")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import tfprobe
+from tfprobe.store import inside
 from tfprobe.store.layout import RunFolder
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -41,9 +42,10 @@ def meter(run: RunFolder, environment: Mapping[str, str], *, is_shared: bool) ->
 
 
 def _is_first(path: Path) -> bool:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
+    run = path.parents[1]
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        with inside.directory(run, path.parent, make=True):
+            os.close(inside.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return False
     return True

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from tfprobe.errors import TfprobeError
+from tfprobe.printable import printable
 
 # These are about this process itself, or cannot be waited for.
 _OURS = {
@@ -73,7 +74,7 @@ def _be_child(become_job: Callable[[], NoReturn], mask: Iterable[int]) -> NoRetu
         become_job()
     except TfprobeError as problem:
         status = problem.exit_code
-        os.write(2, f"tfprobe: {problem}\n".encode(errors="replace"))
+        os.write(2, f"tfprobe: {printable(str(problem))}\n".encode())
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
     finally:

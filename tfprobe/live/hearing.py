@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.model.orders import Captured
+from tfprobe.store import inside
 from tfprobe.store.lines import Json, integer, object_of, text
 
 
@@ -45,7 +47,7 @@ class Hearing:
 
     def _new_lines(self) -> list[bytes]:
         try:
-            with self._path.open("rb") as file:
+            with os.fdopen(inside.opened(self._path.parents[2], self._path), "rb") as file:
                 file.seek(self._at_bytes)
                 content = file.read()
         except OSError:

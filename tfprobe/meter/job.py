@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from tfprobe.store.contents import content_of
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.proc import PROC, started_ticks
 
@@ -44,7 +45,7 @@ class Job:
 
     def _meet(self, manifest: Path) -> None:
         try:
-            document = json.loads(manifest.read_bytes())
+            document = json.loads(content_of(manifest))
             pid, ticks = document["pid"], document["pid_started_ticks"]
         except (OSError, ValueError, LookupError, TypeError):
             return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tfprobe.meter.job import Job
+from tfprobe.store import inside
 
 PAUSE_S = 1.0
 # How soon the end of a job is seen.
@@ -44,8 +45,9 @@ def sample_until_end(job: Job, accelerators: Sequence[Accelerator], path: Path) 
 
 
 def _open(path: Path) -> int:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    run = path.parents[1]
+    with inside.directory(run, path.parent, make=True):
+        return inside.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def _wait(job: Job, pause_s: float) -> None:

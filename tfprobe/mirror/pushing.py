@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.mirror.storage import AT_ONCE, RemoteFile, Storage
-from tfprobe.store.contents import content_of
+from tfprobe.store import inside
 from tfprobe.store.copying import files_below
 from tfprobe.store.layout import (
     PROCESS_MANIFEST,
@@ -68,7 +68,7 @@ def push(run: RunFolder, directory_url: str, watch: Watch) -> Pushed:
 
 def _manifest(run: RunFolder) -> bytes:
     try:
-        return content_of(run.manifest)
+        return inside.content(run.root, run.manifest)
     except OSError as exc:
         problem = f"{run.manifest} cannot be read: {exc.strerror or exc}."
         hint = f"`tfprobe merge {run.root} -o OTHER` makes a run of what is left."
@@ -145,16 +145,16 @@ def _is_there(name: str, size_bytes: int, there: dict[str, RemoteFile]) -> bool:
 def _put(run: RunFolder, storage: Storage, names: list[str], watch: Watch) -> int:
     def one(name: str) -> int:
         path = run.root / name
-        if path.name == STEPS_FILE:
-            # As long as all the works it has room for; what is not in use is zeros.
-            with path.open("rb") as file:
-                content = file.read(bytes_in_use(path))
-            storage.put_bytes(content, name)
-            return len(content)
         # Opened first: what is wrong with the file here would be told of the storage.
-        with path.open("rb") as file:
-            storage.put(os.fspath(path), name)
-            return os.fstat(file.fileno()).st_size
+        with os.fdopen(inside.opened(run.root, path), "rb") as file:
+            opened = inside.path_of(file.fileno())
+            if path.name != STEPS_FILE:
+                storage.put(os.fspath(opened), name)
+                return os.fstat(file.fileno()).st_size
+            # As long as all the works it has room for; what is not in use is zeros.
+            content = file.read(bytes_in_use(opened))
+        storage.put_bytes(content, name)
+        return len(content)
 
     total = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import UnreadableInput, UsageError
+from tfprobe.store.contents import content_of
 from tfprobe.store.layout import XSPACE_SUFFIX
 
 # Network file systems show what another machine wrote after a moment.
@@ -109,7 +110,7 @@ def taken(session: Path) -> bytes | None:
 
 def _taken(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        content = content_of(path)
         path.unlink()
     except OSError as exc:
         hint = "Run tfprobe as the user of the job."

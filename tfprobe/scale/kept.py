@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Any
 
 from tfprobe.scale.plain import NotPlain, plain
+from tfprobe.store import inside
 from tfprobe.store.contents import content_of
-from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
+from tfprobe.store.layout import RunFolder
 
 SCHEMA = "tfprobe.kept/1"
 # Of a run of 10,000 processes an answer is a tenth of it.
@@ -45,8 +45,7 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
     except (NotPlain, TypeError, ValueError):
         return  # a text that no file can hold, for one
     try:
-        make_directories(run, path.parent)
-        _replace(path, content)
+        inside.write(run.root, path, content)
     except OSError:
         return  # a full disk, a run that is being removed
 
@@ -75,26 +74,3 @@ def is_ours(run: RunFolder) -> bool:
     except OSError:
         return False
     return owner == found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
-
-
-def make_directories(run: RunFolder, directory: Path) -> None:
-    """Make what is missing below the run, which must be there: one that is removed stays so."""
-    missing = [each for each in (directory, *directory.parents) if run.root in each.parents]
-    for each in reversed(missing):
-        try:
-            each.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise

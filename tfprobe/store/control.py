@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tfprobe.errors import UnreadableInput, UsageError
+from tfprobe.store import inside
 from tfprobe.store.steps import read_header
 from tfprobe.store.steps_layout import HEADER_WORDS, WORD_BYTES, WORK_WORDS
 
@@ -79,7 +80,7 @@ def request_status(path: Path) -> Request:
     read_header(path)
     words = (_REQUEST_WORD, _SEEN_WORD, _LEFT_WORD, _ENDED_WORD)
     try:
-        with path.open("rb") as file:
+        with os.fdopen(inside.opened(path.parents[2], path), "rb") as file:
             sequence, seen, left, ended = (_word(file.fileno(), word) for word in words)
     except (OSError, struct.error) as exc:
         raise UnreadableInput(f"{path} cannot be read: {exc}.") from exc
@@ -90,7 +91,9 @@ def request_status(path: Path) -> Request:
 def _writable(path: Path) -> Iterator[BinaryIO]:
     """Open the file; whatever goes wrong with it becomes an error of ours."""
     try:
-        with cast(BinaryIO, path.open("r+b", buffering=0)) as file:
+        # A run may come from a stranger, whose links would have another file written to.
+        descriptor = inside.opened(path.parents[2], path, os.O_RDWR)
+        with cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0)) as file:
             yield file
     except OSError as exc:
         hint = _HINTS.get(exc.errno or 0, "")

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput, UsageError
+from tfprobe.store import inside
 from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance, list_runs
 from tfprobe.store.copying import files_below
 from tfprobe.store.layout import LATEST, TEMPORARY_PREFIX, ProcessFolder, RunFolder
 from tfprobe.store.liveness import LIVE, Machine
 from tfprobe.store.manifests import Rank
 
+_NOT_COPIED = ("derived", "report")
+_NAMED_LINKS = 5
 # What makes a process the one it is, wherever its folder lies.
 Identity = tuple[object, ...]
 
@@ -63,7 +66,8 @@ def plan(directories: Sequence[Path], target: Path, here: Machine) -> Plan:
     except OSError as exc:
         problem = f"{exc.filename or 'A run'} cannot be read: {exc.strerror or exc}."
         raise UnreadableInput(problem, hint="Ask its owner, or leave it out.") from exc
-    return Plan(into.folder, extends, sources, parts, (*notes, *_claims((into, *sources))))
+    links = [note for source in sources for note in _links(source.folder)]
+    return Plan(into.folder, extends, sources, parts, (*notes, *links, *_claims((into, *sources))))
 
 
 def _extends(into: RunEntry) -> bool:
@@ -116,6 +120,8 @@ def _parts(
     notes: list[str] = []
     for process in (process for source in sources for process in source.processes):
         folder, who = process.folder, _identity(process)
+        if not inside.is_directory(folder.root.parents[1], folder.root):
+            continue  # `_links` tells of it
         size_bytes = _size_bytes(folder)
         if _is_nameless(process) and (copy := copied.get(_look(folder))) is not None:
             known.setdefault(who, copy)
@@ -132,6 +138,20 @@ def _parts(
         taken.add((folder.host, name))
         parts[who] = Part(folder, name, size_bytes)
     return tuple(parts.values()), notes
+
+
+def _links(run: RunFolder) -> Iterator[str]:
+    """Yield a sentence about the links in a run: what they lead to is none of it."""
+    found: list[str] = []
+    for place, folders, files in os.walk(run.root):
+        below = Path(place).relative_to(run.root)
+        folders[:] = [name for name in folders if str(below / name) not in _NOT_COPIED]
+        names = (below / name for name in (*folders, *files))
+        found += [str(name) for name in names if os.path.islink(run.root / name)]
+    if found:
+        some = ", ".join(sorted(found)[:_NAMED_LINKS])
+        more = f" and {len(found) - _NAMED_LINKS} more" if len(found) > _NAMED_LINKS else ""
+        yield f"Links in {run.id} are left out, with what they lead to: {some}{more}."
 
 
 def _twice(folder: ProcessFolder, known: ProcessFolder) -> str:

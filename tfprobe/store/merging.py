@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.errors import Missing, UsageError
+from tfprobe.store import inside
 from tfprobe.store.catalogue import RunEntry
-from tfprobe.store.contents import content_of
 from tfprobe.store.copying import copy_file, copy_tree
 from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder, children
 from tfprobe.store.merge_plan import Part, Plan
@@ -83,74 +83,88 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
     for source in plan.sources:
         _add_launches(source.folder, into)
         _add_machines(source.folder, into)
-        _add_lines(source.folder.interpreters, into.interpreters)
-    if not into.config.exists():
+        _add_lines(source.folder, source.folder.interpreters, into, into.interpreters)
+    if not inside.is_file(into.root, into.config):
         _copy_config(plan.sources, into)
-    _write(into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n")
+    inside.write(into.root, into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n")
 
 
 def _copy_process(part: Part, into: RunFolder, told: Callable[[int], None]) -> None:
-    host = into.process(part.folder.host, part.name).root.parent
-    host.mkdir(mode=0o700, exist_ok=True)
-    unfinished = _unfinished(host / part.name)
-    try:
-        copy_tree(part.folder.root, unfinished, told)
-        os.rename(unfinished, host / part.name)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    target, source = into.process(part.folder.host, part.name).root, part.folder.root
+    with (
+        inside.directory(source.parents[1], source) as original,
+        inside.directory(into.root, target.parent, make=True) as host,
+    ):
+        unfinished = _unfinished(host / part.name)
+        try:
+            copy_tree(original, unfinished, told)
+            os.rename(unfinished, host / part.name)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _add_launches(source: RunFolder, into: RunFolder) -> None:
     """Keep each run.json, and the further launches of its run, as launches of this one."""
-    into.launches.mkdir(mode=0o700, exist_ok=True)
     further = [path for path in children(source.launches) if path.suffix == ".json"]
-    for path, name in ((source.manifest, f"{source.id}-run.json"), *((p, p.name) for p in further)):
-        if path.is_file():
-            _add_launch(path, into.launches / name)
+    names = ((source.manifest, f"{source.id}-run.json"), *((path, path.name) for path in further))
+    with inside.directory(into.root, into.launches, make=True) as launches:
+        for path, name in names:
+            if inside.is_file(source.root, path):
+                with inside.directory(source.root, path.parent) as place:
+                    _add_launch(place / path.name, launches / name)
 
 
 def _add_launch(path: Path, place: Path) -> None:
     """Copy a record; where its name is another's, under one that only the same content has."""
-    content = content_of(path)
-    if place.exists() and content_of(place) != content:
+    content = inside.content(path.parent, path)
+    if os.path.lexists(place) and _content(place.parent, place) != content:
         digest = hashlib.sha256(content).hexdigest()[:8]
         place = place.with_name(f"{place.stem}-{digest}{place.suffix}")
     if not os.path.lexists(place):
         copy_file(path, place)
 
 
+def _content(root: Path, path: Path) -> bytes | None:
+    """Return what is in a file; None where there is none, or a link."""
+    try:
+        return inside.content(root, path)
+    except OSError:
+        return None
+
+
 def _add_machines(source: RunFolder, into: RunFolder) -> None:
     for path in children(source.machine("-").parent):
         if path.suffix == ".jsonl":
-            _add_lines(path, into.machine(path.stem))
+            _add_lines(source, path, into, into.machine(path.stem))
 
 
-def _add_lines(source: Path, target: Path) -> None:
+def _add_lines(run: RunFolder, source: Path, into: RunFolder, target: Path) -> None:
     """Append the lines that are not there yet: a run may have been merged before."""
-    try:
-        lines = content_of(source).splitlines(keepends=True)
-    except OSError:
+    content = _content(run.root, source)
+    if content is None:
         return  # absent, as in most runs
-    target.parent.mkdir(mode=0o700, exist_ok=True)
-    there = content_of(target).splitlines(keepends=True) if target.exists() else []
+    lines = content.splitlines(keepends=True)
+    there = (_content(into.root, target) or b"").splitlines(keepends=True)
     known = set(there)
     added = [line for line in lines if line.endswith(b"\n") and line not in known]
     if added:
-        _write(target, b"".join([*there, *added]))
+        inside.write(into.root, target, b"".join([*there, *added]))
 
 
 def _copy_config(sources: Sequence[RunEntry], into: RunFolder) -> None:
-    into.boot.mkdir(mode=0o700, exist_ok=True)
+    with inside.directory(into.root, into.boot, make=True):
+        pass  # a reader knows a run by it
     for source in sources:
-        if source.folder.config.is_file():
-            copy_file(source.folder.config, into.config)
+        config = _content(source.folder.root, source.folder.config)
+        if config is not None:
+            inside.write(into.root, into.config, config)
             return
 
 
 def _manifest(plan: Plan) -> dict[str, Any]:
     """Return run.json: what the launch that was first wrote, and what has been merged."""
     first = plan.target if plan.extends else _first(plan.sources)
-    document = _document(first.manifest)
+    document = _document(first)
     merged = [*_names(document.get("merged")), *(source.folder.id for source in plan.sources)]
     return {**document, "id": plan.target.id, "merged": list(dict.fromkeys(merged))}
 
@@ -168,25 +182,14 @@ def _started_ns(source: RunEntry) -> int:
     return 0 if isinstance(source.manifest, Missing) else source.manifest.started_unix_ns
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(run: RunFolder) -> dict[str, Any]:
     try:
-        document = json.loads(content_of(path).decode("utf-8", "replace"))
+        document = json.loads(inside.content(run.root, run.manifest).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         document = None
     # Of runs that have all lost it: what a reader needs, and nothing made up.
     lost = {"schema": "tfprobe.run/1", "command": [], "pid": 0, "started_unix_ns": 0}
     return document if isinstance(document, dict) else lost
-
-
-def _write(path: Path, content: bytes) -> None:
-    unfinished = _unfinished(path)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.rename(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _unfinished(path: Path) -> Path:

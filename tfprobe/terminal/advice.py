@@ -11,6 +11,7 @@ from rich.text import Text
 from tfprobe.advice.engine import Advice
 from tfprobe.advice.finding import Evidence, Finding, Severity, Subject
 from tfprobe.errors import Missing
+from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
 
 _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
@@ -23,7 +24,7 @@ def lay_out(advice: Advice, title: str, *, width: int, colour: bool) -> str:
 
 def lay_out_markdown(advice: Advice, title: str) -> str:
     """Return advice as one Markdown document."""
-    return "\n".join(_markdown(advice, title)) + "\n"
+    return "\n".join(map(printable, _markdown(advice, title))) + "\n"
 
 
 def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
@@ -44,7 +45,7 @@ def in_short(finding: Finding) -> Iterator[RenderableType]:
     """Yield a finding in two paragraphs: what it is and wins, and what to do."""
     gain = finding.gain
     text = Text(f"{finding.severity.name.lower()}", style=_STYLES[finding.severity])
-    text.append(f"  {page.plain(finding.title)}", style="bold")
+    text.append(f"  {printable(finding.title)}", style="bold")
     if not isinstance(gain, Missing):
         text.append(f": up to {numbers.percent(gain.high_ratio)} of the time")
     yield Padding(text, (0, 0, 0, 2))
@@ -76,8 +77,8 @@ def _parts(advice: Advice, title: str) -> Iterator[RenderableType]:
 def _finding(finding: Finding) -> Iterator[RenderableType]:
     heading, gain, evidence, places, action = finding_lines(finding)
     severity, _, rest = heading.partition(": ")
-    text = Text(page.plain(severity), style=_STYLES[finding.severity])
-    text.append(f"  {page.plain(rest)}", style="bold")
+    text = Text(printable(severity), style=_STYLES[finding.severity])
+    text.append(f"  {printable(rest)}", style="bold")
     text.append(f"  {finding.rule}", style="dim")
     yield text
     yield page.paragraph(gain)
@@ -159,8 +160,8 @@ def _bullet(each: Evidence) -> str:
 
 def plain(text: str) -> str:
     """Return text without what Markdown would make something else of."""
-    return page.plain(text).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
 def _code(text: str) -> str:
-    return f"`{page.plain(text).replace('`', chr(39))}`"
+    return f"`{text.replace('`', chr(39))}`"

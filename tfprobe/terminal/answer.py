@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
+from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
 
 # Any: values of cells, whatever a query makes of them.
@@ -21,7 +22,7 @@ def lay_out(
 ) -> Iterator[str]:
     """Give a table; columns are as wide as the first batch needs, and cut where `width` ends."""
     are_numbers = [kind.removeprefix("U").startswith(_NUMBERS) for _, kind in columns]
-    heading = [page.plain(name) for name, _ in columns]
+    heading = [printable(name) for name, _ in columns]
     widths: list[int] = []
     count = 0
     for batch in batches:
@@ -41,7 +42,7 @@ def _cell(value: Any) -> str:
         return numbers.NOTHING
     if isinstance(value, bool):
         return "true" if value else "false"
-    return page.plain(str(value))
+    return printable(str(value))
 
 
 def _heading(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfprobe.errors import Missing
+from tfprobe.printable import printable
 from tfprobe.terminal import numbers
 from tfprobe.terminal.diff import Verdicts, answer, change_cells, signed, verdict_lines
 from tfprobe.terminal.markdown import code, table
@@ -18,7 +19,7 @@ SHOWN_COSTS = 15
 
 def lay_out(found: Diff, verdicts: Verdicts) -> str:
     """Return the comparison as one Markdown document."""
-    return "\n".join(_lines(found, verdicts)) + "\n"
+    return "\n".join(map(printable, _lines(found, verdicts))) + "\n"
 
 
 def _lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:

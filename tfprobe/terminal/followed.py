@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
-from tfprobe.terminal import page
+from tfprobe.printable import printable
 from tfprobe.terminal.live_page import LivePage
 from tfprobe.terminal.report import lay_out
 from tfprobe.views.report import Report
@@ -193,7 +193,7 @@ class FollowedReport(LivePage):
         self._tell_standing()
 
     def _tell_standing(self) -> None:
-        self._put("#standing", Text(page.plain(self.standing())))
+        self._put("#standing", Text(printable(self.standing())))
 
     def _put(self, place: str, text: Text) -> None:
         # While the page goes, its parts go one by one, and what was told is still being taken.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from tfprobe.errors import Missing
-from tfprobe.terminal import numbers, page
+from tfprobe.printable import printable
+from tfprobe.terminal import numbers
 from tfprobe.views.report import Report, WorkReport
 
 _S = 1_000_000_000
@@ -22,7 +23,7 @@ def line(report: Report, *, at_unix_ns: int) -> str:
     ]
     captures = sum(each.process.captures for each in report.processes)
     facts.append("1 capture" if captures == 1 else f"{numbers.count(captures)} captures")
-    return page.plain(" · ".join(facts))
+    return printable(" · ".join(facts))
 
 
 def _steps(report: Report) -> list[str]:

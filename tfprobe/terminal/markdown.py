@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
+from tfprobe.printable import printable
 from tfprobe.terminal import breakdown, numbers
 from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import gain_told, plain
@@ -23,7 +24,7 @@ SHOWN_PROBLEMS = 100
 
 def lay_out(report: Report, advice: Advice) -> str:
     """Return the report as one Markdown document."""
-    return "\n".join(_lines(report, advice)) + "\n"
+    return "\n".join(map(printable, _lines(report, advice))) + "\n"
 
 
 def _lines(report: Report, advice: Advice) -> Iterator[str]:

@@ -7,9 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, RenderableType
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    ConsoleRenderable,
+    RenderableType,
+    RenderHook,
+    RenderResult,
+)
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.text import Text
+
+from tfprobe.printable import printable, printable_lines
 
 # Narrower than this no table of ours is legible; the terminal wraps it then.
 NARROWEST = 60
@@ -18,10 +28,6 @@ NARROWEST_TEXT = 8
 # Columns that may go do so before a name is cut to less.
 USEFUL_TEXT = 20
 _GAP = "  "
-# C0 and C1 controls, lone surrogates from file names that are no UTF-8, breaks of lines and
-# paragraphs, and marks that turn the direction of what follows them, our own columns among it.
-_TURNS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-_CONTROLS = dict.fromkeys([*range(32), *range(127, 160), *range(0xD800, 0xE000), *_TURNS], "�")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,29 @@ def render(parts: Iterable[RenderableType], *, width: int, colour: bool) -> str:
         markup=False,
         legacy_windows=False,
     )
+    console.push_render_hook(_Filter())
     for part in parts:
         console.print(part)
     return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+
+
+class _Filter(RenderHook):
+    """Lets nothing but our own styles make codes of a terminal, whatever a part is made of."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Filter the text of each part of a page."""
+        return [_Printed(part) for part in renderables]
+
+
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """A part of a page whose text is filtered."""
+
+    part: ConsoleRenderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.part, options):
+            yield Segment(printable_lines(segment.text), segment.style)
 
 
 def table(
@@ -96,14 +122,9 @@ def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], text: int) 
     return sum(widths) + len(_GAP) * (len(columns) - 1)
 
 
-def plain(text: str) -> str:
-    """Return text from a recording without what would steer a terminal or break a line."""
-    return text.translate(_CONTROLS)
-
-
 def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
     lines = [[column.heading for column in columns], *rows]
-    return [max(cell_len(plain(line[i])) for line in lines) for i in range(len(columns))]
+    return [max(cell_len(printable(line[i])) for line in lines) for i in range(len(columns))]
 
 
 def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int) -> list[int]:
@@ -123,7 +144,7 @@ def _line(
 ) -> str:
     shown = []
     for text, column, width in zip(cells, columns, widths, strict=True):
-        cell = plain(text)
+        cell = printable(text)
         fitted = cell if cell_len(cell) <= width else f"{set_cell_size(cell, width - 1).rstrip()}…"
         blanks = " " * (width - cell_len(fitted))
         shown.append(blanks + fitted if column.is_number else fitted + blanks)
@@ -132,18 +153,18 @@ def _line(
 
 def heading(text: str) -> Text:
     """Return the first line of a section."""
-    return Text(plain(text), style="bold", no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), style="bold", no_wrap=True, overflow="ellipsis")
 
 
 def paragraph(text: str, *, indent: int = 2, style: str = "") -> Padding:
     """Return text wrapped to the page."""
-    return Padding(Text(plain(text), style=style), (0, 0, 0, indent))
+    return Padding(Text(printable(text), style=style), (0, 0, 0, indent))
 
 
 def line(text: str, *, indent: int = 2) -> Padding:
     """Return text on one line, cut where the page ends."""
     # Padded also where nothing is indented: rich joins bare texts and then wraps them.
-    return Padding(Text(plain(text), no_wrap=True, overflow="ellipsis"), (0, 0, 0, indent))
+    return Padding(Text(printable(text), no_wrap=True, overflow="ellipsis"), (0, 0, 0, indent))
 
 
 def blank() -> Text:

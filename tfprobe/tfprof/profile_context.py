@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from tfprobe.errors import NoAnswer, TfprobeError, UsageError
+from tfprobe.printable import printable, printable_lines
 from tfprobe.tfprof.explanations import VIEWS
 from tfprobe.tfprof.files import write
 from tfprobe.tfprof.profiler import Profiler
@@ -237,7 +238,7 @@ class ProfileContext:
 
     def _say(self, text: str) -> None:
         if self._debug:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{printable_lines(text)}\n")
 
 
 class _Told:
@@ -254,7 +255,7 @@ class _Told:
     ) -> bool:
         if not isinstance(error, TfprobeError):
             return False
-        sys.stderr.write(f"tfprobe: {error}\n")
+        sys.stderr.write(f"tfprobe: {printable(str(error))}\n")
         return True
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.model.records import GraphProfile
+from tfprobe.printable import printable, printable_lines
 from tfprobe.tfprof import results
 from tfprobe.tfprof.advice import advice_text
 from tfprobe.tfprof.advice import advise as checked
@@ -183,9 +184,10 @@ def _report(profile: GraphProfile, view: str, asked: Options, remarks: Iterable[
     if is_printed and found.viewed is not None:
         text = body(profile, found.viewed, asked.choice, _tell)
         explained = f"\nDoc:\n{explanations(view, asked.choice)}Profile:\n{text}"
-        sys.stdout.write(f"{_OPTIONS}{lines(asked)}{_REPORT}{explained}{_END}")
+        shown = f"{_OPTIONS}{lines(asked)}{_REPORT}{explained}{_END}"
+        sys.stdout.write(printable_lines(shown))
     elif asked.output.kind in ("pprof", "timeline"):
-        sys.stdout.write(found.text)
+        sys.stdout.write(printable_lines(found.text))
     if found.viewed is None:
         return results.empty(view)
     return results.message(profile, found.viewed)
@@ -195,9 +197,9 @@ def _advise(profile: GraphProfile, options: Mapping[str, Any]) -> Any:
     advice = checked(profile, options)
     for remark in advice.remarks:
         _tell(remark)
-    sys.stdout.write(advice_text(advice))
+    sys.stdout.write(printable_lines(advice_text(advice)))
     return results.advice(advice.reports)
 
 
 def _tell(remark: str) -> None:
-    sys.stderr.write(f"tfprobe: {remark}\n")
+    sys.stderr.write(f"tfprobe: {printable(remark)}\n")

@@ -283,14 +283,14 @@ def test_a_run_that_vanishes_is_told(place: Place) -> None:
 def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number: int) -> None:
     """A read-only mount, another user's job, a full disk: that process is not asked."""
     run = place.write(WrittenProcess(pid=1, works=WORKS), WrittenProcess(pid=2, works=WORKS))
-    really = Path.open
+    really = os.open
 
-    def refuse(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
-        if "+" in mode:
+    def refuse(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_RDWR:
             raise OSError(number, os.strerror(number))
-        return really(path, mode, *more, **named)
+        return really(path, flags, *more, **named)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     found = place.order(run).answers()
 
     assert [each.answer for each in found] == [Answer.NOT_ASKED] * 2

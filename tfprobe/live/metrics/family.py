@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tfprobe.printable import replaced
+
 # Long enough for the fetches of most sessions; whoever wants all of it asks `tfprobe report`.
 LONGEST_LABEL = 120
 _LOST = "\N{REPLACEMENT CHARACTER}"
-# Some parsers take a NUL for the end of the text, and the others show nothing a person can read.
-_CONTROLS = {code: _LOST for code in range(32) if chr(code) not in "\n\t"}
 
 
 class Kind(Enum):
@@ -68,6 +68,9 @@ class Exposed:
 
 
 def label(text: str, *, longest: int = LONGEST_LABEL) -> str:
-    """Return a text as every format can carry it: valid UTF-8, no control characters, cut."""
-    whole = text.encode("utf-8", "replace").decode("utf-8").translate(_CONTROLS)
+    """Return a text as every format can carry it: valid UTF-8, no control characters, cut.
+
+    Some parsers take a NUL for the end of the text, and others know no escapes but their own.
+    """
+    whole = replaced(text, _LOST)
     return whole if len(whole) <= longest else f"{whole[: longest - 1]}…"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,12 +20,13 @@ from tfprobe.errors import TfprobeError
 from tfprobe.model.profile import Profile
 from tfprobe.scale.crew import Died
 from tfprobe.scale.engine import Lost
-from tfprobe.scale.kept import is_ours, make_directories
+from tfprobe.scale.kept import is_ours
 from tfprobe.scale.runners import Here, Runner
 from tfprobe.scale.shards import Shard, load_shard
 from tfprobe.scale.tables import captured
 from tfprobe.scale.tables.captured import SIDE_TABLES, Told, read_told
 from tfprobe.scale.tables.database import can_name, files, writer
+from tfprobe.store import inside
 from tfprobe.store.layout import ProcessFolder, RunFolder, children
 from tfprobe.store.liveness import LIVE
 
@@ -91,7 +91,7 @@ def kept(
 def _received(item: _Item, result: Kept | Lost | Died) -> Kept | Lost:
     if isinstance(result, Died):
         return Lost(item.shard, result.reason)
-    if isinstance(result, Kept) and not all(_is_file(path) for path in result.files.values()):
+    if isinstance(result, Kept) and not _are_there(result):
         # Another machine has written it to a temporary directory of its own.
         return _make(item)
     return result
@@ -103,10 +103,18 @@ def _capture_bytes(folder: ProcessFolder) -> int:
 
 def forget_damaged(found: Iterable[Kept]) -> bool:
     """Remove the files whose rows cannot be read, and say whether there were some."""
-    damaged = [path for each in found for path in each.files.values() if not _is_whole(path)]
-    for path in damaged:
-        path.unlink(missing_ok=True)
+    damaged = [
+        (each.shard, path) for each in found for path in each.files.values() if not _is_whole(path)
+    ]
+    for shard, path in damaged:
+        inside.unlink(_root(shard, path), path)
     return bool(damaged)
+
+
+def _root(shard: Shard, path: Path) -> Path:
+    """Return the directory that is ours to trust: the run, or where what is not kept lies."""
+    run = Path(shard.run)
+    return run if path.is_relative_to(run) else path.parents[1]
 
 
 def _is_whole(path: Path) -> bool:
@@ -149,12 +157,14 @@ def _write(profile: Profile, item: _Item) -> Kept:
 
 def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
     files = _files(item.shard, directory)
-    below = files["executions"].parent
     if str(directory) == item.instead:
-        below.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = directory
     else:
-        make_directories(RunFolder(Path(item.shard.run)), below)
-    told = captured.write(profile, item.fingerprint, files)
+        root = Path(item.shard.run)
+    with inside.directory(root, files["executions"].parent, make=True) as place:
+        reached = {table: place / path.name for table, path in files.items()}
+        told = captured.write(profile, item.fingerprint, reached)
     return _kept(item.shard, told, directory)
 
 
@@ -224,22 +234,24 @@ def _still_true(
 ) -> Iterator[tuple[Shard, Kept]]:
     """Give what is there already and made of what is there now."""
     paths = [_files(shard, _directory(shard))["executions"] for shard in shards]
-    told = _told_by([path for path in paths if can_name(path) and _is_file(path)])
+    there = [
+        path
+        for shard, path in zip(shards, paths, strict=True)
+        if can_name(path) and inside.is_file(_root(shard, path), path)
+    ]
+    told = _told_by(there)
     for shard, fingerprint, path in zip(shards, fingerprints, paths, strict=True):
         known = told.get(str(path))
         if known is None or known.fingerprint != fingerprint:
             continue
         found = _kept(shard, known, _directory(shard))
-        if all(_is_file(each) for each in found.files.values()):
+        if _are_there(found):
             yield shard, found
 
 
-def _is_file(path: Path) -> bool:
-    """Say whether it is a file, and not a pipe that would never end or a way to elsewhere."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
+def _are_there(found: Kept) -> bool:
+    """Say whether its files are files: no pipe that would never end, and no way to elsewhere."""
+    return all(inside.is_file(_root(found.shard, path), path) for path in found.files.values())
 
 
 def _told_by(paths: Sequence[Path]) -> Mapping[str, Told]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from tfprobe.errors import TfprobeError
-from tfprobe.terminal import page as text_page
+from tfprobe.printable import printable
 from tfprobe.terminal.live_page import LivePage
 from tfprobe.terminal.top import pages
 from tfprobe.terminal.top.asking import AskSteps
@@ -81,7 +81,7 @@ class TopPage(LivePage):
         if self.is_paused:
             return "paused"
         if self.trouble is not None and self.seen is not None:
-            return text_page.plain(f"no look: {self.trouble.problem}")
+            return printable(f"no look: {self.trouble.problem}")
         waited_s = self._watching.under_way_s()
         if waited_s > _SLOW_LOOK_S:
             return f"looking for {waited_s:.0f} s"
@@ -90,7 +90,7 @@ class TopPage(LivePage):
     def say(self, text: str, *, is_bad: bool = False) -> None:
         """Show a sentence in a corner for a while."""
         self.notify(
-            text_page.plain(text),
+            printable(text),
             severity="warning" if is_bad else "information",
             timeout=_SAID_S,
             markup=False,

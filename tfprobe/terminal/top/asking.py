@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tfprobe.terminal import page
+from tfprobe.printable import printable
 from tfprobe.terminal.top.lines import command_text
 from tfprobe.terminal.top.source import Key
 from tfprobe.views.fleet import RunRow
@@ -72,5 +72,5 @@ class AskSteps(ModalScreen[int | None]):
             if (row.host, row.folder) == (self._key.host, self._key.folder):
                 return f"pid {row.pid}"
         live = sum(is_live(row.state) for row in self._run.processes)
-        name = page.plain(command_text(self._run))
+        name = printable(command_text(self._run))
         return name if live == 1 else f"each of the {live} live processes of {name}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 
 from tfprobe.errors import Missing
-from tfprobe.terminal import numbers, page
+from tfprobe.printable import printable
+from tfprobe.terminal import numbers
 from tfprobe.terminal.top import cells
 from tfprobe.terminal.top.cells import NOTHING, Cell
 from tfprobe.terminal.top.lines import Line, Order, Value, command_text
@@ -117,7 +118,7 @@ def shown(cell: Cell, fitted: Fitted) -> Cell:
     """Return a cell cut or padded to its column; numbers to the right."""
     room, parts = fitted.width, []
     for text, style in cell:
-        plain = page.plain(text)
+        plain = printable(text)
         wide = cell_len(plain)
         if wide > room:
             # What does not fit ends in an ellipsis; nothing follows it.
@@ -141,7 +142,7 @@ def order_of(column: Column, *, turned_round: bool) -> Order:
 
 
 def _text(cell: Cell) -> str:
-    return page.plain("".join(text for text, _ in cell))
+    return printable("".join(text for text, _ in cell))
 
 
 def _name(line: Line, _width: int) -> Cell:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
+from tfprobe.printable import printable
 from tfprobe.terminal.top import pages
 from tfprobe.terminal.top.columns import BY_NAME, ORDERS, order_of
 from tfprobe.terminal.top.lines import Line, lines
@@ -225,12 +226,12 @@ class Overview(LiveScreen):
     def _why_empty(self) -> str:
         seen, trouble = self.page.seen, self.page.trouble
         if trouble is not None:
-            return str(trouble)
+            return printable(str(trouble))
         if seen is None:
             return "Looking ..."
         if not seen.runs:
             return (
-                f"There is no run in {seen.directory} yet.\n\n"
+                f"There is no run in {printable(str(seen.directory))} yet.\n\n"
                 "Record one with `tfprobe run -- COMMAND`; it appears here by itself."
             )
         runs = "1 run" if len(seen.runs) == 1 else f"{len(seen.runs)} runs"

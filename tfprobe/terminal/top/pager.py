@@ -11,6 +11,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
 from tfprobe.errors import TfprobeError
+from tfprobe.printable import printable
 from tfprobe.terminal.top.live_screen import LiveScreen
 from tfprobe.terminal.top.source import Key, Seen
 
@@ -93,7 +94,7 @@ class ReportScreen(LiveScreen):
         if not self.is_shown:
             return
         if isinstance(found, TfprobeError):
-            self._put("#state", Text(str(found)))
+            self._put("#state", Text(printable(str(found))))
             return
         self._put("#state", Text(""))
         self.query_one("#report", Static).update(Text.from_ansi(found))

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tfprobe.advice.finding import Finding
 from tfprobe.errors import Missing
+from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.top import cells
@@ -51,7 +52,7 @@ def summary(seen: Seen | None, *, width: int, right: str) -> Text:
     text.append(cut(counts, room), style="bold")
     room -= cell_len(counts) + 2
     if seen is not None and room >= len(_ELLIPSIS) + 8:
-        text.append(f"  {cut_front(page.plain(seen.directory), room)}", style="dim")
+        text.append(f"  {cut_front(printable(seen.directory), room)}", style="dim")
     text.append(" " * max(width - text.cell_len - cell_len(right), 1))
     text.append(right)
     return text
@@ -62,7 +63,7 @@ def about(line: Line, seen: Seen, *, width: int) -> Text:
     texts = (_command(line), " · ".join(_facts(line)), _remark(line, seen))
     styles = ("bold", "", _remark_style(line))
     parts = [
-        Text(cut(page.plain(text), width), style=style)
+        Text(cut(printable(text), width), style=style)
         for text, style in zip(texts, styles, strict=True)
     ]
     return Text("\n").join(parts)
@@ -252,4 +253,4 @@ def _newest(found: Sequence[Noted]) -> Iterable[Noted]:
 
 def run_named(run: RunRow) -> str:
     """Return what to call a run in a sentence."""
-    return page.plain(run.id)
+    return printable(run.id)

@@ -13,6 +13,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static, Tab, Tabs
 
 from tfprobe.errors import TfprobeError
+from tfprobe.printable import printable
 from tfprobe.terminal import page as text_page
 from tfprobe.terminal.top import pages
 from tfprobe.terminal.top.columns import BY_NAME
@@ -222,7 +223,7 @@ def _pace(line: Line, width: int) -> Text:
         column = BY_NAME[name]
         part = Text(f"  {column.heading} " if text else "", style="dim")
         for told, style in column.cell(line, max(column.width, column.grows_to)):
-            part.append(told, style=f"not dim {style}")
+            part.append(printable(told), style=f"not dim {style}")
         if text.cell_len + part.cell_len > width:
             break
         text.append_text(part)

@@ -156,7 +156,10 @@ def test_labels_hold_anything(accept):
     metrics = {metric.name: metric for metric in parse(written(look, accept))}
 
     (steps,) = metrics["tfprobe_steps"].samples
-    assert steps.labels["name"] == 'a "quoted\\ name"\nwith lines\ufffd\ufffd? and {braces="x"} # é'
+    assert (
+        steps.labels["name"]
+        == 'a "quoted\\ name"\nwith lines\ufffd\ufffd\ufffd and {braces="x"} # é'
+    )
     assert promlint.complaints(list(metrics.values())) == []
 
 

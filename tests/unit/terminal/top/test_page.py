@@ -682,3 +682,23 @@ def test_the_summary_is_text_of_ours():
         assert all(not each._render_markup for each in stage.page.screen.query(Static))
 
     play(act)
+
+
+@pytest.mark.parametrize("keys", [(), ("enter",), ("t",), ("o",), ("enter", "2"), ("enter", "4")])
+def test_no_name_steers_the_terminal(keys):
+    """Names of runs, hosts, commands and of what went wrong are shown, and not obeyed."""
+    evil = "e\x1b[35m\x9b2J\r\x07\x7f\u202e\n"
+    row = process_row(role=evil, rank=3, host=evil)
+    run = replace(run_row(f"r1{evil}", row), command=("python", evil), host=evil, user=evil)
+    source = MadeUp(now=replace(seen(run), directory=f"/{evil}"), text=NoAnswer(evil))
+
+    async def act(stage: Stage) -> None:
+        await stage.press(*keys)
+        text = "".join(stage.screen)
+        assert text.isprintable(), ascii(text)
+        assert "e\\x1b[35m" in text
+        stage.page.take(NoAnswer(evil))
+        await stage.settle()
+        assert "".join(stage.screen).isprintable()
+
+    play(act, source, size=(200, 30))
