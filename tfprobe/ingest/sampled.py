@@ -11,7 +11,7 @@ import numpy as np
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest import shapes
 from tfprobe.ingest.code_map import traces
-from tfprobe.ingest.graph_profile import graph_nodes
+from tfprobe.ingest.graph_profile import graph_nodes, nodes_and_functions
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Frame, Graph, Node, Shape, known_name
 from tfprobe.model.profile import Capture, Profile, Work
@@ -162,10 +162,10 @@ def _recorded_nodes(
         return nodes, frozenset()
     for fingerprint in _fingerprints(folder, work):
         try:
-            found = graph_nodes(content_of(folder.graph(fingerprint)))
+            found, functions = nodes_and_functions(content_of(folder.graph(fingerprint)))
         except (OSError, UnreadableInput):
             continue
-        stacks = _stacks(folder, fingerprint)
+        stacks = _stacks(folder, fingerprint, functions)
         for node in found:
             first = nodes.setdefault(node.name, replace(node, trace=stacks.get(node.name)))
             if first.output_shapes != node.output_shapes:
@@ -214,15 +214,19 @@ def _fingerprints(folder: ProcessFolder, work: Work) -> Iterable[str]:
     return dict.fromkeys(each for each in named if each is not None)
 
 
-def _stacks(folder: ProcessFolder, fingerprint: str) -> Mapping[str, tuple[Frame, ...]]:
+def _stacks(
+    folder: ProcessFolder, fingerprint: str, functions: frozenset[str]
+) -> Mapping[str, tuple[Frame, ...]]:
     try:
         by_op = traces(content_of(folder.code_map(fingerprint)))
     except (OSError, UnreadableInput):
         return {}
     # An op of a function is listed below the function's name and runs under its own.
-    inside = {
-        name.partition("/")[2]: stack for name, stack in by_op.items() if name.startswith("__")
-    }
+    inside = {}
+    for name, stack in by_op.items():
+        function, _, own = name.partition("/")
+        if function.startswith("__") or function in functions:
+            inside[own] = stack
     return {**inside, **by_op}
 
 

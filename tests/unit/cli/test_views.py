@@ -209,6 +209,24 @@ def test_an_op_without_a_line_does_not_get_that_of_a_namesake(run, capsys) -> No
     assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
 
 
+def test_an_op_of_a_function_is_shown_by_its_line(run, capsys) -> None:
+    """The body of a loop is a function, below whose name the code map lists its ops."""
+    graph = message_class("tfprobe.graph.GraphDef")()
+    function = graph.library.function.add()
+    function.signature.name = "while_body_39"
+    for name, op in (("dense/product", "MatMul"), ("loss", "Sum")):
+        function.node_def.add(name=name, op=op)
+    code = {**CODE, "ops": {"while_body_39/dense/product": 1}}
+    for path in run.glob("*/*/graphs/*.pb"):
+        path.write_bytes(graph.SerializeToString())
+    for path in run.glob("*/*/code/*.json"):
+        path.write_text(json.dumps(code))
+
+    places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
+
+    assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
+
+
 def test_our_own_lines_are_not_shown(run, capsys) -> None:
     """The agent calls the job's step; the job's code did not."""
     code = {
