@@ -227,6 +227,27 @@ def test_an_op_of_a_function_is_shown_by_its_line(run, capsys) -> None:
     assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
 
 
+def test_a_function_that_ran_as_one_op_comes_from_the_line_that_called_it(tmp_path, capsys) -> None:
+    """A compiled function is one op, of which the graph of the function knows nothing."""
+    name = "000002-function-0.run_metadata.pb"
+    ran = Node("__inference_step_60", 0, DENSE_US)
+    sample = {"event": "sample", "work": 0, "step": 2, "capture": name, "graph": GRAPH}
+    graph = {"event": "graph", "graph": GRAPH, "origin": "function", "name": "step"}
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        captures={name: run_metadata({CPU: [ran]})},
+        events=[graph, sample],
+        graphs={f"{GRAPH}.graph.pb": graph_def()},
+        code={f"{GRAPH}.json": json.dumps(CODE).encode()},
+    )
+    run = write_run(tmp_path / "runs" / "r1", [process])
+
+    places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
+
+    caller = f"{CODE['files'][0].rpartition('/')[2]}:10:{CODE['functions'][0]}"
+    assert places[caller]["own"]["time_ns"] == DENSE_US * 1000
+
+
 def test_our_own_lines_are_not_shown(run, capsys) -> None:
     """The agent calls the job's step; the job's code did not."""
     code = {
