@@ -36,7 +36,7 @@ class Node:
         self.code = code
         self.name = name
         self.function = function  # file, first line, name, whether it yields
-        self.line = line  # in the caller
+        self.line = line  # in the caller; of a root, which nobody saw called, the line that ran when it was met
         self.depth = 0 if parent is None else parent.depth + 1
         self.is_ours = is_ours(code) if code is not None else parent.is_ours
         self.children = {}  # by (instruction of the caller, what is called); the latest also by instruction alone
@@ -178,20 +178,22 @@ def watcher(frame, started_ns, allowance, begins_step, ended):
         while frame is not None and is_ours(frame.f_code):
             ours.append(frame)
             frame = frame.f_back
-        node = root_of(frame.f_code) if frame is not None else nodes[0]
+        node = root_of(frame) if frame is not None else nodes[0]
+        line = 0 if frame is None else frame.f_lineno or 0
         codes.append(node.code)
         path.append(node)
         for frame in reversed(ours):
             if len(nodes) < MAX_NODES:  # not among the children: a call from there is another
-                node = Node(node, frame.f_code, None, function_of(frame.f_code), 0)
+                node = Node(node, frame.f_code, None, function_of(frame.f_code), line)
                 nodes.append(node)
             codes.append(frame.f_code)
             path.append(node)
 
-    def root_of(code):
+    def root_of(frame):
+        code = frame.f_code
         root = roots.get(id(code))
         if root is None:
-            root = roots[id(code)] = Node(None, code, None, function_of(code), 0)
+            root = roots[id(code)] = Node(None, code, None, function_of(code), frame.f_lineno or 0)
             root.count = 1  # it ran once, although nobody saw it called
             nodes.append(root)
         return root

@@ -9,6 +9,7 @@ import threading
 from functools import partial
 
 from . import calls
+from .generated import name_sources
 from .guard import STATE, never_raise_noting
 from .originals import ORIGINAL
 from .steps import NEVER
@@ -139,6 +140,7 @@ def _settle(watch, mine, now_ns, cut):
     if STATE.aside or not STATE.noting or recorder.pid != ORIGINAL.getpid():
         return
     rows, functions = calls.rows_of(nodes)
+    name_sources(rows, functions)
     lasted_ns = sum(row[4] for row in rows)
     cost_ns = min(events * watch.event_ns + made_ns, lasted_ns)
     recorder.journal.append(

@@ -5,6 +5,7 @@ import weakref
 from hashlib import sha1
 from json import dumps
 
+from .generated import sources_of
 from .guard import STATE, failed
 from .originals import ORIGINAL
 
@@ -154,22 +155,27 @@ class _CodeMap:
 
     def to_json(self):
         """Return the document of docs/design.md, section 3; insertion order is index order."""
-        files, functions, frames = {}, {}, []
-        for frame in self.frames:
-            filename, line, function = frame if isinstance(frame, tuple) else (frame.filename, frame.lineno, frame.name)
-            frames.append([
-                files.setdefault(filename, len(files)), line, functions.setdefault(function, len(functions))
-            ])  # fmt: skip
+        files, functions, frames = {}, {}, {}
+        numbers = []  # by frame as it was seen; None for one that is left out
+        for place in sources_of([_place(frame) for frame in self.frames]):
+            if place is not None:
+                filename, line, function = place
+                frame = files.setdefault(filename, len(files)), line, functions.setdefault(function, len(functions))
+            numbers.append(None if place is None else frames.setdefault(frame, len(frames)))
         document = {
             "schema": "tfprobe.code/1",
             "files": list(files),
             "functions": list(functions),
-            "frames": frames,
-            "stacks": [list(stack) for stack in self.stacks],
+            "frames": list(frames),
+            "stacks": [[numbers[at] for at in stack if numbers[at] is not None] for stack in self.stacks],
             "ops": self.ops,
             "truncated": self.truncated,
         }
         return dumps(document, separators=(",", ":")).encode("utf-8")
+
+
+def _place(frame):
+    return frame if isinstance(frame, tuple) else (frame.filename, frame.lineno, frame.name)
 
 
 def _raw_stack(operation):

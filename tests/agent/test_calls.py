@@ -163,3 +163,13 @@ def test_a_call_site_that_calls_many_things_names_each(watched: Any) -> None:
     found = seen.names()
     assert {name: found[name][3] for name in ("a", "b")} == {"a": 3, "b": 2}
     assert {"builtins.len", "builtins.abs", "builtins.sum"} <= set(found)
+
+
+def test_code_around_a_step_is_told_by_the_line_it_was_at(watched: Any) -> None:
+    """Nobody saw it called; its first line is the top of the file in a script."""
+    with watched() as seen:
+        len("")
+
+    (root,) = [row for row in seen.rows if row[0] == -1 and row[1][2].startswith("watch")]
+    first_line, line = root[1][1], root[2]
+    assert line > first_line

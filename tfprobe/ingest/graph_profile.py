@@ -222,9 +222,19 @@ def graph_nodes(content: bytes) -> list[Node]:
 
     Raises UnreadableInput when the bytes are no GraphDef.
     """
+    return nodes_and_functions(content)[0]
+
+
+def nodes_and_functions(content: bytes) -> tuple[list[Node], frozenset[str]]:
+    """Return the nodes of a GraphDef as graph_nodes does, and the names of its functions.
+
+    Raises UnreadableInput when the bytes are no GraphDef.
+    """
     graph = parse(content, "tfprobe.graph.GraphDef")
-    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
-    return [node for body in bodies for node in nodes_of(body)]
+    functions = graph.library.function
+    bodies = [graph.node, *(function.node_def for function in functions)]
+    names = frozenset(function.signature.name for function in functions)
+    return [node for body in bodies for node in nodes_of(body)], names
 
 
 def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest import shapes
 from tfprobe.ingest.code_map import traces
-from tfprobe.ingest.graph_profile import graph_nodes
+from tfprobe.ingest.graph_profile import graph_nodes, nodes_and_functions
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Frame, Graph, Node, Shape, known_name
 from tfprobe.model.profile import Capture, Profile, Work
@@ -21,6 +24,8 @@ from tfprobe.store.contents import content_of
 from tfprobe.store.events import read_events
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
 
+# An op that runs a whole function, as one that XLA has compiled does.
+_CALLED = re.compile(r"__inference_(?P<name>.+)_\d+\Z")
 # The nodes that copies between host and device are.
 COPIES: Mapping[Place, str] = {
     Place.HOST_TO_DEVICE: "copies/CopyHostToDevice",
@@ -43,7 +48,13 @@ def sampled(
     chosen &= ~rows.background  # input threads prepare other steps
     process = process_folder(folder, profile, work)
     nodes, shared = _recorded_nodes(process, work)
-    found = replace(join(work, captures, rows.only(chosen), nodes), shared_names=shared)
+    rows = rows.only(chosen)
+    ran = (rows.strings[at] for at in np.unique(rows.name).tolist())
+    callers: Mapping[str, tuple[Frame, ...]] = {}
+    if process is not None and any(map(_CALLED.match, ran)):
+        callers = _callers(process, work)
+    found = join(work, captures, rows, nodes, callers)
+    found = replace(found, shared_names=shared)
     return with_shapes_of(folder, profile, found) if with_shapes else found
 
 
@@ -124,12 +135,19 @@ def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def join(
-    work: Work, captures: Sequence[Capture], rows: Executions, nodes: dict[str, Node]
+    work: Work,
+    captures: Sequence[Capture],
+    rows: Executions,
+    nodes: dict[str, Node],
+    callers: Mapping[str, tuple[Frame, ...]] = MappingProxyType({}),
 ) -> SampledWork:
-    """Return sampled steps with the nodes that their rows are of; `nodes` gets those it lacks."""
+    """Return sampled steps with the nodes that their rows are of; `nodes` gets those it lacks.
+
+    Of these, one that runs a whole function was made where `callers` says of the function.
+    """
     has_graph = bool(nodes)
     ids = {name: at for at, name in enumerate(nodes)}
-    node = _place_rows(rows, nodes, ids)
+    node = _place_rows(rows, nodes, ids, callers)
     return SampledWork(
         work=work,
         graph=Graph(tuple(nodes.values())),
@@ -162,10 +180,10 @@ def _recorded_nodes(
         return nodes, frozenset()
     for fingerprint in _fingerprints(folder, work):
         try:
-            found = graph_nodes(content_of(folder.graph(fingerprint)))
+            found, functions = nodes_and_functions(content_of(folder.graph(fingerprint)))
         except (OSError, UnreadableInput):
             continue
-        stacks = _stacks(folder, fingerprint)
+        stacks = _stacks(folder, fingerprint, functions)
         for node in found:
             first = nodes.setdefault(node.name, replace(node, trace=stacks.get(node.name)))
             if first.output_shapes != node.output_shapes:
@@ -214,19 +232,53 @@ def _fingerprints(folder: ProcessFolder, work: Work) -> Iterable[str]:
     return dict.fromkeys(each for each in named if each is not None)
 
 
-def _stacks(folder: ProcessFolder, fingerprint: str) -> Mapping[str, tuple[Frame, ...]]:
+def _stacks(
+    folder: ProcessFolder, fingerprint: str, functions: frozenset[str]
+) -> Mapping[str, tuple[Frame, ...]]:
     try:
         by_op = traces(content_of(folder.code_map(fingerprint)))
     except (OSError, UnreadableInput):
         return {}
     # An op of a function is listed below the function's name and runs under its own.
-    inside = {
-        name.partition("/")[2]: stack for name, stack in by_op.items() if name.startswith("__")
-    }
+    inside = {}
+    for name, stack in by_op.items():
+        function, _, own = name.partition("/")
+        if function.startswith("__") or function in functions:
+            inside[own] = stack
     return {**inside, **by_op}
 
 
-def _place_rows(rows: Executions, nodes: dict[str, Node], ids: dict[str, int]) -> Int32s:
+def _callers(folder: ProcessFolder, work: Work) -> dict[str, tuple[Frame, ...]]:
+    """Return the frames that called each function of a work: those that all its ops share."""
+    chosen = set(_fingerprints(folder, work))
+    callers = {}
+    for event in read_events(folder.events).events:
+        fingerprint, function = event.text("graph"), event.text("name")
+        if event.kind != "graph" or fingerprint not in chosen or not fingerprint or not function:
+            continue
+        stacks = list(_stacks(folder, fingerprint, frozenset()).values())
+        if stacks:
+            callers[function] = _shared(stacks)
+    return callers
+
+
+def _shared(stacks: Sequence[tuple[Frame, ...]]) -> tuple[Frame, ...]:
+    """Return the frames that all stacks begin with."""
+    levels = takewhile(lambda level: len(set(level)) == 1, zip(*stacks, strict=False))
+    return tuple(level[0] for level in levels)
+
+
+def _caller(name: str, callers: Mapping[str, tuple[Frame, ...]]) -> tuple[Frame, ...] | None:
+    function = _CALLED.match(name)
+    return callers.get(function["name"]) if function else None
+
+
+def _place_rows(
+    rows: Executions,
+    nodes: dict[str, Node],
+    ids: dict[str, int],
+    callers: Mapping[str, tuple[Frame, ...]],
+) -> Int32s:
     """Return the node of each row; one that no graph has is added, named by what ran.
 
     Copies have a node for each direction: none of the graph's is what moved the bytes.
@@ -239,7 +291,8 @@ def _place_rows(rows: Executions, nodes: dict[str, Node], ids: dict[str, int]) -
         name = known_name(rows.strings[position], nodes)
         if name not in nodes:
             op = rows.strings[op_types[position]]
-            nodes[name] = Node(name=name, op=op, types=frozenset({op}))
+            trace = _caller(name, callers)
+            nodes[name] = Node(name=name, op=op, types=frozenset({op}), trace=trace)
             ids[name] = len(ids)
         numbers[position] = ids[name]
     found: Int32s = numbers[rows.name]

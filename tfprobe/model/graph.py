@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,14 +11,10 @@ Shape = tuple[int, ...]
 # What an attribute of a node is: text, a number, a truth or a list of whole numbers.
 Attribute = str | int | float | bool | tuple[int, ...]
 # A node of these runs a function, whose nodes then carry its name as a scope.
-_CALLS = (
-    "PartitionedCall",
-    "StatefulPartitionedCall",
-    "If",
-    "StatelessIf",
-    "While",
-    "StatelessWhile",
-)
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+# A node of these runs one of its functions, and the scope tells which: "while/body/_12/MatMul".
+_BRANCHING = ("Case", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While")
+_BRANCH = re.compile(r"(?:body|cond|then|else|branch\d+)/_\d+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +86,15 @@ class Placed(Protocol):
 
 def known_name(name: str, nodes: Mapping[str, Node]) -> str:
     """Return a name without the function calls in front of it, where only so the graph knows it."""
-    rest, before = name, ""
+    rest, at = name, 0  # up to there, `rest` is no call
     while rest not in nodes:
-        first, _, after = rest.partition("/")
-        before = f"{before}/{first}" if before else first
-        call = nodes.get(before)
-        if not after or (first not in _CALLS and (call is None or call.op not in _CALLS)):
+        at = rest.find("/", at) + 1
+        if not at or at == len(rest):
             return name
-        rest, before = after, ""
+        before, after = rest[: at - 1], rest[at:]
+        call = nodes.get(before)
+        op = before if call is None else call.op
+        branch = _BRANCH.match(after) if op in _BRANCHING else None
+        if op in _CALLS or branch is not None:
+            rest, at = after[branch.end() :] if branch is not None else after, 0
     return rest

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tfprobe.model.graph import Frame, Node, Placed
+from tfprobe.model.graph import Frame, Placed
 from tfprobe.views.branches import Branch, Rules, Shown, account, show
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import Costs, nothing
 from tfprobe.views.patterns import Patterns, compile_patterns
 from tfprobe.views.scope import RULES as SCOPE_RULES
 from tfprobe.views.scope import types_of
+from tfprobe.views.source_lines import SourceLines
 
 ROOT = "_TFProfRoot"
 RULES = Rules(
@@ -58,7 +59,7 @@ class CodeView:
 
 def code(profile: Placed, costs: Costs, choice: Choice) -> CodeView:
     """Return the lines that `choice` shows; nodes without a trace are left out."""
-    root, lost = _tree(profile)
+    root, lost = _tree_of_engine(profile) if choice.as_engine else (_tree(profile), 0)
     patterns = compile_patterns(choice.account_type_regexes)
     placed: set[int] = set()
     for line in _lines(root):
@@ -82,7 +83,22 @@ def code(profile: Placed, costs: Costs, choice: Choice) -> CodeView:
     return CodeView(show(root, choice, RULES), lost, unplaced)
 
 
-def _tree(profile: Placed) -> tuple[Line, int]:
+def _tree(profile: Placed) -> Line:
+    nodes = profile.graph.nodes
+    ids = {node.name: at for at, node in enumerate(nodes)}
+    lines = SourceLines({node.name: node for node in nodes})
+    root = Line(name=ROOT, own=nothing())
+    below: dict[tuple[int, str], Line] = {}
+    forward = {name: lines.forward(name) for name in ids}
+    # Those of the forward pass first, whose lines then stand before those of their gradients.
+    for name in sorted(ids, key=lambda name: (forward[name] is not None, name)):
+        suffix = "" if forward[name] is None else GRADIENT
+        _attach(root, below, lines.trace(name), ids[name], suffix=suffix)
+    return root
+
+
+def _tree_of_engine(profile: Placed) -> tuple[Line, int]:
+    """Return the lines as tfprof has them, and how many gradients it has lost."""
     nodes = profile.graph.nodes
     ids = {node.name: at for at, node in enumerate(nodes)}
     root = Line(name=ROOT, own=nothing())
@@ -96,21 +112,29 @@ def _tree(profile: Placed) -> tuple[Line, int]:
         if forward is not None:
             gradients.append((ids[name], forward))
         else:
-            _attach(root, below, node, ids[name], suffix="")
+            _attach(root, below, node.trace, ids[name], suffix="")
     # By forward op, as the engine keeps them.
     for at, forward in sorted(gradients, key=lambda each: each[1]):
-        if forward in ids and nodes[ids[forward]].trace:
-            _attach(root, below, nodes[ids[forward]], at, suffix=GRADIENT)
+        trace = nodes[ids[forward]].trace if forward in ids else None
+        if trace:
+            _attach(root, below, trace, at, suffix=GRADIENT)
         else:
             lost += 1
     return root, lost
 
 
 def _attach(
-    root: Line, below: dict[tuple[int, str], Line], node: Node, at: int, *, suffix: str
+    root: Line,
+    below: dict[tuple[int, str], Line],
+    trace: tuple[Frame, ...],
+    at: int,
+    *,
+    suffix: str,
 ) -> None:
+    if not trace:
+        return
     line = root
-    for frame in node.trace or ():
+    for frame in trace:
         key = (id(line), _label(frame) + suffix)
         if key not in below:
             below[key] = Line(name=key[1], own=nothing(), frame=frame, is_gradient=bool(suffix))

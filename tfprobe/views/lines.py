@@ -9,7 +9,7 @@ from tfprobe.model.graph import Frame
 from tfprobe.views.branches import Shown
 from tfprobe.views.code import Line
 from tfprobe.views.costs import Int64s, nothing
-from tfprobe.views.origins import innermost, is_of_library
+from tfprobe.views.source_lines import innermost, is_of_library
 from tfprobe.views.stacks import scope_stacks
 
 

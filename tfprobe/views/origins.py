@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from tfprobe.model.graph import Frame, Node, Shape, known_name
 from tfprobe.model.sampled import SampledWork
 from tfprobe.views.layers import BACKWARD, by_layer
+from tfprobe.views.source_lines import SourceLines
 
 By = Literal["op", "layer", "line"]
 BYS: tuple[By, ...] = ("op", "layer", "line")
 NO_LAYER = "(no layer)"
 NO_LINE = "(no line known)"
-# Lines of libraries: the job's own line is the one above them.
-_LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an op comes from. `frame` is the innermost line of the job, None where nobody knows."""
+    """Where an op comes from. `frame` is its line (see SourceLines), None where nobody knows."""
 
     op: str
     layer: str
@@ -40,23 +39,6 @@ def shown(label: str, by: str) -> str:
     return label.rpartition("/")[2] if by == "line" else label
 
 
-def job_line(node: Node) -> Frame | None:
-    """Return the innermost line of the job that made a node; of a library's where no other is."""
-    return innermost(node.trace or ())
-
-
-def innermost(frames: Sequence[Frame]) -> Frame | None:
-    """Return the innermost line of the job among frames, of a library's where no other is."""
-    own = [frame for frame in frames if not is_of_library(frame.file)]
-    known = own or frames
-    return known[-1] if known else None
-
-
-def is_of_library(file: str) -> bool:
-    """Say whether a file is one of an installed package, which the job's author did not write."""
-    return any(each in file for each in _LIBRARIES)
-
-
 class Origins:
     """Finds where ops come from, by the names under which they ran; each is looked for once."""
 
@@ -71,6 +53,7 @@ class Origins:
             for node, placed in zip(work.graph.nodes, by_layer(work.graph).nodes, strict=True):
                 if self._nodes.setdefault(node.name, node) is node:
                     self._layers[node.name] = _layer(placed.name)
+        self._lines = SourceLines(self._nodes)
 
     @property
     def shapes(self) -> Mapping[tuple[str, int], Shape]:
@@ -95,9 +78,8 @@ class Origins:
 
     def _find(self, name: str) -> Origin:
         op = known_name(name, self._nodes)
-        node = self._nodes.get(op)
         layer = self._layers.get(op) or _layer(op)
-        return Origin(op, layer, None if node is None else job_line(node))
+        return Origin(op, layer, self._lines.line(op))
 
 
 def _layer(placed: str) -> str:

@@ -11,7 +11,7 @@ from tfprobe.views.choice import Choice
 from tfprobe.views.code import CodeView, code
 from tfprobe.views.costs import AT
 from tfprobe.views.lines import FileCost, files
-from tfprobe.views.origins import is_of_library
+from tfprobe.views.source_lines import is_of_library
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import NothingRecorded, Priced
 

@@ -209,6 +209,45 @@ def test_an_op_without_a_line_does_not_get_that_of_a_namesake(run, capsys) -> No
     assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
 
 
+def test_an_op_of_a_function_is_shown_by_its_line(run, capsys) -> None:
+    """The body of a loop is a function, below whose name the code map lists its ops."""
+    graph = message_class("tfprobe.graph.GraphDef")()
+    function = graph.library.function.add()
+    function.signature.name = "while_body_39"
+    for name, op in (("dense/product", "MatMul"), ("loss", "Sum")):
+        function.node_def.add(name=name, op=op)
+    code = {**CODE, "ops": {"while_body_39/dense/product": 1}}
+    for path in run.glob("*/*/graphs/*.pb"):
+        path.write_bytes(graph.SerializeToString())
+    for path in run.glob("*/*/code/*.json"):
+        path.write_text(json.dumps(code))
+
+    places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
+
+    assert places["_TFProfRoot"]["total"]["time_ns"] == (DENSE_US + 10 + KERNEL_US) * 1000
+
+
+def test_a_function_that_ran_as_one_op_comes_from_the_line_that_called_it(tmp_path, capsys) -> None:
+    """A compiled function is one op, of which the graph of the function knows nothing."""
+    name = "000002-function-0.run_metadata.pb"
+    ran = Node("__inference_step_60", 0, DENSE_US)
+    sample = {"event": "sample", "work": 0, "step": 2, "capture": name, "graph": GRAPH}
+    graph = {"event": "graph", "graph": GRAPH, "origin": "function", "name": "step"}
+    process = WrittenProcess(
+        works=[WrittenWork(steps=regular_steps(30), sampled=[2])],
+        captures={name: run_metadata({CPU: [ran]})},
+        events=[graph, sample],
+        graphs={f"{GRAPH}.graph.pb": graph_def()},
+        code={f"{GRAPH}.json": json.dumps(CODE).encode()},
+    )
+    run = write_run(tmp_path / "runs" / "r1", [process])
+
+    places = {p["name"]: p for p in document(capsys, "code", str(run))["places"]}
+
+    caller = f"{CODE['files'][0].rpartition('/')[2]}:10:{CODE['functions'][0]}"
+    assert places[caller]["own"]["time_ns"] == DENSE_US * 1000
+
+
 def test_our_own_lines_are_not_shown(run, capsys) -> None:
     """The agent calls the job's step; the job's code did not."""
     code = {

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tfprobe.ingest.columns import int64s
 from tfprobe.ingest.xspace.names import copy_bytes, is_stream, line_name, op_of, place_of
+from tfprobe.ingest.xspace.programs import Programs
 from tfprobe.ingest.xspace.stats import PS_PER_NS, number, stat_values
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.strings import Interner
@@ -22,14 +23,16 @@ _COPY_DETAILS = ("memcpy_details", "memset_details")
 _MEMORY_DETAILS = ("memalloc_details", "memfree_details", "memory_residency_details")
 
 
-def add_kernels(columns: Columns[Executions], interner: Interner, plane: Any) -> None:
+def add_kernels(
+    columns: Columns[Executions], interner: Interner, plane: Any, programs: Programs
+) -> None:
     """Add a row for each kernel and copy of a GPU's plane. Any: an XPlane."""
     position = interner.position
     for line in plane.lines:
         name = line_name(line)
         if not is_stream(name):
             continue
-        found = (_kernel(plane, line, event) for event in line.events)
+        found = (_kernel(plane, line, event, programs) for event in line.events)
         kernels = [each for each in found if each is not None]
         columns.add(
             len(kernels),
@@ -76,7 +79,7 @@ def kernel_facts(kernel: str, stats: Mapping[str, Any]) -> KernelFacts:
     return KernelFacts(kernel, place, copy_bytes(details), details or kernel, correlation)
 
 
-def _kernel(plane: Any, line: Any, event: Any) -> _Kernel | None:
+def _kernel(plane: Any, line: Any, event: Any, programs: Programs) -> _Kernel | None:
     metadata = plane.event_metadata[event.metadata_id]
     stats = stat_values(plane, metadata.stats) | stat_values(plane, event.stats)
     if any(key in stats for key in _MEMORY_DETAILS):
@@ -85,6 +88,9 @@ def _kernel(plane: Any, line: Any, event: Any) -> _Kernel | None:
     kernel = metadata.display_name or metadata.name
     is_copy = facts.place is not Place.ACCELERATOR
     op = op_of(str(stats.get("tf_op") or stats.get("name") or ""))
+    if op is None and "hlo_op" in stats:
+        instruction = programs.op(stats)
+        op = None if instruction is None else (instruction.name, instruction.op_type)
     return _Kernel(
         name=op[0] if op else str(stats.get("tf_op") or kernel),
         op_type=kernel if is_copy else op[1] if op else _kernel_type(stats, kernel),

@@ -41,13 +41,21 @@ class HostReader:
         self._get_next_types: set[int] = set()
 
     def add_ops(
-        self, columns: Columns[Executions], plane: Plane, runs: DatasetRuns | None = None
+        self,
+        columns: Columns[Executions],
+        plane: Plane,
+        runs: DatasetRuns | None = None,
+        *,
+        has_programs: bool = False,
     ) -> None:
         """Add the ops of a plane by start; then those that ended on another thread.
 
-        `runs` tells those that an iterator of tf.data runs.
+        `runs` tells those that an iterator of tf.data runs. With `has_programs` the instructions of
+        XLA programs are rows, and what only runs such a program is none.
         """
         kinds = _Kinds(*self._facts.columns())
+        if not has_programs:
+            kinds = kinds.without(_Role.PROGRAM)
         waits = _AsyncOps(plane)
         parts = [
             self._line(
@@ -106,11 +114,13 @@ class HostReader:
         start_ns, duration_ns = plane.times_ns(line, places)
         kind = plane.numbers_at(line, places)
         role, lane = kinds.role[kind], plane.lines[line].name
-        for at in np.flatnonzero(role >= _Role.ASYNC_START).tolist():
+        program_ns = np.sort(start_ns[role == _Role.PROGRAM])
+        runs_program = _hold_any(start_ns, duration_ns, program_ns)
+        for at in np.flatnonzero((role >= _Role.ASYNC_START) & ~runs_program).tolist():
             event = plane.lines[line].events[int(places[at])]
             waits.note(event, _Role(role[at]), int(start_ns[at]), int(duration_ns[at]))
         inner_ns = np.sort(start_ns[(role == _Role.OP) | (role == _Role.FUNCTION)])
-        is_op = role == _Role.OP
+        is_op = (role == _Role.OP) & ~runs_program
         eager = np.flatnonzero(role == _Role.EAGER)
         is_op[eager] = ~_hold_any(start_ns[eager], duration_ns[eager], inner_ns)
         count = int(np.count_nonzero(is_op))
@@ -140,12 +150,15 @@ class _Role(IntEnum):
     ASYNC_START = 3
     ASYNC_DONE = 4
     GET_NEXT = 5
+    # An XLA program, whose instructions are rows themselves.
+    PROGRAM = 6
 
 
 _FRAMEWORK: Mapping[str, _Role] = {
     "ExecutorState::ProcessAsync::Start": _Role.ASYNC_START,
     "ExecutorState::ProcessAsync::Done": _Role.ASYNC_DONE,
     "FunctionRun": _Role.FUNCTION,
+    "CpuExecutable::ExecuteAsyncOnStream": _Role.PROGRAM,
     # Until TF 2.13 the op event of IteratorGetNext is its launch only; these are its work.
     "IteratorGetNextOp::DoCompute": _Role.GET_NEXT,
     "IteratorGetNextAsOptionalOp::DoCompute": _Role.GET_NEXT,
@@ -169,6 +182,10 @@ class _Kinds(NamedTuple):
     role: Int32s
     name: Int32s
     op_type: Int32s
+
+    def without(self, role: _Role) -> _Kinds:
+        """Return them with the events of a role saying nothing."""
+        return self._replace(role=np.where(self.role == role, _NO_ROLE, self.role))
 
 
 class _Op(NamedTuple):

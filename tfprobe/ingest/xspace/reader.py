@@ -18,6 +18,7 @@ from tfprobe.ingest.xspace.host import HostReader
 from tfprobe.ingest.xspace.markers import markers
 from tfprobe.ingest.xspace.names import DRIVER, HOST, is_gpu
 from tfprobe.ingest.xspace.plane import Plane
+from tfprobe.ingest.xspace.programs import Programs, add_hlo_ops
 from tfprobe.ingest.xspace.spans import SpanReader, has_calls
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Executions
@@ -67,13 +68,14 @@ class Reader:
         is_unix = _set_clock(space)
         rows, spans = Columns(Executions), Columns(Spans)
         threads = _threads(space.planes)
+        programs = Programs(space.planes)
         hosts: list[Plane] = []
         for message in space.planes:
             if is_gpu(message.name):
-                add_kernels(rows, self._interner, message)
+                add_kernels(rows, self._interner, message, programs)
             elif message.name in (HOST, DRIVER):
                 plane = Plane(message, self._names)
-                self._add_host(rows, spans, plane, threads)
+                self._add_host(rows, spans, plane, programs, threads)
                 hosts += [plane] if message.name == HOST and self._with_spans else []
         table = rows.rows(self._interner)
         return Trace(
@@ -96,13 +98,15 @@ class Reader:
         rows: Columns[Executions],
         spans: Columns[Spans],
         plane: Plane,
+        programs: Programs,
         threads: dict[int, str],
     ) -> None:
         runs = None
         if self._with_spans:
             runs = DatasetRuns(plane, self._interner, self._dataset_facts, self._of_iterators)
         if plane.message.name == HOST:
-            self._host.add_ops(rows, plane, runs)
+            has_programs = add_hlo_ops(rows, self._interner, plane, programs)
+            self._host.add_ops(rows, plane, runs, has_programs=has_programs)
         if runs is not None:
             self._spans.add_spans(
                 spans, plane, runs, threads if plane.message.name == DRIVER else {}

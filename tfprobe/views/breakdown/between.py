@@ -16,6 +16,7 @@ import numpy as np
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.profile import Work
 from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.source_lines import is_of_library
 
 # By the file a function is in and its name, both searched for; the first that fits.
 _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
@@ -85,7 +86,6 @@ _LONGEST_USUAL = 4
 # Gaps of a loop in C are so short that anything is many times longer.
 _SMALLEST_GAP_NS = 1_000_000
 _REMEMBERED = 10_000
-_LIBRARY = re.compile(r"/(site-packages|dist-packages|lib/python\d)|^<frozen|^$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _place(
         return known, at
     is_first = part is Part.IDLE and calls[call.parent].parent is None
     is_jobs_own = (
-        part is not Part.IDLE and _is_library(calls[shown].file) and not _is_library(call.file)
+        part is not Part.IDLE and is_of_library(calls[shown].file) and not is_of_library(call.file)
     )
     return part, at if is_first or is_jobs_own else shown
 
@@ -207,14 +207,9 @@ def _known(file: str, function: str, *, is_generator: bool) -> Part | None:
     for part, files, names in _KNOWN:
         if files.search(file) and names.search(function):
             return part
-    if not _is_library(file) and (is_generator or _PREPARES.match(function)):
+    if not is_of_library(file) and (is_generator or _PREPARES.match(function)):
         return Part.HOST_PREPROCESS
     return None
-
-
-@functools.lru_cache(maxsize=_REMEMBERED)
-def _is_library(file: str) -> bool:
-    return bool(_LIBRARY.search(file))
 
 
 def _meant(part: Part, *, has_accelerator: bool) -> Part:
@@ -222,15 +217,25 @@ def _meant(part: Part, *, has_accelerator: bool) -> Part:
 
 
 def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
-    """Return what is called, and the line that calls it: a line of the job, where there is one."""
+    """Return what is called, and the innermost line of the job on the way there.
+
+    Where no code of the job is on it, the line of the library that calls it. Code around the step
+    is told by the line it was at, that of the step; by its first line in older recordings.
+    """
     call = calls[at]
     name = call.function
     if call.parent is None:
-        return f"{call.function} itself" if call.function else "Python", call.file, call.line
-    caller = calls[call.parent]
-    while not caller.file and caller.parent is not None:
-        # A function written in C has no lines: `next(batches)` is called where next is.
-        call, caller = caller, calls[caller.parent]
-    if _is_library(caller.file) and not _is_library(call.file):
+        name = f"{name} itself" if name else "Python"
+        return name, call.file, call.called_line or call.line
+    if not is_of_library(call.file) and is_of_library(calls[call.parent].file):
         return name, call.file, call.line
-    return name, caller.file, call.called_line or call.line
+    nearest = None
+    while call.parent is not None:
+        caller = calls[call.parent]
+        # A function written in C has no lines: `next(batches)` is called where next is.
+        if caller.file and call.called_line:
+            if not is_of_library(caller.file):
+                return name, caller.file, call.called_line
+            nearest = nearest or (caller.file, call.called_line)
+        call = caller
+    return name, *(nearest or (calls[at].file, calls[at].line))

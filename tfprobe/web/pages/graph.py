@@ -10,8 +10,8 @@ from tfprobe.errors import NoAnswer
 from tfprobe.model.graph import Node
 from tfprobe.views.costs import AT, Int64s, nothing
 from tfprobe.views.neighbours import ARGUMENTS, Edge, Group, Neighbours, flows, neighbours, without
-from tfprobe.views.origins import job_line
 from tfprobe.views.sizes import shape_text
+from tfprobe.views.source_lines import SourceLines
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun
@@ -134,7 +134,8 @@ def _node(found: Priced, group: Group, files: Mapping[str, int]) -> Document:
     at = next((each for each in group.members if nodes[each].name == group.path), None)
     if at is None:
         return {"op": None}
-    node, line = nodes[at], job_line(nodes[at])
+    node = nodes[at]
+    line = SourceLines({each.name: each for each in nodes}).line(node.name)
     return {
         "op": {
             "type": names.shown(node.op),

@@ -17,7 +17,7 @@ from tfprobe.views.choice import Choice
 from tfprobe.views.costs import AT, Int64s, nothing
 from tfprobe.views.flops.coverage import coverage
 from tfprobe.views.op import OpEntry, op
-from tfprobe.views.origins import job_line
+from tfprobe.views.source_lines import SourceLines
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun
@@ -114,6 +114,7 @@ def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int
     graph, costs = found.sampled.graph, found.costs.rows
     unknown = priced.missing(found)
     ran_as = _ran_as(found)
+    lines = SourceLines({node.name: node for node in graph.nodes})
     ran = [
         at
         for at in np.flatnonzero(costs[:, AT["runs"]]).tolist()
@@ -123,7 +124,7 @@ def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int
     rows = []
     for at in ran[:MOST_ROWS]:
         node = graph.nodes[at]
-        line = job_line(node)
+        line = lines.line(node.name)
         rows.append(
             {
                 "name": names.shown(node.name),

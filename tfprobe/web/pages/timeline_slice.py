@@ -12,6 +12,7 @@ from tfprobe.model.graph import Node, Shape, known_name
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
 from tfprobe.views.collective_rows import launches
+from tfprobe.views.source_lines import SourceLines
 from tfprobe.views.timeline.bands import work_of
 from tfprobe.views.timeline.categories import CATEGORIES
 from tfprobe.views.timeline.tracks import Laid, Source
@@ -156,7 +157,7 @@ def _node(run: OpenRun, laid: Laid, name: str) -> Document:
         ],
         "code": [
             {"file": _cut(each.file), "line": each.line, "function": _cut(each.function)}
-            for each in (node.trace or ())[-_MOST_FRAMES:]
+            for each in SourceLines(nodes).trace(known)[-_MOST_FRAMES:]
         ],
     }
 

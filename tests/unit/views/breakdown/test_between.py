@@ -133,6 +133,40 @@ def test_what_a_builtin_calls_is_told_with_the_line_of_the_builtin():
     assert (cause.what, cause.file, cause.line) == ("__next__", "/home/ada/train.py", 31)
 
 
+def test_what_a_library_does_for_the_job_is_told_with_the_line_of_the_job():
+    """`tf.random.normal(...)` converts a value four calls further in: one can change the first."""
+    found = step(
+        LOOP,
+        call("error_handler", 1, file=f"{TF}/util/traceback_utils.py", called_line=18),
+        call("random_normal", 1, parent=1, file=f"{TF}/ops/random_ops.py", called_line=150),
+        call("constant", 90, parent=2, file=f"{TF}/framework/constant_op.py", called_line=757),
+    )
+
+    (cause,) = [each for each in found.causes if each.part is Part.FEED]
+    assert (cause.what, cause.file, cause.line) == ("constant", "/home/ada/train.py", 18)
+
+
+def test_a_library_that_no_line_of_the_job_called_is_told_by_its_own():
+    """Of Keras' own loop nothing but its lines is seen."""
+    keras = f"{KERAS}/trainer.py"
+    found = step(
+        call("fit", 5, None, file=keras, called_line=400),
+        call("__next__", 90, file=f"{TF}/data/ops/iterator_ops.py", called_line=371),
+    )
+
+    (cause,) = [each for each in found.causes if each.part is Part.INPUT_WAIT]
+    assert (cause.what, cause.file, cause.line) == ("__next__", keras, 371)
+
+
+@pytest.mark.parametrize(("called_line", "line"), [(16, 16), (0, 1)])
+def test_the_code_around_a_step_is_told_by_the_line_of_the_step(called_line: int, line: int):
+    """A script begins in line 1, where nobody finds anything; older recordings know no other."""
+    found = step(call("<module>", 300, None, line=1, called_line=called_line))
+
+    idle = [each for each in found.causes if each.what == "<module> itself"]
+    assert [(each.file, each.line) for each in idle] == [("/home/ada/train.py", line)]
+
+
 def test_reading_a_value_waits_where_there_is_a_device():
     """With an accelerator, `.numpy()` waits for the kernels before it."""
     row = op("MatMul", 0, 100, Place.ACCELERATOR)._replace(device="/device:GPU:0")
