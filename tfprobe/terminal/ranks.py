@@ -141,8 +141,15 @@ def _named(found: Across) -> Iterator[str]:
     rest = len(found.stragglers) - _MOST_PAIRS
     if rest > 0:
         yield f"And {rest} more are."
-    if not found.stragglers and not isinstance(found.work, Missing) and found.works > 1:
+    if found.stragglers or isinstance(found.work, Missing):
+        return
+    if found.most_together > 1:
         yield "No process is slower than the others by more than chance."
+    elif len(found.rows) > 1:
+        yield (
+            "No process is compared with another: they run different commands, ran one after the "
+            "other, or are workers of one program that share its tasks."
+        )
 
 
 def _last(each: Straggler) -> str:
@@ -233,7 +240,7 @@ def _shade(cell: float | None) -> str:
 
 
 def _waits(found: Across, width: int) -> Iterator[RenderableType]:
-    if len(found.rows) < 2:
+    if not found.is_job:
         return
     yield page.blank()
     waits = found.waits

@@ -188,7 +188,7 @@ def test_servers_and_evaluators_count_apart() -> None:
     found = merge([*parts, *others])
 
     assert "at once" not in "\n".join(found.facts)
-    assert found.works == 8
+    assert found.most_together == 8
 
 
 def test_versions_that_differ_are_told() -> None:
