@@ -131,8 +131,9 @@ def _clocks(found: Across) -> str:
 def _named(found: Across) -> Iterator[str]:
     for each in found.stragglers[:_MOST_PAIRS]:
         process = found.rows[each.process].process
+        named = name(process)
         yield (
-            f"{name(process).capitalize()} on {process.host} is slow: "
+            f"{named[:1].upper()}{named[1:]} on {process.host} is slow: "
             f"{numbers.duration(each.excess_ns)} a {_STEPS.get(each.measure, 'step')} "
             f"({numbers.percent(each.late.excess_ratio)}) more than the middle process "
             f"{_MEASURES[each.measure]}, z {each.late.z:.1f} over {each.late.steps} steps"
