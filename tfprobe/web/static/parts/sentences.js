@@ -25,7 +25,7 @@ export function processName(each) {
 /** The same in a word or two, for axes. */
 export function processWord(each) {
   if (each.rank !== null && each.rank !== undefined) return `rank ${each.rank}`;
-  if (each.program) return each.program;
+  if (each.program) return each.pid ? `${each.program} (${each.pid})` : each.program;
   return each.pid ? `${each.host} ${each.pid}` : `process ${each.process + 1}`;
 }
 
