@@ -8,6 +8,8 @@ import sys
 
 from .originals import ORIGINAL
 
+# In a forked child another process's.
+INTERPRETER_PID = ORIGINAL.getpid()
 # Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps, and what is done
 # rarely.
 _KERAS_HOMES = ("tensorflow.python.keras", "keras", "keras.src", "tf_keras", "tf_keras.src")
@@ -50,6 +52,7 @@ TARGETS = frozenset(
         "keras.src.callbacks.callback_list",
         "tensorflow.python.framework.func_graph",
         "tensorflow.python.training.saver",
+        "tensorflow.python.training.server_lib",
         "tensorflow.python.training.checkpoint_management",
         "tensorflow.python.training.tracking.util",
         "tensorflow.python.checkpoint.checkpoint",

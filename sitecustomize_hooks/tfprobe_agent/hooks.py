@@ -15,7 +15,9 @@ from . import (
     patching,
     profiler,
     pulses,
+    ranks,
     recorder,
+    servers,
     session,
     tracing,
 )
@@ -33,6 +35,7 @@ _BY_MODULE = {
     "tensorflow.python.eager.backprop": optimizers.patch_tape,
     "tensorflow.python.profiler.profiler_v2": profiler.patch,
     "tensorflow.python.training.optimizer": optimizers.patch,
+    "tensorflow.python.training.server_lib": servers.patch,
     "tensorflow.python.keras.engine.training_v2_utils": keras.patch_execution_functions,
     "keras.src.backend.tensorflow.trainer": keras.patch_model,
     "keras.src.optimizers.base_optimizer": optimizers.patch,
@@ -91,6 +94,7 @@ def _after_fork():
         graphs.reset()
         activities.reset()
         pulses.reset()
+        ranks.forget_servers()
         recorder.forget_parent()
     except Exception:
         failed("after fork")

@@ -8,6 +8,7 @@ import threading
 from json import dumps
 
 from . import ranks, redact
+from .boot import INTERPRETER_PID
 from .config import rank_variables
 from .originals import ORIGINAL, OpenFile, read_file, write_all
 
@@ -99,7 +100,8 @@ class Journal:
     def write_process(self):
         """Write process.json; again when devices become known, and with them perhaps a cluster."""
         self.rank_variables.update(rank_variables())
-        self.rank = ranks.rank(self.rank_variables)
+        self.rank = ranks.rank(self.rank_variables, [device["name"] for device in self.devices or ()])
+        arguments = _arguments()
         document = {
             "schema": "tfprobe.process/1",
             "agent": AGENT_VERSION,
@@ -112,7 +114,9 @@ class Journal:
             "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
             "pid_namespace": _target("/proc/self/ns/pid"),
             "pid_started_ticks": _pid_started_ticks(),
-            "argv": redact.arguments(_arguments()),
+            "argv": redact.arguments(arguments),
+            "program": redact.arguments(_program(arguments)),
+            "interpreter_pid": INTERPRETER_PID,
             "executable": sys.executable,
             "prefix": sys.prefix,
             "python": ".".join(str(part) for part in sys.version_info[:3]),
@@ -157,6 +161,13 @@ def _arguments():
         return [part.decode("utf-8", "replace") for part in read_file("/proc/self/cmdline").split(b"\0")[:-1]]
     except OSError:
         return [str(argument) for argument in getattr(sys, "argv", [])]
+
+
+def _program(arguments):
+    """Return the command that this process belongs to, where multiprocessing or joblib started it for a function."""
+    is_spawned = any(each.startswith("from multiprocessing.") or "loky.backend" in each for each in arguments)
+    own = [str(argument) for argument in getattr(sys, "argv", [])]
+    return own if is_spawned and own[:1] != ["-c"] else []
 
 
 def _first_line(path):

@@ -1,8 +1,9 @@
-"""Which process of a distributed job this is, as told by the launchers' variables. Refuses to guess.
+"""Which process of a distributed job this is, by launchers' variables and by TensorFlow. Refuses to guess.
 
 Why the sources stand in this order is in docs/distributed.md: the more a source knows of TensorFlow, the earlier.
 """
 
+import re
 import sys
 from json import loads
 
@@ -13,19 +14,58 @@ _CONTEXT = "tensorflow.python.eager.context"
 _MOST_DIGITS = 9
 _LONGEST_ROLE = 64
 _CHIEFS = ("chief", "master")
-_ROLES = _CHIEFS + ("worker", "ps", "evaluator")
+_TASK = re.compile(r"/job:([^/]+)/replica:\d+/task:(\d+)/")
+_WORKERS = _CHIEFS + ("worker",)
+_ROLES = _WORKERS + ("ps", "evaluator")
+# Jobs of a process that is in no cluster, as TensorFlow calls them.
+_NO_JOBS = ("localhost", "local")
+# No process serves so many; a cluster of more is somebody's mistake.
+_MOST_TASKS = 10000
 # Slurm numbers the batch script, an interactive shell and the like from here on: one process, whatever PROCID says.
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 
 
-def rank(variables=None):
+class _Servers:
+    """The servers of TensorFlow that this process has started: job, task, and the number of tasks of each job."""
+
+    def __init__(self):
+        self.started = []
+
+    def add(self, server_def):
+        """Note a server by the ServerDef that it was made of."""
+        sizes = {str(job.name): len(job.tasks) for job in server_def.cluster.job}
+        self.started.append((str(server_def.job_name), int(server_def.task_index), sizes))
+
+    def of(self, sizes):
+        """Return the tasks of a cluster that are served here. A program may leave out its own job, so some will do."""
+        return {(job, task) for job, task, own in self.started if _agree(own, sizes)}
+
+
+SERVERS = _Servers()
+
+
+def forget_servers():
+    """In a forked child: its parent's servers are not there."""
+    del SERVERS.started[:]
+
+
+def rank(variables=None, devices=()):
     """Return {"source", "index", "world", "role"}, or None for a job of one process.
 
-    `variables` are those of `rank_variables`, where they have been read.
+    `variables` are those of `rank_variables`, where they have been read; `devices` are the names of its devices. Where
+    the process has other tasks of its cluster as well, "serves" has a list of their {"index", "role"}.
     """
     if variables is None:
         variables = rank_variables()
-    for source in (_tf_config, _cluster_of_context, _launcher):
+    found = _first((_tf_config, _cluster_of_context, _server), variables)
+    if found is None:
+        return _first((_launcher,), variables) or _of_devices(devices)
+    return found or _first((_launcher,), variables)
+
+
+def _first(sources, variables):
+    """Return what the first source tells that tells something; {} where it is a cluster in this process alone."""
+    for source in sources:
         try:
             found = source(variables)
         except Exception:
@@ -63,7 +103,44 @@ def _cluster_of_context(_):
     return _place("tf.distribute", role, int(server.task_index), sizes)
 
 
+def _server(_):
+    """Return the place of the first worker that is served here, else of the first server."""
+    tasks = [(job, task, sizes) for job, task, sizes in SERVERS.started if sum(sizes.values()) > 1]
+    workers = [each for each in tasks if each[0] in _WORKERS]
+    for role, index, sizes in (workers or tasks)[:1]:
+        return _place("tf.train.Server", role, index, sizes)
+    return None
+
+
+def _of_devices(names):
+    """Return the place that names of devices tell, where all are of one task; "localhost" is no job's."""
+    tasks = {match.groups() for match in map(_TASK.match, names) if match}
+    if len(tasks) != 1:
+        return None
+    role, index = tasks.pop()
+    return None if role in _NO_JOBS else _numbered_place("devices", role, int(index), {})
+
+
+def _agree(some, others):
+    """Tell whether two clusters have a job in common, and none with different numbers of tasks."""
+    common = set(some).intersection(others)
+    return bool(common) and all(some[job] == others[job] for job in common)
+
+
 def _place(source, role, index, sizes):
+    """Return the place of a task; {} where all tasks of the cluster are in this process: there is no other rank."""
+    served = SERVERS.of(sizes) - {(role, index)}
+    tasks = {(job, task) for job, size in sizes.items() for task in range(min(size or 0, _MOST_TASKS))}
+    if served and None not in sizes.values() and not tasks - served - {(role, index)}:
+        return {}
+    found = _numbered_place(source, role, index, sizes)
+    others = [_numbered_place(source, job, task, sizes) for job, task in sorted(served)]
+    if found is not None and others:
+        found["serves"] = [{"index": each["index"], "role": each["role"]} for each in others if each is not None]
+    return found
+
+
+def _numbered_place(source, role, index, sizes):
     """Number chief and workers in one row; parameter servers and evaluators count apart, and not in the world.
 
     `sizes` tell how many there are of each role, None where that is not known.

@@ -67,6 +67,39 @@ def test_a_child_has_a_folder_of_its_own(laboratory: Laboratory, python: str) ->
     assert "fork" in [event["event"] for event in laboratory.events(children[0])]
 
 
+def test_a_child_that_only_serves_is_there_by_its_role(laboratory: Laboratory, python: str) -> None:
+    """A parameter server makes no step, and a signal ends it."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        FORK + "from tensorflow.python.training.server_lib import Server\n"
+        "tasks = {'ps': ['a:1'], 'worker': ['b:1', 'c:1']}\n"
+        "in_child(lambda: (Server(tasks, 'ps'), os.kill(os.getpid(), 9)))",
+        python=python,
+    )
+
+    parent, (server,) = _family(laboratory)
+    place = {"source": "tf.train.Server", "index": 0, "world": 2, "role": "ps"}
+    assert _manifest(server)["rank"] == place
+    assert _manifest(server)["interpreter_pid"] == _manifest(parent)["pid"]
+    assert (_manifest(parent)["rank"], _manifest(parent)["program"]) == (None, [])
+
+
+def test_a_server_that_fails_raises_its_own_error(laboratory: Laboratory, python: str) -> None:
+    """And is none of the process's places."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        "from tensorflow.python.training.server_lib import Server\n"
+        "try: Server({'worker': ['a:1', 'b:1']}, 'worker', task_index=7)\n"
+        "except ValueError as error: assert str(error) == 'no such task'\n"
+        "else: raise AssertionError",
+        python=python,
+    )
+
+    assert [_manifest(folder)["rank"] for folder in laboratory.folders()] == [None]
+
+
 def test_a_child_that_takes_no_step_leaves_nothing(laboratory: Laboratory, python: str) -> None:
     """It runs its parent's exit hooks all the same, and these end only what is its own."""
     laboratory.arm(trace_level="off")

@@ -21,6 +21,7 @@ def no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in config._RANK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delitem(sys.modules, CONTEXT, raising=False)
+    ranks.forget_servers()
 
 
 def _tf_config(task: object, cluster: object = CLUSTER) -> str:
@@ -244,3 +245,88 @@ for _ in range(4):
     (folder,) = laboratory.folders()
     rank = json.loads((folder / "process.json").read_text())["rank"]
     assert rank == {"source": "TF_CONFIG", "index": 1, "world": 2, "role": "worker"}
+
+
+def _server_def(role: str, index: int, **sizes: int) -> SimpleNamespace:
+    jobs = [
+        SimpleNamespace(name=name, tasks={at: f"{name}{at}:1" for at in range(size)})
+        for name, size in sizes.items()
+    ]
+    return SimpleNamespace(job_name=role, task_index=index, cluster=SimpleNamespace(job=jobs))
+
+
+@pytest.mark.parametrize(
+    ("role", "given", "index"), [("ps", 1, 1), ("worker", 1, 2), ("chief", 0, 0), ("worker", 0, 1)]
+)
+def test_a_server_tells_its_place(role: str, given: int, index: int) -> None:
+    """A program of TensorFlow 1 knows it from its own arguments."""
+    ranks.SERVERS.add(_server_def(role, given, ps=2, chief=1, worker=2))
+
+    found = {"source": "tf.train.Server", "index": index, "world": 3, "role": role}
+    assert ranks.rank() == found
+
+
+def test_a_local_server_is_no_rank() -> None:
+    """Server.create_local_server makes a cluster of one task."""
+    ranks.SERVERS.add(_server_def("local", 0, local=1))
+
+    assert ranks.rank() is None
+
+
+def test_a_cluster_in_one_process_has_no_ranks() -> None:
+    """All of its tasks are served there: nobody is absent."""
+    for role, index in (("ps", 0), ("worker", 0), ("worker", 1)):
+        ranks.SERVERS.add(_server_def(role, index, ps=1, worker=2))
+
+    assert ranks.rank() is None
+
+
+def test_tf_config_of_workers_in_one_process_is_no_rank(monkeypatch) -> None:
+    """It speaks of worker 0, and the other one was started beside it."""
+    cluster = {"worker": ["a:1", "a:2"]}
+    monkeypatch.setenv("TF_CONFIG", _tf_config({"type": "worker", "index": 0}, cluster))
+    assert ranks.rank() is not None
+
+    ranks.SERVERS.add(_server_def("worker", 1, worker=2))
+
+    assert ranks.rank() is None
+
+
+def test_a_process_of_several_tasks_names_them() -> None:
+    """None of them is absent, and others may be."""
+    for index in (0, 1):
+        ranks.SERVERS.add(_server_def("worker", index, worker=3))
+
+    assert ranks.rank() == {
+        "source": "tf.train.Server",
+        "index": 0,
+        "world": 3,
+        "role": "worker",
+        "serves": [{"index": 1, "role": "worker"}],
+    }
+
+
+def test_a_forked_child_has_not_its_parents_servers() -> None:
+    """They are threads that it does not have."""
+    ranks.SERVERS.add(_server_def("worker", 1, worker=2))
+
+    ranks.forget_servers()
+
+    assert ranks.rank() is None
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["/job:ps/replica:0/task:1/device:CPU:0"], ("ps", 1)),
+        (["/job:localhost/replica:0/task:0/device:CPU:0"], None),
+        (["/job:worker/replica:0/task:0/cpu:0", "/job:ps/replica:0/task:0/cpu:0"], None),
+        (["/device:CPU:0", "no device"], None),
+    ],
+)
+def test_devices_tell_a_task_where_they_are_of_one(names, found) -> None:
+    """Nothing else may have told it."""
+    place = ranks.rank(devices=names)
+
+    assert (place and (place["role"], place["index"])) == found
+    assert place is None or place["source"] == "devices"

@@ -147,6 +147,23 @@ class Saver:
             raise ValueError("no path")
         return path
 """,
+    "tensorflow.python.training.server_lib": """
+class Message:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+class Server:
+    def __init__(self, cluster, job_name, task_index=0):
+        "Start a server."
+        jobs = [
+            Message(name=name, tasks=dict(enumerate(addresses)))
+            for name, addresses in cluster.items()
+        ]
+        self.server_def = Message(
+            job_name=job_name, task_index=task_index, cluster=Message(job=jobs)
+        )
+        if task_index >= len(cluster[job_name]):
+            raise ValueError("no such task")
+""",
     "tensorflow.python.keras.backend": """
 class GraphExecutionFunction:
     def __call__(self, inputs):

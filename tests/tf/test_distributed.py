@@ -64,6 +64,27 @@ def test_what_a_worker_pulls_from_a_server_is_told(laboratory: Laboratory) -> No
     assert server["server"] == "/job:ps/replica:0/task:0"
     assert exchange["pulled_bytes"] == 4_000 * steps > 0
     assert exchange["pushed_bytes"] in range(0, 4_000 * steps + 1, 4_000)
+    # All tasks of the cluster are in this process: no other rank is absent.
+    assert _ranks(recorded) == []
+
+
+def test_servers_that_a_script_forks_tell_their_roles(laboratory: Laboratory) -> None:
+    """No variable does, and the parameter server makes no step at all."""
+    recorded = _ended_well(
+        laboratory.start("forked_servers.py", record=["--steps", "10"]).outcome()
+    )
+
+    roles = {
+        each["folder"]: each["role"] for each in tfprobe_json("ranks", str(recorded.run))["ranks"]
+    }
+    steps = sorted(
+        (roles[each["folder"]] or "", max((work["count"] for work in each["work"]), default=0))
+        for each in recorded.report["processes"]
+    )
+    assert _ranks(recorded) == [("ps", 0, 2), ("worker", 0, 2), ("worker", 1, 2)]
+    assert steps == [("", 0), ("ps", 0), ("worker", STEPS // 2), ("worker", STEPS // 2)]
+    # Of the script alone, and not of the parameter server.
+    assert len(recorded.report["silences"]) == 1
 
 
 @pytest.fixture(scope="module")

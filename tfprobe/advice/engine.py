@@ -14,7 +14,7 @@ from tfprobe.advice.rules import RULES
 from tfprobe.advice.signals import Signals
 from tfprobe.advice.thresholds import DEFAULTS, Thresholds
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile
+from tfprobe.model.profile import Profile, titled
 from tfprobe.model.sampled import SampledWork
 
 TOP = 3
@@ -160,7 +160,8 @@ def _merged(findings: list[Finding]) -> Iterator[Finding]:
 def _named(subjects: Iterable[Subject]) -> str:
     """Name processes by rank where they have one, else by host and pid; threads of one once."""
     names = dict.fromkeys(
-        f"{each.host} pid {each.pid}" if each.rank is None else f"rank {each.rank}"
+        titled(f"pid {each.pid}" if each.rank is None else f"rank {each.rank}", each.program)
+        + (f" on {each.host}" if each.rank is None else "")
         for each in subjects
     )
     return ", ".join(names)

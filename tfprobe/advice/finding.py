@@ -69,13 +69,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose finding it is; a finding of a process or of the whole run has no work, or no pid."""
+    """Whose finding it is; a finding of a process or of the whole run has no work, or no pid.
+
+    `program` is the title of the Process, "" where the run has one program alone.
+    """
 
     host: str = ""
     pid: int | None = None
     rank: int | None = None
     kind: str = ""
     name: str = ""
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,7 +294,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSignals:
-    """What is known of one process."""
+    """What is known of one process. `group` is the Process's: others of it work on the same job."""
 
     subject: Subject
     overhead_ns: int | Missing
@@ -305,6 +305,7 @@ class ProcessSignals:
     device_memory: tuple[DeviceMemory, ...] = ()
     has_accelerator: bool = False
     loop_ns: int = 0
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)

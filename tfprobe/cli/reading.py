@@ -16,6 +16,7 @@ import click
 from tfprobe.cli.main import complain
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
+from tfprobe.model.teams import RANKS
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
 from tfprobe.store import inside
 from tfprobe.store.catalogue import find_run, find_runs
@@ -190,10 +191,14 @@ def _bar(what: str) -> Progress:
 
 
 def warn_of_problems(profile: Profile | Report) -> None:
-    """Say on stderr what of a recording is not in an answer."""
-    count = len(profile.problems)
+    """Say on stderr what of a recording is not in an answer.
+
+    What is odd about its ranks is no part that is lost: `report` and `ranks` tell of it.
+    """
+    problems = [each for each in profile.problems if each.where != RANKS]
+    count = len(problems)
     if count:
-        first = profile.problems[0]
+        first = problems[0]
         complain(
             f"{count} part{'s' if count > 1 else ''} of the recording could not be used; "
             f"`tfprobe report` says which. The first: {first.where}: {first.what}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.model.executions import Executions
-from tfprobe.model.profile import Process
+from tfprobe.model.profile import Process, titled
 from tfprobe.model.tables import Int64s
 from tfprobe.views.aligned import Aligned
 from tfprobe.views.meetings import MeetingKind
@@ -82,10 +82,10 @@ def met_rows(together: Aligned) -> MetRows:
 
 
 def short_name(process: Process) -> str:
-    """Name a process by its rank, else by its host and number."""
+    """Name a process by its rank, else by its host and number; with its program of several."""
     if process.rank is None:
-        return f"{process.host} {process.number}"
-    return f"rank {process.rank}"
+        return titled(f"{process.host} {process.number}", process.title)
+    return titled(f"rank {process.rank}", process.title)
 
 
 def _candidates(

@@ -19,7 +19,7 @@ from tfprobe.export.chrome_events import arrow_end, box, counter, process, threa
 from tfprobe.export.clock_labels import clock_document, clock_label
 from tfprobe.export.met_rows import met_rows
 from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Capture, Process, Work
+from tfprobe.model.profile import Capture, Process, Work, titled
 from tfprobe.views.aligned import Aligned
 from tfprobe.views.lanes import Lanes
 
@@ -244,9 +244,9 @@ def _order(process: Process) -> tuple[bool, int, int]:
 
 def _name(process: Process) -> str:
     if process.rank is None:
-        return f"{process.host} {process.number}"
+        return titled(f"{process.host} {process.number}", process.title)
     role = f" ({process.role})" if process.role else ""
-    return f"rank {process.rank}{role} {process.host} {process.number}"
+    return titled(f"rank {process.rank}{role} {process.host} {process.number}", process.title)
 
 
 def _work(works: Sequence[Work], capture: Capture) -> tuple[str, str]:

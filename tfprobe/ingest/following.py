@@ -14,7 +14,14 @@ from tfprobe.ingest.followed_process import FollowedProcess
 from tfprobe.ingest.followed_service import FollowedService
 from tfprobe.ingest.gathered import Gathered, ProcessKey
 from tfprobe.ingest.notes import MachineNotes
-from tfprobe.ingest.processes import known_interpreters, no_rank, run_of, run_problems
+from tfprobe.ingest.processes import (
+    known_interpreters,
+    no_rank,
+    programs_of,
+    run_of,
+    run_problems,
+    with_program,
+)
 from tfprobe.ingest.room import LeftOut
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Problem, Profile, Work
@@ -184,7 +191,11 @@ class Following:
         return sum(process.keep_captures(kept) for process, kept in zip(chosen, names, strict=True))
 
     def _profile(self, entry: RunEntry, chosen: Sequence[FollowedProcess]) -> Profile:
-        processes = tuple(process.process(index) for index, process in enumerate(chosen))
+        programs = programs_of(entry.processes)
+        processes = tuple(
+            with_program(process.process(index), programs[process.key])
+            for index, process in enumerate(chosen)
+        )
         notes = [process.notes for process in chosen]
         activities = _joined(each.activities for each in notes)
         executions, spans, allocations = self._gathered.tables()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest import service
 from tfprobe.ingest.roster import roster_problems
 from tfprobe.model.durations import Durations
 from tfprobe.model.profile import (
+    LIVE_STATES,
     Hooks,
     Interpreter,
     Problem,
@@ -17,6 +19,7 @@ from tfprobe.model.profile import (
     Run,
     Work,
 )
+from tfprobe.model.programs import Facts, Program, programs
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
 from tfprobe.store.events import Interpreter as InterpreterLine
 from tfprobe.store.layout import RunFolder
@@ -92,8 +95,47 @@ def process_of(
         boot_id=_boot_id(known, lost),
         world=rank.world if rank else None,
         ppid=known.ppid if known else None,
-        is_fork=known is not None and known.parent is not None,
+        is_fork=known is not None and known.is_fork,
+        serves=rank.serves if rank else (),
     )
+
+
+def programs_of(entries: Sequence[ProcessEntry]) -> Mapping[tuple[str, str], Program]:
+    """Return what each process of a run runs, by its host and folder."""
+    found = programs([_facts(each) for each in entries])
+    keys = ((each.folder.host, each.folder.name) for each in entries)
+    return dict(zip(keys, found, strict=True))
+
+
+def with_program(process: Process, program: Program) -> Process:
+    """Return a process with what it runs."""
+    return replace(process, program=program.name, title=program.title, group=program.group)
+
+
+def _facts(entry: ProcessEntry) -> Facts:
+    facts = entry.manifest
+    if isinstance(facts, Missing):
+        pid = 0 if isinstance(entry.header, Missing) else entry.header.pid
+        return Facts((), entry.folder.host, pid, None, False, None, None, 0, None)
+    rank = facts.rank
+    return Facts(
+        argv=facts.argv,
+        machine=(facts.host, facts.boot_id),
+        pid=facts.pid,
+        ppid=facts.ppid,
+        is_fork=facts.is_fork,
+        rank=rank.index if rank else None,
+        role=rank.role if rank else None,
+        started_unix_ns=0 if facts.service else facts.started_unix_ns,
+        end_unix_ns=_end_unix_ns(entry.header, entry.state),
+        program=facts.program,
+    )
+
+
+def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
+    if isinstance(header, Missing) or state in LIVE_STATES:
+        return None
+    return header.exit_unix_ns or header.unix_ns(header.last_activity_mono_ns)
 
 
 def work_of(record: WorkRecord, process: int, header: Header) -> Work:

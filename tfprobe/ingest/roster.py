@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from tfprobe.errors import Missing
 from tfprobe.model.claims import Claim, heads
 from tfprobe.model.profile import Problem
-from tfprobe.model.teams import WORKERS, team
+from tfprobe.model.teams import RANKS, WORKERS, team
 from tfprobe.store.catalogue import ProcessEntry, RunEntry
 from tfprobe.store.manifests import ProcessManifest
 from tfprobe.store.steps_layout import Header
 
-# Where a report says that these problems are.
-RANKS = "ranks"
 _MOST_TOLD = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A process that knows its rank. `until_ns` is its last sign of life."""
+    """A process that knows its rank. `until_ns` is its last sign of life; `serves` are further
+    tasks of its job that it has.
+    """
 
     facts: ProcessManifest
     folder: str
@@ -30,6 +30,7 @@ class _Member:
     world: int | None
     steps: int
     until_ns: int
+    serves: tuple[tuple[str, int], ...] = ()
 
     @property
     def machine(self) -> tuple[str, str | None]:
@@ -56,6 +57,7 @@ def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
             facts.rank.world,
             each.steps,
             facts.started_unix_ns if isinstance(each.header, Missing) else _until_ns(each.header),
+            facts.rank.serves,
         )
 
 
@@ -76,6 +78,8 @@ def _absent(members: Sequence[_Member]) -> Iterator[str]:
         told = ", ".join(f"{world:,}" for world in worlds)
         yield f"Its ranks do not agree on how many they are: {told}."
     there = {each.rank for each in workers}
+    served = (task for each in members for task in each.serves)
+    there.update(index for role, index in served if team(role) == WORKERS)
     # Nobody may tell how many there are, or one who knows of some only: the last who is there
     # counts, too.
     expected = max(max(worlds, default=0), max(there, default=-1) + 1)
@@ -107,8 +111,7 @@ def _heads(members: Sequence[_Member]) -> list[_Member]:
 
 def _claim(member: _Member) -> Claim:
     facts = member.facts
-    is_fork = facts.parent is not None
-    return Claim(member.machine, facts.pid, facts.ppid, is_fork, has_steps=member.steps > 0)
+    return Claim(member.machine, facts.pid, facts.ppid, facts.is_fork, has_steps=member.steps > 0)
 
 
 def _overlap(a: _Member, b: _Member) -> bool:

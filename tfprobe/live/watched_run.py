@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tfprobe.errors import Missing
-from tfprobe.ingest.processes import run_of
+from tfprobe.ingest.processes import programs_of, run_of, with_program
 from tfprobe.ingest.pulses import machine_pulses
 from tfprobe.live.moment import Clocks
 from tfprobe.live.watched_process import WatchedProcess
@@ -117,7 +117,7 @@ class WatchedRun:
             host=(known.host if known else None) or lost,
             user=(known.user if known else None) or lost,
             started_unix_ns=known.started_unix_ns if known else lost,
-            processes=tuple(look for _, look in looks),
+            processes=_with_programs(watched, [look for _, look in looks]),
             machines=machines,
             problems=(*_of_manifest(manifest), *closed, *self._problems(watched)),
         )
@@ -178,6 +178,17 @@ class _WatchedMachine:
         if lines is not self._read:
             self._read, self._pulses = lines, machine_pulses(MachineLog(lines, 0), self._host)
         return self._pulses
+
+
+def _with_programs(
+    watched: Sequence[WatchedProcess], looks: Sequence[ProcessLook]
+) -> tuple[ProcessLook, ...]:
+    known = programs_of([each.entry for each in watched])
+    folders = (each.folder for each in watched)
+    return tuple(
+        replace(look, process=with_program(look.process, known[folder.host, folder.name]))
+        for look, folder in zip(looks, folders, strict=True)
+    )
 
 
 def _of_manifest(manifest: RunManifest | Missing) -> tuple[Problem, ...]:

@@ -89,6 +89,11 @@ class Hooks:
     wall_ns: int
 
 
+def titled(name: str, title: str) -> str:
+    """Return the name of a process, with its program where that tells it from others."""
+    return f"{title} ({name})" if title else name
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One recorded process. `index` is its place in the profile, and in `Work.process`.
@@ -99,7 +104,10 @@ class Process:
     `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
     `boot_id` tells the machine, since it was last started; processes of one share the monotonic
     clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.
-    `is_fork` is said of a fork of a recorded process.
+    `is_fork` is said of a process in which another one's interpreter runs on. What it runs is in
+    `program`, which is its script; in `title`, where others of the run run something else; and in
+    `group`, by which it is compared with others: see `model.programs`. `serves` are further roles
+    and ranks that it has.
     """
 
     index: int
@@ -123,11 +131,21 @@ class Process:
     world: int | None = None
     ppid: int | None = None
     is_fork: bool = False
+    program: str = ""
+    title: str = ""
+    group: int = 0
+    serves: tuple[tuple[str, int], ...] = ()
 
     @property
     def label(self) -> str:
         """Name it among the processes of its host."""
-        return f"pid {self.pid}" if self.port is None else f"port {self.port}"
+        number = f"pid {self.pid}" if self.port is None else f"port {self.port}"
+        return titled(number, self.title)
+
+    @property
+    def shown_program(self) -> str | None:
+        """Return what it runs as documents show it; None where nobody knows."""
+        return self.title or self.program or None
 
     @property
     def number(self) -> int:

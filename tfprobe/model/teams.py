@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 WORKERS = "workers"
+# Where problems lie that are of ranks: who is absent, who is there twice. Nothing is lost by them.
+RANKS = "ranks"
 # Launchers that know no roles tell none, or that all are workers.
 _NUMBERED_TOGETHER = ("chief", "master", "worker")
 

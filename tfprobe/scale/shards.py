@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest.following import Following
 from tfprobe.ingest.notes import MachineNotes
-from tfprobe.ingest.processes import known_interpreters, no_rank, run_of, run_problems
+from tfprobe.ingest.processes import (
+    known_interpreters,
+    no_rank,
+    programs_of,
+    run_of,
+    run_problems,
+    with_program,
+)
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Profile
+from tfprobe.model.programs import Program
 from tfprobe.model.tables import empty
 from tfprobe.store.catalogue import ProcessEntry, RunEntry, glance
 from tfprobe.store.events import read_interpreters
@@ -24,13 +32,15 @@ class Shard:
     """One process folder of a run: `run` is the run's directory.
 
     `state` is the process's as the one who asks sees it; whoever reads may be on another machine,
-    where it cannot be told. With None it is looked up where it is read.
+    where it cannot be told. With None it is looked up where it is read. `program` is what the
+    process runs, by all processes of the run.
     """
 
     run: str
     host: str
     folder: str
     state: str | None = None
+    program: Program | None = None
 
     @property
     def where(self) -> str:
@@ -56,7 +66,8 @@ def shards_in(entry: RunEntry, *, rank: int | None = None) -> tuple[Shard, ...]:
     chosen = [each for each in entry.processes if rank is None or _rank(each) == rank]
     if rank is not None and not chosen:
         raise no_rank(entry.folder, rank, map(_rank, entry.processes))
-    return tuple(_shard(entry.folder, each) for each in chosen)
+    known = programs_of(entry.processes)
+    return tuple(_shard(entry.folder, each, known) for each in chosen)
 
 
 def load_shard(
@@ -88,10 +99,12 @@ def load_shard(
     ).refresh(watch)
     if not folder.is_process():
         raise UnreadableInput(f"Process folder {folder.root} was removed while it was read.")
-    if shard.state is None:
-        return profile
     (process,) = profile.processes
-    return replace(profile, processes=(replace(process, state=shard.state),))
+    if shard.state is not None:
+        process = replace(process, state=shard.state)
+    if shard.program is not None:
+        process = with_program(process, shard.program)
+    return replace(profile, processes=(process,))
 
 
 def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
@@ -114,8 +127,9 @@ def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
     )
 
 
-def _shard(run: RunFolder, entry: ProcessEntry) -> Shard:
-    return Shard(str(run.root), entry.folder.host, entry.folder.name, entry.state)
+def _shard(run: RunFolder, entry: ProcessEntry, known: Mapping[tuple[str, str], Program]) -> Shard:
+    host, name = entry.folder.host, entry.folder.name
+    return Shard(str(run.root), host, name, entry.state, known[host, name])
 
 
 def _rank(entry: ProcessEntry) -> int | None:

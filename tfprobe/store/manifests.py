@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -56,12 +56,15 @@ class RunManifest:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A place in a distributed job."""
+    """A place in a distributed job. `serves` are others of it that the process has as well, each a
+    role and a number.
+    """
 
     source: str
     index: int
     world: int | None
     role: str | None
+    serves: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class ProcessManifest:
-    """What the agent, or `tfprobe capture`, wrote about a process."""
+    """What the agent, or `tfprobe capture`, wrote about a process.
+
+    `program` is told where multiprocessing started the process: the command that it belongs to.
+    `interpreter_pid` is the process in which its interpreter began.
+    """
 
     host: str
     pid: int
@@ -96,6 +103,13 @@ class ProcessManifest:
     devices: tuple[Json, ...] | Missing
     rank: Rank | None
     service: Service | None = None
+    program: tuple[str, ...] = ()
+    interpreter_pid: int | None = None
+
+    @property
+    def is_fork(self) -> bool:
+        """Say whether the interpreter of another process runs on in it."""
+        return self.parent is not None or self.interpreter_pid not in (None, self.pid)
 
 
 def read_run(path: Path) -> RunManifest:
@@ -151,6 +165,8 @@ def read_process(path: Path) -> ProcessManifest:
         devices=_devices(document.get("devices")),
         rank=_rank(document.get("rank")),
         service=service,
+        program=take.texts("program") if document.get("program") else (),
+        interpreter_pid=take.optional_integer("interpreter_pid"),
     )
 
 
@@ -266,4 +282,12 @@ def _rank(value: object) -> Rank | None:
         index=value["index"],
         world=world if isinstance(world, int) else None,
         role=role if isinstance(role, str) else None,
+        serves=tuple(_served(value.get("serves"))),
     )
+
+
+def _served(value: object) -> Iterator[tuple[str, int]]:
+    for each in value if isinstance(value, list) else ():
+        role, index = (each.get("role"), each.get("index")) if isinstance(each, dict) else (0, 0)
+        if isinstance(role, str) and isinstance(index, int):
+            yield role, index

@@ -11,6 +11,7 @@ from rich.text import Text
 from tfprobe.advice.engine import Advice
 from tfprobe.advice.finding import Evidence, Finding, Severity, Subject
 from tfprobe.errors import Missing
+from tfprobe.model.profile import titled
 from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
 
@@ -111,7 +112,9 @@ def _unchecked(advice: Advice) -> str:
 def _subject(subject: Subject) -> str:
     work = f"{subject.kind} {subject.name}".strip()
     if subject.rank is not None:
-        return f"{work or 'process'}, rank {subject.rank}"
+        return f"{work or 'process'}, {titled(f'rank {subject.rank}', subject.program)}"
+    if subject.program:
+        return ", ".join(filter(None, (work, titled(f"pid {subject.pid}", subject.program))))
     return work or (f"process {subject.pid}" if subject.pid is not None else "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.model.profile import Process, titled
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.between import Cause
@@ -69,7 +69,9 @@ def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
 
 
 def _named(process: Process) -> str:
-    return process.label if process.rank is None else f"rank {process.rank}"
+    if process.rank is None:
+        return process.label
+    return titled(f"rank {process.rank}", process.title)
 
 
 def answer(shares: Mapping[Part, float]) -> str:

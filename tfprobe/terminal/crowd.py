@@ -23,6 +23,7 @@ def parts(item: Crowd, *, width: int) -> Iterator[RenderableType]:
     if item.groups:
         columns = [Column(name, is_number=at > 2) for at, name in enumerate(HEADINGS)]
         columns[2] = Column("name", is_number=False, may_be_cut=True)
+        columns[0] = Column("role", is_number=False, may_be_cut=True)
         rows = [cells(each) for each in item.groups[:TOP_GROUPS]]
         yield page.table(columns, rows, width=width)
     if len(item.groups) > TOP_GROUPS:
@@ -43,7 +44,8 @@ def title(item: Crowd) -> str:
 
 def cells(item: Group) -> list[str]:
     """Return the cells of a work; see HEADINGS."""
-    head = [item.role or "-", item.kind, item.name]
+    role = " ".join(filter(None, (item.program, item.role))) or "-"
+    head = [role, item.kind, item.name]
     head += [numbers.count(item.processes), numbers.count(item.steps)]
     if isinstance(item.mean_ns, Missing):
         return [*head, *[numbers.NOTHING] * 3]

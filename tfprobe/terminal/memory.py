@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.model.profile import Work, titled
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.sparkline import sparkline
@@ -165,7 +165,8 @@ def _holder(found: Holder, total: int, by: HeldBy) -> Sequence[str]:
 def _host(found: HostMemory, width: int) -> Iterator[RenderableType]:
     process = found.process
     rank = "" if process.rank is None else f", rank {process.rank}"
-    yield page.heading(f"Host memory of process {process.pid} on {process.host}{rank}")
+    named = titled(f"process {process.pid}", process.title)
+    yield page.heading(f"Host memory of {named} on {process.host}{rank}")
     last = numbers.size(int(found.resident_bytes[-1]))
     facts = [f"resident {last} at last", f"peak {numbers.size(found.peak_bytes)}"]
     if not isinstance(found.limit_bytes, Missing) and not isinstance(found.used_ratio, Missing):

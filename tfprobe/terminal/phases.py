@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.model.profile import Process, titled
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.phases import PHASES, Life
@@ -60,7 +60,7 @@ def parts(lives: Lives, width: int) -> Iterator[RenderableType]:
 def name(process: Process) -> str:
     """Name a process shortly: by its rank if it has one."""
     if process.rank is not None:
-        return f"{process.role or 'rank'} {process.rank}"
+        return titled(f"{process.role or 'rank'} {process.rank}", process.title)
     return process.label
 
 

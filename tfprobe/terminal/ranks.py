@@ -131,8 +131,9 @@ def _clocks(found: Across) -> str:
 def _named(found: Across) -> Iterator[str]:
     for each in found.stragglers[:_MOST_PAIRS]:
         process = found.rows[each.process].process
+        named = name(process)
         yield (
-            f"{name(process).capitalize()} on {process.host} is slow: "
+            f"{named[:1].upper()}{named[1:]} on {process.host} is slow: "
             f"{numbers.duration(each.excess_ns)} a {_STEPS.get(each.measure, 'step')} "
             f"({numbers.percent(each.late.excess_ratio)}) more than the middle process "
             f"{_MEASURES[each.measure]}, z {each.late.z:.1f} over {each.late.steps} steps"
@@ -141,8 +142,15 @@ def _named(found: Across) -> Iterator[str]:
     rest = len(found.stragglers) - _MOST_PAIRS
     if rest > 0:
         yield f"And {rest} more are."
-    if not found.stragglers and not isinstance(found.work, Missing) and found.works > 1:
+    if found.stragglers or isinstance(found.work, Missing):
+        return
+    if found.most_together > 1:
         yield "No process is slower than the others by more than chance."
+    elif len(found.rows) > 1:
+        yield (
+            "No process is compared with another: they run different commands, ran one after the "
+            "other, or are workers of one program that share its tasks."
+        )
 
 
 def _last(each: Straggler) -> str:
@@ -233,7 +241,7 @@ def _shade(cell: float | None) -> str:
 
 
 def _waits(found: Across, width: int) -> Iterator[RenderableType]:
-    if len(found.rows) < 2:
+    if not found.is_job:
         return
     yield page.blank()
     waits = found.waits

@@ -20,6 +20,7 @@ from tfprobe.views.crowd import FEW, crowd
 from tfprobe.views.ops import OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.report import ProcessReport, Report, WorkReport
+from tfprobe.views.silence import SERVER_ROLE
 
 # What fits on a screen beside the rest; --json has all.
 TOP_OPS = 6
@@ -102,6 +103,8 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
     yield page.heading(" · ".join(facts))
     if item.works:
         yield from _works(item.works, width)
+    elif process.role == SERVER_ROLE:
+        yield page.paragraph("It serves variables; the steps that use them are the workers'.")
     yield page.paragraph(_cost(item.overhead, item.process.captures))
 
 

@@ -6,6 +6,7 @@ another one's captures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -84,9 +85,16 @@ class Across:
     facts: tuple[str, ...]
 
     @property
-    def works(self) -> int:
-        """Count the workers."""
-        return sum(row.seat.team == WORKERS for row in self.rows)
+    def most_together(self) -> int:
+        """Count the workers of the largest group that works in parallel on one job."""
+        workers = Counter(row.seat.group for row in self.rows if row.seat.team == WORKERS)
+        return max(workers.values(), default=0)
+
+    @property
+    def is_job(self) -> bool:
+        """Say whether several processes are of one job, in whatever roles."""
+        jobs = Counter(row.seat.matched_by for row in self.rows)
+        return max(jobs.values(), default=0) > 1
 
 
 def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
@@ -99,20 +107,19 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
     ]
     processes = [part.process for part in parts]
     places = seats(processes)
-    generation = [each.generation for each in places]
+    generation = [each.matched_by for each in places]
     met = meetings.merge([part.meetings for part in parts])
     clock = clocks(processes, met)
     waited = waits(met, clock, generation)
     turns = {} if isinstance(waited, Missing) else {each.process: each for each in waited.turns}
-    team = _team(parts, places)
-    key = _work(team, named)
+    team, key = _compared(parts, places, named)
     late: tuple[Straggler, ...] = ()
     worst: tuple[Straggler, ...] = ()
     times: StepTimes | Missing = ALONE
     if not isinstance(key, Missing) and len(team) > 1:
         late, worst = stragglers(team, key, turns)
         times = step_times(team, key)
-    rows = _rows(parts, places, clock, key, worst, turns, times)
+    rows = _rows(parts, places, clock, key, team, worst, turns, times)
     return Across(
         rows=rows,
         world=max((each.world for each in processes if each.world is not None), default=None),
@@ -128,28 +135,43 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
     )
 
 
-def _team(parts: Sequence[RankPart], places: Sequence[Seat]) -> dict[int, RankPart]:
-    """Return the workers of the latest start of each, which step beside each other."""
-    latest: dict[int, int] = {}
-    for each in places:
-        if each.team == WORKERS and each.rank is not None:
-            latest[each.rank] = max(latest.get(each.rank, 0), each.generation)
-    return {
-        each.process: parts[each.process]
-        for each in places
-        if each.team == WORKERS and (each.rank is None or each.generation == latest[each.rank])
-    }
+def _compared(
+    parts: Sequence[RankPart], places: Sequence[Seat], named: str
+) -> tuple[dict[int, RankPart], str | Missing]:
+    """Return the processes of a job that step beside each other, and the work to compare.
 
-
-def _work(team: Mapping[int, RankPart], named: str) -> str | Missing:
-    total_ns: dict[str, int] = {}
-    for part in team.values():
-        for steps in part.steps:
-            if named in steps.key:
-                total_ns[steps.key] = total_ns.get(steps.key, 0) + steps.total_ns
+    Of several jobs in a run, and of several works, those that took most time; of those with several
+    processes where there are any.
+    """
+    jobs = _jobs(parts, places)
+    total_ns: dict[tuple[int, str], int] = {}
+    for group, job in jobs.items():
+        for part in job.values():
+            for steps in part.steps:
+                if named in steps.key:
+                    key = group, steps.key
+                    total_ns[key] = total_ns.get(key, 0) + steps.total_ns
     if not total_ns:
-        return Missing(f"no work has {named!r} in its name" if named else "no worker made a step")
-    return max(total_ns, key=lambda key: (total_ns[key], key))
+        reason = f"no work has {named!r} in its name" if named else "no worker made a step"
+        return {}, Missing(reason)
+    group, work = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
+    return jobs[group], work
+
+
+def _jobs(parts: Sequence[RankPart], places: Sequence[Seat]) -> dict[int, dict[int, RankPart]]:
+    """Return the workers of each group of processes; of each rank its latest start."""
+    latest: dict[tuple[int, int], int] = {}
+    for each in places:
+        if each.rank is not None:
+            key = each.group, each.rank
+            latest[key] = max(latest.get(key, 0), each.generation)
+    found: dict[int, dict[int, RankPart]] = {}
+    for each in places:
+        if each.team != WORKERS:
+            continue
+        if each.rank is None or each.generation == latest[each.group, each.rank]:
+            found.setdefault(each.group, {})[each.process] = parts[each.process]
+    return found
 
 
 def _rows(
@@ -157,6 +179,7 @@ def _rows(
     places: Sequence[Seat],
     clock: Clocks,
     key: str | Missing,
+    team: Mapping[int, RankPart],
     worst: Sequence[Straggler],
     turns: Mapping[int, Turn],
     times: StepTimes | Missing,
@@ -164,6 +187,7 @@ def _rows(
     late = {each.process: each for each in worst}
     cells = {} if isinstance(times, Missing) else _cells(times)
     unknown = Missing("too few steps of it can be compared")
+    alone = Missing("it works on nothing together with the processes that are compared")
     unmet = Missing("no collective was recorded of the same step in it and another process")
     found = []
     for at, part in enumerate(parts):
@@ -176,7 +200,7 @@ def _rows(
                 clock=clock.clocks[at],
                 steps=steps,
                 mean_ns=mine[0].total_ns / steps if mine and steps else None,
-                late=late.get(at, unknown),
+                late=late.get(at, unknown if at in team else alone),
                 turn=turns.get(at, unmet),
                 overlap=part.overlap,
                 cells=cells.get(at, ()),

@@ -54,7 +54,7 @@ def aligned(profile: Profile, found: Meetings, by: Clocks, *, as_recorded: bool 
         start_ns=on_reference(by, process, found.start_ns),
         end_ns=on_reference(by, process, found.end_ns),
     )
-    generation = [each.generation for each in seats(profile.processes)]
+    generation = [each.matched_by for each in seats(profile.processes)]
     met = peers(moved, generation, without=unknown(by))
     if as_recorded:
         return Aligned(profile, found, by, met, as_recorded)

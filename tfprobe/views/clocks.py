@@ -110,7 +110,7 @@ def clocks(processes: Sequence[Process], meetings: Meetings) -> Clocks:
     """Return the clock of each process; the reference is the first that meets others, if any."""
     if not processes:
         return Clocks(0, (), 0)
-    generation = [each.generation for each in seats(processes)]
+    generation = [each.matched_by for each in seats(processes)]
     found = machines_of(processes, meetings, generation)
     met = encounters(meetings, generation, found.machine, found.shift_ns)
     meets = met.seen.any(axis=0) if len(met.seen) else np.zeros(found.count, dtype=np.bool_)

@@ -10,6 +10,7 @@ from enum import Enum
 from statistics import median
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.report import ProcessReport, WorkReport
 
@@ -44,7 +45,9 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A work that processes of one role do: how many of them, and their mean steps in ns."""
+    """A work that processes of one role and program do: how many of them, and their mean steps in
+    ns. `program` is "" where the run has one alone.
+    """
 
     role: str
     kind: str
@@ -52,6 +55,7 @@ class Group:
     processes: int
     steps: int
     mean_ns: Extent | Missing
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +99,35 @@ def crowd(processes: Sequence[ProcessReport]) -> Crowd:
     )
 
 
+_Key = tuple[str, str, str, str]
+
+
 def _groups(processes: Sequence[ProcessReport]) -> tuple[Group, ...]:
-    """Return the works by role, those with most time first."""
-    found: dict[tuple[str, str, str], list[WorkReport]] = {}
+    """Return the works by role and program, those with most time first."""
+    found: dict[_Key, list[WorkReport]] = {}
     for each in processes:
         for item in each.works:
-            key = (each.process.role or "", item.work.kind, item.work.name)
-            found.setdefault(key, []).append(item)
-    order = sorted(found, key=lambda key: -sum(each.work.times.sum_ns for each in found[key]))
+            found.setdefault(_key(each.process, item), []).append(item)
+    order = sorted(found, key=lambda key: -_total_ns(found[key]))
     return tuple(_group(key, found[key]) for key in order)
 
 
-def _group(key: tuple[str, str, str], items: Sequence[WorkReport]) -> Group:
+def _key(process: Process, item: WorkReport) -> _Key:
+    program = process.program if process.title else ""
+    return process.role or "", item.work.kind, item.work.name, program
+
+
+def _total_ns(items: Sequence[WorkReport]) -> int:
+    return sum(item.work.times.sum_ns for item in items)
+
+
+def _group(key: _Key, items: Sequence[WorkReport]) -> Group:
+    role, kind, name, program = key
     return Group(
-        *key,
+        role=role,
+        kind=kind,
+        name=name,
+        program=program,
         processes=len({each.work.process for each in items}),
         steps=sum(each.work.count for each in items),
         mean_ns=_extent([mean for each in items if (mean := _mean_ns(each))]),
@@ -139,21 +158,21 @@ def _ended_badly(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
 
 
 def _slow(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:
-    """Give the slowest of the work that takes most time."""
-    groups = _groups(processes)
-    if not groups or isinstance(groups[0].mean_ns, Missing):
+    """Give the slowest of the work that takes most time in processes that do it together."""
+    together: dict[tuple[_Key, int], list[tuple[WorkReport, ProcessReport]]] = {}
+    for each in processes:
+        for item in each.works:
+            key = _key(each.process, item), each.process.group
+            together.setdefault(key, []).append((item, each))
+    several = [rows for rows in together.values() if len(rows) > 1]
+    rows = max(several, key=lambda rows: _total_ns([item for item, _ in rows]), default=[])
+    usual = _extent([mean for item, _ in rows if (mean := _mean_ns(item))])
+    if isinstance(usual, Missing):
         return
-    dearest, usual_ns = groups[0], groups[0].mean_ns.median
-    key = (dearest.role, dearest.kind, dearest.name)
-    found = [
-        (_mean_ns(item) / usual_ns, each)
-        for each in processes
-        for item in each.works
-        if (each.process.role or "", item.work.kind, item.work.name) == key
-    ]
+    found = [(_mean_ns(item) / usual.median, item, each) for item, each in rows]
     slow = sorted((each for each in found if each[0] > _SLOW_RATIO), key=lambda each: -each[0])
-    for ratio, report in slow[:_MOST_NAMED]:
-        yield StandsOut(report, Why.SLOW, ratio, f"{dearest.kind} {dearest.name}")
+    for ratio, item, report in slow[:_MOST_NAMED]:
+        yield StandsOut(report, Why.SLOW, ratio, f"{item.work.kind} {item.work.name}")
 
 
 def _dear(processes: Sequence[ProcessReport]) -> Iterator[StandsOut]:

@@ -64,7 +64,7 @@ class ProcessRow:
     where its steps are longer. `gpu_ratio` is the mean utilisation, and `gpu_memory_bytes` the
     memory in use, of all accelerators of its machine, by whomever. The rate and
     the machine's numbers of a process that has ended are Missing. `samples_left` of the latest
-    order are still to be taken.
+    order are still to be taken. `program`, `title` and `group` are those of the Process.
     """
 
     folder: str
@@ -89,6 +89,9 @@ class ProcessRow:
     samples_left: int | Missing
     shares: Shares | Missing
     works: tuple[WorkRow, ...]
+    program: str = ""
+    title: str = ""
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,9 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
             _work_row(work, times_of[work.index], look.now_mono_ns if live else ENDED)
             for work in works
         ),
+        program=process.program,
+        title=process.title,
+        group=process.group,
     )
 
 
@@ -245,6 +251,7 @@ def _process_document(row: ProcessRow) -> Document:
         "host": row.host,
         "pid": row.pid,
         "folder": row.folder,
+        "program": row.title or row.program or None,
         "rank": row.rank,
         "role": row.role,
         "state": row.state,

@@ -16,6 +16,8 @@ class Seat:
 
     `rank` is None where nothing tells it. `generation` counts the processes that had the same team
     and rank before it, and had ended when it began: 0, but for those that were started again.
+    `group` is that of the process: others of it work on the same job. `is_restart` says that the
+    process before it ran the same program.
     """
 
     process: int
@@ -23,23 +25,36 @@ class Seat:
     role: str
     rank: int | None
     generation: int
+    group: int = 0
+    is_restart: bool = False
+
+    @property
+    def matched_by(self) -> int:
+        """Return a number that only processes share which can have met: ranks of all roles, of
+        others a group.
+        """
+        return -1 - self.group if self.rank is None else self.generation
 
 
 def seats(processes: Sequence[Process]) -> tuple[Seat, ...]:
     """Return the place of each process, in the order of the processes."""
     found: dict[int, Seat] = {}
     latest: dict[tuple[str, int], tuple[int, int]] = {}
+    ran: dict[tuple[str, int], str] = {}
     for each in sorted(processes, key=lambda process: (process.started_unix_ns, process.index)):
         role = each.role or ""
         row = team(role)
-        generation, until_ns = 0, end_ns(each)
+        generation, until_ns, is_restart = 0, end_ns(each), False
         if each.rank is not None:
             before = latest.get((row, each.rank))
             if before is not None:
                 generation = before[0] + (before[1] <= each.started_unix_ns)
                 until_ns = max(until_ns, before[1]) if generation == before[0] else until_ns
-            latest[row, each.rank] = generation, until_ns
-        found[each.index] = Seat(each.index, row, role, each.rank, generation)
+                is_restart = generation > before[0] and ran[row, each.rank] == each.title
+            latest[row, each.rank], ran[row, each.rank] = (generation, until_ns), each.title
+        found[each.index] = Seat(
+            each.index, row, role, each.rank, generation, each.group, is_restart
+        )
     return tuple(found[each.index] for each in processes)
 
 

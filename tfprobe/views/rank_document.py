@@ -51,6 +51,7 @@ def _row(row: Row) -> Document:
         "name": name(process),
         "host": process.host,
         "folder": process.folder,
+        "program": process.shown_program,
         "pid": process.pid or None,
         "rank": process.rank,
         "role": process.role,

@@ -12,8 +12,8 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.model.claims import Claim, heads
-from tfprobe.model.profile import Process
-from tfprobe.model.teams import WORKERS
+from tfprobe.model.profile import Process, titled
+from tfprobe.model.teams import WORKERS, team
 from tfprobe.views.clocks import Clocks
 from tfprobe.views.places import Seat, seats
 from tfprobe.views.rank_parts import RankPart
@@ -31,7 +31,7 @@ def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
     return (
         *_missing(processes, places),
         *_claimed_twice(parts, places),
-        *_versions(processes),
+        *_versions(processes, places),
         *_gone(processes, places),
         *_behind(parts, places),
         *_clocks(processes, clocks),
@@ -40,11 +40,12 @@ def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
 
 
 def name(process: Process) -> str:
-    """Name a process among those of its job: by role and rank, else by host and pid."""
+    """Name a process among those of its run: by role and rank, else by host and pid."""
     if process.rank is None:
         return f"{process.host} {process.label}"
     role = process.role if process.role not in (None, "", "worker") else "rank"
-    return f"{role} {process.rank}" if role != "chief" else f"rank {process.rank} (chief)"
+    named = f"{role} {process.rank}" if role != "chief" else f"rank {process.rank} (chief)"
+    return titled(named, process.title)
 
 
 def some(texts: Sequence[str]) -> str:
@@ -64,6 +65,8 @@ def _missing(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[s
         several = " and ".join(str(each) for each in sorted(worlds, key=str))
         yield f"Processes disagree how many ranks there are: {several}."
     seen = {each.rank for each in workers if each.rank is not None}
+    served = (task for each in processes for task in each.serves)
+    seen.update(index for role, index in served if team(role) == WORKERS)
     # Nobody may tell how many there are, or one who knows of some only.
     told = max((each for each in worlds if each is not None), default=0)
     expected = max(told, max(seen, default=-1) + 1)
@@ -106,7 +109,16 @@ def _claim(part: RankPart) -> Claim:
     return Claim(machine, process.pid, process.ppid, process.is_fork, has_steps)
 
 
-def _versions(processes: Sequence[Process]) -> Iterator[str]:
+def _versions(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
+    """Tell of versions that differ within a job; programs of their own may have their own."""
+    jobs: dict[int, list[Process]] = {}
+    for seat, process in zip(places, processes, strict=True):
+        jobs.setdefault(seat.matched_by, []).append(process)
+    for job in jobs.values():
+        yield from _versions_of_job(job)
+
+
+def _versions_of_job(processes: Sequence[Process]) -> Iterator[str]:
     for what, told in (("TensorFlow", _tensorflow), ("Python", _python)):
         by_version: dict[str, list[Process]] = {}
         for each in processes:
@@ -140,7 +152,7 @@ def _gone(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]
     others = len(processes) - len(killed)
     if killed and others:
         yield f"{_capital(some([name(each) for each in killed]))} {_were(killed)} killed."
-    restarted = [each for each in places if each.generation and each.rank is not None]
+    restarted = [each for each in places if each.is_restart]
     if restarted:
         told = some(sorted({name(processes[each.process]) for each in restarted}))
         yield (
@@ -158,12 +170,12 @@ def _capital(text: str) -> str:
 
 
 def _behind(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterator[str]:
-    made: dict[str, dict[int, int]] = {}
+    made: dict[tuple[int, str], dict[int, int]] = {}
     for place, part in zip(places, parts, strict=True):
         if place.team == WORKERS:
             for steps in part.steps:
-                made.setdefault(steps.key, {})[place.process] = steps.executed
-    for key, by_process in made.items():
+                made.setdefault((place.group, steps.key), {})[place.process] = steps.executed
+    for (_, key), by_process in made.items():
         middle = float(np.median(list(by_process.values())))
         least = middle - max(_BEHIND_RATIO * middle, _LEAST_BEHIND)
         late = [at for at, count in by_process.items() if count < least]

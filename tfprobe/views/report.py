@@ -11,6 +11,7 @@ from typing import Any
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
+from tfprobe.model.teams import RANKS
 from tfprobe.views import application, hardware, ops, overhead, silence, steps
 from tfprobe.views.application import ProcessActivities
 from tfprobe.views.breakdown import whole
@@ -24,7 +25,7 @@ from tfprobe.views.steps import StepTimes
 
 SCHEMA = "tfprobe.report/1"
 # Where problems lie that are of no process: of the run, and of the accelerators of a host.
-_RUN, _MACHINE = ("run.json", "ranks", "captures"), "machine/"
+_RUN, _MACHINE = ("run.json", RANKS, "captures"), "machine/"
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]
 
@@ -231,6 +232,7 @@ def _process_document(item: ProcessReport) -> Document:
         "host": process.host,
         "pid": process.pid or None,
         "folder": process.folder,
+        "program": process.shown_program,
         "rank": process.rank,
         "python": _or_missing(process.python),
         "tensorflow": _or_missing(process.tensorflow),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Interpreter, Profile, Run
+from tfprobe.model.profile import Interpreter, Profile, Run, titled
 
 _SHOWN_INTERPRETERS = 5
+SERVER_ROLE = "ps"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:
@@ -30,25 +31,25 @@ def of_nothing(run: Run, interpreters: tuple[Interpreter, ...]) -> tuple[str, ..
 
 
 def stepless(profile: Profile) -> tuple[str, ...]:
-    """Return why processes have no steps, one paragraph for each that has none."""
+    """Return why processes have no steps, one paragraph for each that has none and might have."""
     busy = {work.process for work in profile.works if work.executed}
     reasons = []
     for process in profile.processes:
-        if process.index in busy:
-            continue
+        if process.index in busy or process.role == SERVER_ROLE:
+            continue  # a parameter server holds what steps of others read and write
         if process.port is not None:
             reasons.append(f"What was recorded of {process.host}:{process.port} cannot be read.")
             continue
+        named = f"{titled(f'process {process.pid}', process.title)} on {process.host}"
         if isinstance(process.hooks, Missing):
             reasons.append(
-                f"How many steps process {process.pid} on {process.host} made cannot be read: "
-                f"{process.hooks.reason.rstrip('.')}."
+                f"How many steps {named} made cannot be read: {process.hooks.reason.rstrip('.')}."
             )
             continue
         version = process.tensorflow
         what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
         reasons.append(
-            f"Process {process.pid} on {process.host} imported {what} but ran no step tfprobe "
+            f"{named[:1].upper()}{named[1:]} imported {what} but ran no step tfprobe "
             "recognises: a Session.run, a Keras fit, evaluate or predict, a tf.function call, or "
             "an eager apply_gradients."
         )

@@ -104,6 +104,7 @@ def _work_document(each: WorkSteps) -> Document:
     return {
         "host": each.process.host,
         "pid": each.process.pid or None,
+        "program": each.process.shown_program,
         **report.work_document(each.item),
         "remembered": {"first_step": each.remembered.first_step, "steps": len(each.remembered)},
         "step_times": _distribution_document(each.steps),
@@ -188,7 +189,12 @@ def _trend_document(found: Trend | Missing) -> Document:
 
 
 def _life_document(process: Process, found: Life | Missing) -> Document:
-    head = {"host": process.host, "pid": process.pid or None, "folder": process.folder}
+    head = {
+        "host": process.host,
+        "pid": process.pid or None,
+        "folder": process.folder,
+        "program": process.shown_program,
+    }
     if isinstance(found, Missing):
         return {**head, "missing": found.reason}
     return {

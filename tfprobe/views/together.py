@@ -57,13 +57,21 @@ def middle(rows: Sequence[ProcessRow]) -> ProcessRow:
 
 
 def straggler(run: RunRow) -> ProcessRow | None:
-    """Return the live process whose steps take longest, if it is slower than the middle one."""
-    rows = [row for row in run.processes if is_live(row.state)]
-    rows = [row for row in rows if not isinstance(row.p50_ns, Missing)]
-    if len(rows) < 2:
-        return None
-    slowest = max(rows, key=_p50_ns)
-    return slowest if _p50_ns(slowest) > SLOWER_RATIO * _p50_ns(middle(rows)) else None
+    """Return the live process whose steps take longest beside those of the middle one of its group,
+    if it is slower.
+    """
+    groups: dict[int, list[ProcessRow]] = {}
+    for row in run.processes:
+        if is_live(row.state) and not isinstance(row.p50_ns, Missing):
+            groups.setdefault(row.group, []).append(row)
+    several = [_slowest(rows) for rows in groups.values() if len(rows) > 1]
+    slow = [each for each in several if each[0] > SLOWER_RATIO]
+    return max(slow, key=lambda each: each[0])[1] if slow else None
+
+
+def _slowest(rows: Sequence[ProcessRow]) -> tuple[float, ProcessRow]:
+    row = max(rows, key=_p50_ns)
+    return _p50_ns(row) / max(_p50_ns(middle(rows)), 1.0), row
 
 
 def _p50_ns(row: ProcessRow) -> float:

@@ -188,7 +188,7 @@ def test_servers_and_evaluators_count_apart() -> None:
     found = merge([*parts, *others])
 
     assert "at once" not in "\n".join(found.facts)
-    assert found.works == 8
+    assert found.most_together == 8
 
 
 def test_versions_that_differ_are_told() -> None:
@@ -293,3 +293,28 @@ def test_part_by_part_is_as_the_whole(count: int) -> None:
 
     assert [each.process.index for each in rows] == list(range(count))
     assert np.allclose([each.mean_ns for each in rows], [10_000 + at * 100 for at in range(count)])
+
+
+def test_programs_of_their_own_do_not_wait_for_each_other() -> None:
+    """Collectives of one name, in steps of one number, are not the same one in two programs."""
+    made = recorded({0: [[reduce(0, 100)]] * 2, 1: [[reduce(50, 50)]] * 2})
+    parts = [changed(each, rank=None, role=None) for each in parts_of(made)]
+    apart = [changed(each, group=at) for at, each in enumerate(parts)]
+
+    assert not isinstance(merge(parts).waits, Missing)
+    assert isinstance(merge(apart).waits, Missing)
+    assert merge(apart).most_together == 1
+
+
+def test_the_job_of_several_processes_is_compared() -> None:
+    """Another program took more time, and is alone."""
+    team_of = job()
+    alone = changed(team_of[0], rank=None, role=None, group=99)
+    steps = tuple(replace(each, total_ns=10**15) for each in alone.steps)
+
+    found = merge([*team_of, replace(alone, steps=steps)])
+
+    assert found.rows[-1].late == Missing(
+        "it works on nothing together with the processes that are compared"
+    )
+    assert found.stragglers

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.support.fleets import process_row, run_row
 from tests.support.looks import (
     NOW_NS,
     SECOND_NS,
@@ -24,6 +25,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.fleet import ProcessLook, Request, Shares
 from tfprobe.model.profile import Problem
 from tfprobe.views.fleet import ProcessRow, document, run_rows
+from tfprobe.views.together import straggler
 
 MS = 10**6
 NOTHING = Missing("nothing")
@@ -259,3 +261,13 @@ def test_the_document_says_why_something_is_missing():
 def test_rows_do_not_need_a_clock_that_agrees():
     """A moment before the last step tells 0 ns since it, never less."""
     assert _row(process([steps(100)], now_mono_ns=MONO_NS)).since_last_step_ns == 0
+
+
+def test_only_processes_of_one_group_are_slow_beside_each_other() -> None:
+    """A long step of another program holds nobody up."""
+    rows = [process_row(pid=pid, p50_ns=10 * MS, group=0) for pid in (1, 2, 3)]
+    other = process_row(pid=4, p50_ns=90 * MS, group=4)
+    slow = process_row(pid=5, p50_ns=20 * MS, group=0)
+
+    assert straggler(run_row("r1", *rows, other)) is None
+    assert straggler(run_row("r1", *rows, other, slow)) == slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from tfprobe.ingest import roster
 from tfprobe.views import rank_facts
 
 WORLD = 10**9
+described = partial(SimpleNamespace, serves=())
 
 
 @pytest.mark.parametrize(
@@ -22,13 +24,9 @@ WORLD = 10**9
 )
 def test_a_rank_that_is_missing_is_told_whatever_the_others_know(ranks, expected, lost) -> None:
     """Of a sparse cluster rank 0 may say that it is alone, and the others nothing."""
-    members = [
-        SimpleNamespace(team="workers", world=world, rank=rank) for rank, world in ranks.items()
-    ]
-    processes = [SimpleNamespace(world=world) for world in ranks.values()]
-    seats = [
-        SimpleNamespace(team="workers", rank=rank, process=at) for at, rank in enumerate(ranks)
-    ]
+    members = [described(team="workers", world=world, rank=rank) for rank, world in ranks.items()]
+    processes = [described(world=world) for world in ranks.values()]
+    seats = [described(team="workers", rank=rank, process=at) for at, rank in enumerate(ranks)]
 
     told = list(roster._absent(members))
     (shown,) = rank_facts._missing(processes, seats)
@@ -39,8 +37,8 @@ def test_a_rank_that_is_missing_is_told_whatever_the_others_know(ranks, expected
 
 def test_of_a_job_that_is_whole_nobody_is_missing() -> None:
     """Where nobody tells how many there are, the last who is there is the last."""
-    members = [SimpleNamespace(team="workers", world=None, rank=rank) for rank in range(3)]
-    seats = [SimpleNamespace(team="workers", rank=rank, process=rank) for rank in range(3)]
+    members = [described(team="workers", world=None, rank=rank) for rank in range(3)]
+    seats = [described(team="workers", rank=rank, process=rank) for rank in range(3)]
 
     told = list(roster._absent(members))
     shown = list(rank_facts._missing(members, seats))
@@ -50,11 +48,11 @@ def test_of_a_job_that_is_whole_nobody_is_missing() -> None:
 
 def test_a_world_that_no_job_has_is_told() -> None:
     """A variable of nine digits names no missing rank, and takes no time."""
-    member = SimpleNamespace(team="workers", world=WORLD, rank=0)
-    seat = SimpleNamespace(team="workers", rank=0, process=0)
+    rank = described(team="workers", world=WORLD, rank=0)
+    seat = described(team="workers", rank=0, process=0)
 
-    told = list(roster._absent([member]))
-    shown = list(rank_facts._missing([SimpleNamespace(world=WORLD)], [seat]))
+    told = list(roster._absent([rank]))
+    shown = list(rank_facts._missing([described(world=WORLD)], [seat]))
 
     assert told == ["One of its ranks says that they are 1,000,000,000, which no job has."]
     assert shown == ["A process says that there are 1,000,000,000 ranks, which no job has."]

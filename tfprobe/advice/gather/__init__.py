@@ -183,7 +183,7 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
     )
     stands_out = outliers(profile, work)
     signals = WorkSignals(
-        subject=Subject(owner.host, owner.pid or None, owner.rank, work.kind, work.name),
+        subject=replace(owner, kind=work.kind, name=work.name),
         process=process,
         loop=_regular(known.loops[key], stands_out),
         is_main=key == _main(known, work.process),

@@ -28,7 +28,7 @@ def process_signals(
     process = did.process
     cost = overhead.measure(process, profile.works)
     return ProcessSignals(
-        subject=Subject(host=process.host, pid=process.pid or None, rank=process.rank),
+        subject=subject_of(process),
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,
         wall_ns=0 if isinstance(cost, Missing) else cost.wall_ns,
         settings=process.settings,
@@ -37,7 +37,13 @@ def process_signals(
         device_memory=memory,
         has_accelerator=has_accelerator(process),
         loop_ns=loop_ns,
+        group=process.group,
     )
+
+
+def subject_of(process: Process, kind: str = "", name: str = "") -> Subject:
+    """Return a process, or a work of it, as what a finding is of."""
+    return Subject(process.host, process.pid or None, process.rank, kind, name, process.title)
 
 
 def has_accelerator(process: Process) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from tfprobe.advice.finding import Subject
+from tfprobe.advice.gather.processes import subject_of
 from tfprobe.advice.signals import Turns
 from tfprobe.model.profile import Process, Profile
 from tfprobe.model.tables import Int64s
@@ -31,15 +32,16 @@ def met(
 ) -> dict[_Key, Turns]:
     """Return the turns of works, each given by its process and number, and whose it is.
 
-    Works of ranks that are of one kind and name are compared. Where too few collectives were seen
-    in several ranks there is nothing to compare.
+    Works of ranks of one job that are of one kind and name are compared. Where too few collectives
+    were seen in several ranks there is nothing to compare.
     """
-    works: dict[str, list[_Attending]] = {}
+    works: dict[tuple[str, int], list[_Attending]] = {}
     for key, subject in attending:
         if subject.rank is not None:
-            works.setdefault(f"{subject.kind} {subject.name}", []).append((key, subject))
+            alike = f"{subject.kind} {subject.name}", processes[key[0]].group
+            works.setdefault(alike, []).append((key, subject))
     told: dict[_Key, Turns] = {}
-    for name, group in works.items():
+    for (name, _), group in works.items():
         told |= _of_group(processes, found, name, group)
     return told
 
@@ -47,8 +49,7 @@ def met(
 def _attending(profile: Profile) -> Iterator[_Attending]:
     for work in profile.works:
         owner = profile.processes[work.process]
-        subject = Subject(owner.host, owner.pid or None, owner.rank, work.kind, work.name)
-        yield (work.process, work.index), subject
+        yield (work.process, work.index), subject_of(owner, work.kind, work.name)
 
 
 def _of_group(

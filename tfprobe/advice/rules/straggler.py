@@ -30,15 +30,16 @@ _WAITS = ("collectives", "sync_wait")
 
 
 def check(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
-    """Return a finding for each kind of work with one late process.
+    """Return a finding for each kind of work with one late process, of ranks of one job.
 
     Of processes in step with each other, the late one waits least, and comes last to most of the
     collectives. Its own time is the cycle less what it waits for others; the bound is what it
     takes more than the mean of the others.
     """
-    groups: dict[tuple[str, str], list[WorkSignals]] = {}
+    groups: dict[tuple[str, str, int], list[WorkSignals]] = {}
     for work in signals.works:
-        groups.setdefault((work.subject.kind, work.subject.name), []).append(work)
+        key = work.subject.kind, work.subject.name, work.process.group
+        groups.setdefault(key, []).append(work)
     for group in groups.values():
         by_process = {_process(each.subject): each for each in group}
         if len(by_process) > 1 and _are_ranks(by_process.values()):

@@ -131,7 +131,8 @@ def _process_info(process: ProcessSubject) -> Points:
     command = label(shlex.join(facts.argv), longest=_LONGEST_COMMAND)
     versions = (_text(facts.tensorflow), _text(facts.python))
     pid = str(facts.pid) if facts.port is None else ""
-    yield (pid, _text(facts.rank), _text(facts.role), *versions, command), 1
+    program = label(facts.shown_program or "", longest=_LONGEST_COMMAND)
+    yield (pid, _text(facts.rank), _text(facts.role), *versions, command, program), 1
 
 
 def _overhead(process: ProcessSubject) -> Overhead | Missing:
@@ -202,7 +203,7 @@ def _throttled(process: ProcessSubject) -> float | Missing:
 
 
 PROCESSES: tuple[Row[ProcessSubject], ...] = (
-    _info((*PROCESS_LABELS, "pid", "rank", "role", "tensorflow", "python", "command"),
+    _info((*PROCESS_LABELS, "pid", "rank", "role", "tensorflow", "python", "command", "program"),
           "tfprobe_process", _process_info,
           "What the process is; a text that is not known is empty."),
     _gauge((*PROCESS_LABELS, "state"), "tfprobe_process_state", "",

@@ -73,6 +73,7 @@ def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
         process.port,
         process.state,
         shlex.join(process.argv) if process.argv else None,
+        process.shown_program,
         process.python,
         process.tensorflow,
         process.devices,

@@ -60,6 +60,7 @@ PROCESSES = Shape(
         whole("port", "of the profiler service that recorded it; NULL: the agent did"),
         text("state", "running, stopped, finished, killed or unknown"),
         text("command", "its arguments"),
+        text("program", "its script or module, with the arguments that others of the run lack"),
         text("python", "version of Python"),
         text("tensorflow", "version of TensorFlow"),
         texts("devices", "names of its devices; NULL: no step was sampled"),

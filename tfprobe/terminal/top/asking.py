@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tfprobe.model.profile import titled
 from tfprobe.printable import printable
 from tfprobe.terminal.top.lines import command_text
 from tfprobe.terminal.top.source import Key
@@ -70,7 +71,7 @@ class AskSteps(ModalScreen[int | None]):
     def _whom(self) -> str:
         for row in self._run.processes:
             if (row.host, row.folder) == (self._key.host, self._key.folder):
-                return f"pid {row.pid}"
+                return printable(titled(f"pid {row.pid}", row.title))
         live = sum(is_live(row.state) for row in self._run.processes)
         name = printable(command_text(self._run))
         return name if live == 1 else f"each of the {live} live processes of {name}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import titled
 from tfprobe.printable import printable
 from tfprobe.terminal import numbers
 from tfprobe.terminal.top import cells
@@ -157,9 +158,15 @@ def _name(line: Line, _width: int) -> Cell:
 
 
 def _process_name(line: Line, row: ProcessRow) -> str:
-    who = f"pid {row.pid}" if row.rank is None else f"{row.role or 'rank'} {row.rank}"
+    who = process_named(row)
     several_hosts = len({each.host for each in line.run.processes}) > 1
     return f"{who} {row.host}" if several_hosts else who
+
+
+def process_named(row: ProcessRow) -> str:
+    """Return what tells a process from the others of its run."""
+    number = f"pid {row.pid}" if row.rank is None else f"{row.role or 'rank'} {row.rank}"
+    return titled(number, row.title)
 
 
 def _state(line: Line, width: int) -> Cell:

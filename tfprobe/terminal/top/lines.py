@@ -119,7 +119,7 @@ def _run_text(run: RunRow) -> str:
 
 def _text(row: ProcessRow) -> str:
     rank = "" if row.rank is None else f"{row.role or 'rank'} {row.rank}"
-    return f"{row.host} {row.pid} {row.state} {rank}".casefold()
+    return f"{row.host} {row.pid} {row.state} {rank} {row.title}".casefold()
 
 
 def _run_line(run: RunRow, seen: Seen, turned: Collection[str]) -> Line:

@@ -12,10 +12,12 @@ from rich.text import Text
 
 from tfprobe.advice.finding import Finding
 from tfprobe.errors import Missing
+from tfprobe.model.profile import titled
 from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.top import cells
+from tfprobe.terminal.top.columns import process_named
 from tfprobe.terminal.top.lines import Line
 from tfprobe.terminal.top.source import Noted, Seen
 from tfprobe.terminal.top.standing import is_quiet
@@ -187,7 +189,7 @@ def _facts(line: Line) -> Iterator[str]:
     run, row = line.run, line.row
     if not isinstance(row, Missing) and line.is_open is None:
         rank = "" if row.rank is None else f" · {row.role or 'rank'} {row.rank}"
-        yield f"{row.host} pid {row.pid}{rank}"
+        yield f"{row.host} {titled(f'pid {row.pid}', row.title)}{rank}"
     elif len(run.processes) > 1:
         hosts = len({each.host for each in run.processes})
         on = "1 host" if hosts == 1 else f"{hosts} hosts"
@@ -220,8 +222,7 @@ def _remark(line: Line, seen: Seen) -> str:
         return line.row.reason
     slow = straggler(line.run) if line.is_open is not None else None
     if slow is not None and not isinstance(slow.p50_ns, Missing):
-        who = f"pid {slow.pid}" if slow.rank is None else f"{slow.role or 'rank'} {slow.rank}"
-        return f"{who} is the slowest: {numbers.duration(slow.p50_ns)} a step"
+        return f"{process_named(slow)} is the slowest: {numbers.duration(slow.p50_ns)} a step"
     return shares_told(line.row, seen.at_unix_ns)
 
 

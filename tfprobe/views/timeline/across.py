@@ -68,14 +68,16 @@ ASKED, LAST, SLOW, FIRST = "asked for", "others waited for it", "slow", "of the 
 
 
 def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
-    """Return the captures of this step of this work, one of each process that has any."""
+    """Return the captures of this step of this work, one of each process that does it, too."""
     own = work_of(profile, capture)
     if own is None:
         return (capture,)
+    group = profile.processes[capture.process].group
     alike = {
         (each.process, each.index)
         for each in profile.works
         if (each.kind, each.name) == (own.kind, own.name)
+        and profile.processes[each.process].group == group
     }
     found = {
         each.process: each

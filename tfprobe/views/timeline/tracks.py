@@ -347,6 +347,7 @@ def _ranks(profile: Profile, capture: Capture, work: Work | None) -> Iterator[Ot
         each.process: each
         for each in profile.captures
         if each.process != capture.process and each.step == capture.step
+        if profile.processes[each.process].group == profile.processes[capture.process].group
         if _is_alike(work_of(profile, each), work) and _is_near(each, capture)
     }
     for each in list(same.values())[:MOST_RANKS]:

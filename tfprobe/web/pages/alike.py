@@ -24,8 +24,9 @@ class Alike:
 
 
 def alike(run: OpenRun, work: Work) -> Alike | Missing:
-    """Return the sampled steps of all works of this kind and name."""
-    return run.made(("alike", work.kind, work.name), lambda: _alike(run, work))
+    """Return the sampled steps of all works of this kind and name in one group of processes."""
+    group = run.profile.processes[work.process].group
+    return run.made(("alike", work.kind, work.name, group), lambda: _alike(run, work))
 
 
 def _alike(run: OpenRun, work: Work) -> Alike | Missing:
@@ -41,9 +42,14 @@ def _alike(run: OpenRun, work: Work) -> Alike | Missing:
 
 
 def works_alike(run: Reading, work: Work) -> tuple[Work, ...]:
-    """Return the work in all of its processes."""
-    key = (work.kind, work.name)
-    return tuple(each for each in run.profile.works if (each.kind, each.name) == key)
+    """Return the work in all processes that do it together."""
+    processes = run.profile.processes
+    key = (work.kind, work.name, processes[work.process].group)
+    return tuple(
+        each
+        for each in run.profile.works
+        if (each.kind, each.name, processes[each.process].group) == key
+    )
 
 
 def chosen_document(run: OpenRun, work: Work) -> dict[str, Any]:
@@ -69,6 +75,7 @@ def process_document(process: Process) -> dict[str, Any]:
         "pid": process.pid or None,
         "rank": process.rank,
         "role": process.role,
+        "program": process.title or None,
     }
 
 

@@ -70,6 +70,7 @@ def _finding(finding: Finding, places: Places) -> Document:
             "host": subject.host or None,
             "pid": subject.pid,
             "rank": subject.rank,
+            "program": subject.program or None,
             "kind": subject.kind or None,
             "name": subject.name[:_TEXT_CHARACTERS] or None,
         },

@@ -40,7 +40,8 @@ def document(run: OpenRun, question: Question) -> Document:
         "hardware": hardware_document(early, question, start_ns or 0),
         "groups": early.made("groups", lambda: _groups(early.profile)),
         "ranks": early.made(
-            ("ranks", _key(group), measure), lambda: _ranks(early.profile, group, measure)
+            ("ranks", _key(group), _group_of(early.profile, group), measure),
+            lambda: _ranks(early.profile, group, measure),
         ),
     }
 
@@ -63,10 +64,16 @@ def _key(group: Sequence[Work]) -> tuple[str, str]:
     return (group[0].kind, group[0].name) if group else ("", "")
 
 
-def _by_name(profile: Profile) -> Mapping[tuple[str, str], list[Work]]:
-    found: dict[tuple[str, str], list[Work]] = {}
+def _group_of(profile: Profile, works: Sequence[Work]) -> int:
+    return profile.processes[works[0].process].group if works else 0
+
+
+def _by_name(profile: Profile) -> Mapping[tuple[str, str, int], list[Work]]:
+    """Return each work in the processes that do it together."""
+    found: dict[tuple[str, str, int], list[Work]] = {}
     for work in profile.works:
-        found.setdefault((work.kind, work.name), []).append(work)
+        group = profile.processes[work.process].group
+        found.setdefault((work.kind, work.name, group), []).append(work)
     return found
 
 

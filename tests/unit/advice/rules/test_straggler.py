@@ -32,6 +32,16 @@ def test_a_tenth_of_the_cycle_is_told() -> None:
     assert (finding.subject.rank, round(finding.gain.high_ratio, 6)) == (1, 0.1)
 
 
+def test_ranks_of_two_jobs_do_not_wait_for_each_other() -> None:
+    """A script that runs one job after the other has each rank twice."""
+    late = _rank(1, parts=parts(collectives=0.1), turns=LAST)
+    waiting = _rank(0, parts=parts(collectives=0.2), turns=OTHER)
+
+    other_job = replace(waiting, process=replace(waiting.process, group=1))
+
+    assert found("straggler", other_job, late) is None
+
+
 def test_of_many_ranks_one_is_last_to_three_times_its_share() -> None:
     """Among 16, nobody comes last to most collectives."""
     usual = replace(OTHER, last_ratio=0.04)

@@ -77,6 +77,7 @@ function linkTold({ page, label }) {
 function subjectTold(subject) {
   const work = [subject.kind, subject.name].filter(Boolean).join(" ");
   if (subject.rank !== null) return `${work || "process"}, rank ${subject.rank}`;
+  if (subject.program) return [work, `${subject.program} (pid ${subject.pid})`].filter(Boolean).join(", ");
   return work || (subject.pid === null ? "" : `process ${subject.pid}`);
 }
 

@@ -14,9 +14,10 @@ export function absent(reason) {
   return make("p", { class: "soft" }, sentence(reason));
 }
 
-/** What a process is called in one line: its rank, its host, its number there. */
+/** What a process is called in one line: its rank, its host, its program where there are several, its number there. */
 export function processName(each) {
-  const where = [each.host, each.pid ? `pid ${each.pid}` : null].filter(Boolean).join(" ");
+  const number = each.pid ? `pid ${each.pid}` : null;
+  const where = [each.host, each.program && number ? `${each.program} (${number})` : each.program ?? number].filter(Boolean).join(" ");
   if (each.rank === null || each.rank === undefined) return where || `process ${each.process + 1}`;
   return where ? `rank ${each.rank} · ${where}` : `rank ${each.rank}`;
 }
@@ -24,6 +25,7 @@ export function processName(each) {
 /** The same in a word or two, for axes. */
 export function processWord(each) {
   if (each.rank !== null && each.rank !== undefined) return `rank ${each.rank}`;
+  if (each.program) return each.pid ? `${each.program} (${each.pid})` : each.program;
   return each.pid ? `${each.host} ${each.pid}` : `process ${each.process + 1}`;
 }
 
