@@ -327,7 +327,12 @@ def _coverage(known: Coverage | None) -> dict[str, Any] | None:
         {"op": each.op, "reason": each.reason, "time_ratio": each.time_ratio}
         for each in known.unknown
     ]
-    return {"ops": known.ops_ratio, "time": known.time_ratio, "unknown": unknown}
+    return {
+        "float_ops": known.float_ops_ratio,
+        "ops": known.ops_ratio,
+        "time": known.time_ratio,
+        "unknown": unknown,
+    }
 
 
 def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tfprobe.ingest.attributes import attributes, output_dtypes
+from tfprobe.ingest.calls import Calls
 from tfprobe.ingest.messages import parse, parse_either
 from tfprobe.ingest.outputs import output_number
 from tfprobe.model.graph import Frame, Graph, Node, Shape
@@ -220,11 +221,21 @@ class _OpenRecord:
 def graph_nodes(content: bytes) -> list[Node]:
     """Return the nodes of a GraphDef, then those of its functions by their names inside them.
 
+    A function that nothing calls is a copy of one that is: its nodes use what the others do.
+
     Raises UnreadableInput when the bytes are no GraphDef.
     """
     graph = parse(content, "tfprobe.graph.GraphDef")
-    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
-    return [node for body in bodies for node in nodes_of(body)]
+    calls = Calls(graph)
+    bodies = [("", graph.node)]
+    bodies += [(each.signature.name, each.node_def) for each in graph.library.function]
+    used: dict[str, tuple[str, ...]] = {}
+    for name, body in bodies:
+        for node in body:
+            used[node.name] = calls.variables(name, node) or used.get(node.name, ())
+    return [
+        replace(node, variables=used[node.name]) for _, body in bodies for node in nodes_of(body)
+    ]
 
 
 def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:

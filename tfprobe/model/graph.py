@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,6 +19,9 @@ _CALLS = (
     "While",
     "StatelessWhile",
 )
+# TensorFlow runs the bodies of loops and branches inline, below "<node>/body/_7/"; the names behind
+# the number are those inside the function.
+_INLINED = re.compile(r"/(?:body|cond|then|else|branch\d*)/_\d+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Node:
     producer it is, where that is not the first. `float_ops` are those of one run, 0 unknown.
     `waits` are the inputs that bring no tensor: the node runs after those producers.
     `dtypes` are those of the outputs, "DT_FLOAT"; one stands for all, none where nobody tells.
+    `variables` are those that it uses, by the node of the outermost graph that is the variable or
+    its handle, through the functions that pass it on.
     `attributes` are those that say how much there is to compute. `trace` is outermost frame first,
     None where the profile does not know it.
     """
@@ -55,6 +61,7 @@ class Node:
     sources: Mapping[int, int] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
     waits: frozenset[int] = frozenset()
+    variables: tuple[str, ...] = ()
     trace: tuple[Frame, ...] | None = None
 
 
@@ -88,13 +95,24 @@ class Placed(Protocol):
 
 
 def known_name(name: str, nodes: Mapping[str, Node]) -> str:
-    """Return a name without the function calls in front of it, where only so the graph knows it."""
-    rest, before = name, ""
-    while rest not in nodes:
-        first, _, after = rest.partition("/")
-        before = f"{before}/{first}" if before else first
-        call = nodes.get(before)
-        if not after or (first not in _CALLS and (call is None or call.op not in _CALLS)):
-            return name
-        rest, before = after, ""
-    return rest
+    """Return a name without the calls, loops and branches in front of it, if the graph has that."""
+    if name in nodes:
+        return name
+    inside = _without_calls(_INLINED.split(name)[-1], nodes)
+    return inside if inside in nodes else name
+
+
+def _without_calls(name: str, nodes: Mapping[str, Node]) -> str:
+    """Return a name from behind the calls among its scopes if the graph has that, or as it is."""
+    if name in nodes:
+        return name
+    end = name.rfind("/")
+    while end > 0:
+        scope = name[:end]
+        call = nodes.get(scope)
+        if scope in _CALLS or (call is not None and call.op in _CALLS):
+            inside = _without_calls(name[end + 1 :], nodes)
+            if inside in nodes:
+                return inside
+        end = name.rfind("/", 0, end)
+    return name

@@ -104,10 +104,10 @@ def _below(remarks: Sequence[str]) -> Iterator[RenderableType]:
 
 def coverage_told(coverage: Coverage) -> str:
     """Write a coverage in a sentence. What is not all is never written as all."""
-    ops, time = _part(coverage.ops_ratio), _part(coverage.time_ratio)
-    told = f"FLOPs: known for {ops} of the ops run and {time} of the time"
     if not coverage.unknown:
-        return f"{told}."
+        return "FLOPs: known for all ops that ran."
+    known, ops = _part(coverage.float_ops_ratio), _part(coverage.ops_ratio)
+    told = f"FLOPs: about {known} of them are known, of {ops} of the ops run"
     by_op: dict[str, float] = {}
     for each in coverage.unknown:
         by_op[each.op] = by_op.get(each.op, 0.0) + each.time_ratio

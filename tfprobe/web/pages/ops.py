@@ -77,6 +77,7 @@ def _document(
         **told,
         "treemap": _treemap(found, entries),
         "float_ops_coverage": {
+            "float_ops_ratio": known.float_ops_ratio,
             "ops_ratio": known.ops_ratio,
             "time_ratio": known.time_ratio,
             "unknown": [

@@ -43,7 +43,7 @@ function showOps(place, found, context, args, go) {
       keyFigure(byType ? "Types that ran" : "Nodes that ran", count(found.count)),
       keyFigure("Runs", runsText(found.total.runs), "in a mean step"),
       keyFigure("Sampled", count(found.steps), found.steps === 1 ? "step" : "steps"),
-      keyFigure("FLOPs known", percent(found.float_ops_coverage.time_ratio), "of the time of ops"),
+      keyFigure("FLOPs known", percent(found.float_ops_coverage.float_ops_ratio), found.float_ops_coverage.unknown.length ? "about, of all FLOPs" : "of all ops"),
     ),
     tabs({
       label: "Views",
