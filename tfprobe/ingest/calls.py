@@ -146,9 +146,9 @@ class Calls:
         found: dict[str, set[LoopVariable]] = {}
         for name, calls in self.of.items():
             body = self.bodies.get(name)
-            for call in calls if body is not None else ():
-                if not call.is_loop_body:
-                    continue
+            if body is None:
+                continue
+            for call in (each for each in calls if each.is_loop_body):
                 places = zip(body.arguments, body.results, call.inputs, strict=False)
                 for at, (argument, result, initial) in enumerate(places):
                     variable = LoopVariable(

@@ -15,7 +15,7 @@ from tfprobe.ingest.graph_profile import graph_nodes
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Frame, Graph, Node, Shape, known_name
 from tfprobe.model.profile import Capture, Profile, Work
-from tfprobe.model.sampled import LoopVariable, SampledWork
+from tfprobe.model.sampled import LoopVariable, Output, SampledWork
 from tfprobe.model.tables import Int32s
 from tfprobe.store.contents import content_of
 from tfprobe.store.events import read_events
@@ -80,7 +80,7 @@ def with_what_ran(
     One that is unreadable tells nothing.
     """
     nodes = {node.name: node for node in found.graph.nodes}
-    told: list[tuple[shapes.Output, Shape]] = []
+    told: list[tuple[Output, Shape]] = []
     optimized: dict[tuple[str, str], Node] = {}
 
     def name_of(name: str) -> str:
@@ -102,7 +102,7 @@ def with_what_ran(
 
 def _with_passed(found: SampledWork, graphs: Iterable[bytes]) -> SampledWork:
     """Add what functions and loops are passed, as far as all graphs that have them say the same."""
-    arguments: dict[str, shapes.Output] = {}
+    arguments: dict[str, Output] = {}
     loops: dict[str, LoopVariable] = {}
     insides: dict[str, frozenset[str]] = {}
     differ: set[str] = set()

@@ -50,7 +50,7 @@ def coverage(sampled: SampledWork, float_ops: FloatOps, step: int) -> Coverage:
     runs = np.bincount(sampled.node[in_step & counted_rows(sampled)], minlength=count)
     times_ns = np.bincount(
         sampled.node[in_step], rows.duration_ns[in_step].astype(np.float64), minlength=count
-    )
+    ).astype(np.float64)
     nodes = [at for at in float_ops.unknown if runs[at]]
     whole_ns = float(times_ns.sum())
     by_op: dict[tuple[str, str], float] = {}
