@@ -46,6 +46,7 @@ class Node:
     `dtypes` are those of the outputs, "DT_FLOAT"; one stands for all, none where nobody tells.
     `variables` are those that it uses, by the node of the outermost graph that is the variable or
     its handle, through the functions that pass it on.
+    `in_graph` is the op that the graph has, where `op` is another that ran for it.
     `attributes` are those that say how much there is to compute. `trace` is outermost frame first,
     None where the profile does not know it.
     """
@@ -62,6 +63,7 @@ class Node:
     dtypes: tuple[str, ...] = ()
     waits: frozenset[int] = frozenset()
     variables: tuple[str, ...] = ()
+    in_graph: str = ""
     trace: tuple[Frame, ...] | None = None
 
 

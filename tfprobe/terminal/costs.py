@@ -14,7 +14,7 @@ from tfprobe.views.branches import Shown
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import AT, Int64s, has_float_ops
 from tfprobe.views.flops.coverage import Coverage
-from tfprobe.views.op import OpView
+from tfprobe.views.op import OpView, in_graph
 
 Cell = Callable[["_Line"], str]
 # What the rows of a sampled step do not tell.
@@ -198,7 +198,8 @@ def _devices(sampled: SampledWork, line: _Line) -> str:
 
 
 def _types(sampled: SampledWork, line: _Line) -> str:
-    return " ".join(sorted({sampled.graph.nodes[at].op for at in line.members}))
+    nodes = [sampled.graph.nodes[at] for at in line.members]
+    return " ".join([*sorted({node.op for node in nodes}), *in_graph(nodes)])
 
 
 def _preorder(shown: Shown) -> Iterator[tuple[Shown, int, str]]:
