@@ -118,15 +118,19 @@ def graph_def(nodes: Sequence[Op], functions: Mapping[str, Function] | None = No
             written.signature.input_arg.add(name=argument)
         for node in function.nodes:
             _node(written.node_def.add(), node)
+        for at, result in enumerate(function.results):
+            written.signature.output_arg.add(name=f"result_{at}")
+            written.ret[f"result_{at}"] = result
     return bytes(graph.SerializeToString())
 
 
 @dataclass
 class Function:
-    """The arguments and the body of a function."""
+    """The arguments, the body and the results of a function."""
 
     arguments: Sequence[str]
     nodes: Sequence[Op]
+    results: Sequence[str] = ()
 
 
 def optimized(nodes: Sequence[Op]) -> bytes:
@@ -150,7 +154,7 @@ def _node(written, node):
             attribute.b = value
         elif isinstance(value, int):
             attribute.i = value
-        elif isinstance(value, str) and name == "f":
+        elif isinstance(value, str) and name in ("f", "body", "cond"):
             attribute.func.name = value
         elif isinstance(value, str):
             attribute.s = value.encode()

@@ -121,6 +121,7 @@ def _answer(view: str, asked: _Asked) -> int:
     from tfprobe.views.flops.count import count
     from tfprobe.views.flops.coverage import coverage
     from tfprobe.views.layers import by_layer
+    from tfprobe.views.op import as_executed
 
     options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=Choice()))
     outputs.check(view, options.output, as_json=asked.as_json)
@@ -136,6 +137,7 @@ def _answer(view: str, asked: _Asked) -> int:
     if asked.by_layer:
         found = replace(found, graph=by_layer(found.graph))
     costs = sampled_costs(found, choice.step, float_ops)
+    found = as_executed(found)
     shown, unplaced = _shown(view, found, costs, choice)
     remarks = list(_remarks(shown, choice, known, costs.rows[list(unplaced)].sum(axis=0)))
     if asked.as_json:
@@ -302,6 +304,8 @@ def _document(
     view: str, run: str, found: SampledWork, shown: Any, known: Coverage | None
 ) -> dict[str, Any]:
     """Return the document of a view. Any: a JSON document."""
+    from tfprobe.views.op import in_graph
+
     work = found.work
     head = {
         "schema": f"tfprobe.{view}/1",
@@ -313,7 +317,12 @@ def _document(
     }
     if view == "op":
         entries = [
-            {"name": each.name, "nodes": len(each.members), "own": _row(found, each.own)}
+            {
+                "name": each.name,
+                "in_graph": in_graph(found.graph.nodes[at] for at in each.members),
+                "nodes": len(each.members),
+                "own": _row(found, each.own),
+            }
             for each in shown.entries
         ]
         return {**head, "ops": entries}
@@ -327,7 +336,12 @@ def _coverage(known: Coverage | None) -> dict[str, Any] | None:
         {"op": each.op, "reason": each.reason, "time_ratio": each.time_ratio}
         for each in known.unknown
     ]
-    return {"ops": known.ops_ratio, "time": known.time_ratio, "unknown": unknown}
+    return {
+        "float_ops": known.float_ops_ratio,
+        "ops": known.ops_ratio,
+        "time": known.time_ratio,
+        "unknown": unknown,
+    }
 
 
 def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:

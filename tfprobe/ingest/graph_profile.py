@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tfprobe.ingest.attributes import attributes, output_dtypes
+from tfprobe.ingest.calls import Calls
 from tfprobe.ingest.messages import parse, parse_either
 from tfprobe.ingest.outputs import output_number
 from tfprobe.model.graph import Frame, Graph, Node, Shape
@@ -220,6 +221,8 @@ class _OpenRecord:
 def graph_nodes(content: bytes) -> list[Node]:
     """Return the nodes of a GraphDef, then those of its functions by their names inside them.
 
+    A function that nothing calls is a copy of one that is: its nodes use what the others do.
+
     Raises UnreadableInput when the bytes are no GraphDef.
     """
     return nodes_and_functions(content)[0]
@@ -232,9 +235,16 @@ def nodes_and_functions(content: bytes) -> tuple[list[Node], frozenset[str]]:
     """
     graph = parse(content, "tfprobe.graph.GraphDef")
     functions = graph.library.function
-    bodies = [graph.node, *(function.node_def for function in functions)]
-    names = frozenset(function.signature.name for function in functions)
-    return [node for body in bodies for node in nodes_of(body)], names
+    calls = Calls(graph)
+    bodies = [("", graph.node), *((each.signature.name, each.node_def) for each in functions)]
+    used: dict[str, tuple[str, ...]] = {}
+    for name, body in bodies:
+        for node in body:
+            used[node.name] = calls.variables(name, node) or used.get(node.name, ())
+    nodes = [
+        replace(node, variables=used[node.name]) for _, body in bodies for node in nodes_of(body)
+    ]
+    return nodes, frozenset(name for name, _ in bodies[1:])
 
 
 def trace(code: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:

@@ -26,8 +26,11 @@ _OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "Merge": ("output", "value_index"),
     "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
+    **dict.fromkeys(("TensorListPopBack", "TensorListPopBackBatch"), ("output_handle", "tensor")),
     "Switch": ("output_false", "output_true"),
     "TopKV2": ("values", "indices"),
+    "TensorListConcat": ("tensor", "lengths"),
+    "TensorListConcatV2": ("tensor", "lengths"),
     "Unique": ("y", "idx"),
 }
 

@@ -18,7 +18,7 @@ from tfprobe.ingest.graph_profile import graph_nodes, nodes_and_functions
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Frame, Graph, Node, Shape, known_name
 from tfprobe.model.profile import Capture, Profile, Work
-from tfprobe.model.sampled import SampledWork
+from tfprobe.model.sampled import LoopVariable, Output, SampledWork
 from tfprobe.model.tables import Int32s
 from tfprobe.store.contents import content_of
 from tfprobe.store.events import read_events
@@ -72,7 +72,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: SampledWork) -> S
     steps.append(process.optimized_graph(f"work-{found.work.index}"))
     found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
     graphs = [process.graph(each) for each in _fingerprints(process, found.work)]
-    return replace(found, arguments=_arguments(_contents(graphs)))
+    return _with_passed(found, _contents(graphs))
 
 
 def dearest(folder: RunFolder, profile: Profile) -> tuple[SampledWork, ...]:
@@ -91,7 +91,7 @@ def with_what_ran(
     One that is unreadable tells nothing.
     """
     nodes = {node.name: node for node in found.graph.nodes}
-    told: list[tuple[shapes.Output, Shape]] = []
+    told: list[tuple[Output, Shape]] = []
     optimized: dict[tuple[str, str], Node] = {}
 
     def name_of(name: str) -> str:
@@ -111,19 +111,31 @@ def with_what_ran(
     return replace(found, shapes=shapes.agreed(told), optimized=optimized)
 
 
-def _arguments(graphs: Iterable[bytes]) -> dict[str, shapes.Output]:
-    """Return the arguments of functions of which all graphs that have them say the same."""
-    found: dict[str, shapes.Output] = {}
+def _with_passed(found: SampledWork, graphs: Iterable[bytes]) -> SampledWork:
+    """Add what functions and loops are passed, as far as all graphs that have them say the same."""
+    arguments: dict[str, Output] = {}
+    loops: dict[str, LoopVariable] = {}
+    insides: dict[str, frozenset[str]] = {}
     differ: set[str] = set()
     for content in graphs:
         try:
-            told = shapes.arguments(content)
+            calls = shapes.calls(content)
         except UnreadableInput:
             continue  # its nodes are not there either
-        for name, output in told.items():
-            if found.setdefault(name, output) != output:
+        for name, inside in calls.insides().items():
+            insides[name] = insides.get(name, frozenset()) | inside
+        for name, output in calls.arguments().items():
+            if arguments.setdefault(name, output) != output:
                 differ.add(name)
-    return {name: output for name, output in found.items() if name not in differ}
+        for variable in calls.loop_variables():
+            if loops.setdefault(variable.argument, variable) != variable:
+                differ.add(variable.argument)
+    return replace(
+        found,
+        arguments={name: output for name, output in arguments.items() if name not in differ},
+        loop_variables=tuple(each for name, each in loops.items() if name not in differ),
+        insides=insides,
+    )
 
 
 def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
@@ -184,14 +196,36 @@ def _recorded_nodes(
         except (OSError, UnreadableInput):
             continue
         stacks = _stacks(folder, fingerprint, functions)
-        for node in found:
+        for node in _with_variables_of(nodes, found, fingerprint):
             first = nodes.setdefault(node.name, replace(node, trace=stacks.get(node.name)))
+            if not first.variables and node.variables:
+                first = nodes[node.name] = replace(first, variables=node.variables)
             if first.output_shapes != node.output_shapes:
                 nodes[node.name] = replace(first, output_shapes=shapes.of_either(first, node))
             if not shapes.are_alike(first, node):
                 shared.add(node.name)
     _compare_traces(folder, work, nodes, shared)
     return nodes, frozenset(shared)
+
+
+def _with_variables_of(
+    known: Mapping[str, Node], found: Sequence[Node], fingerprint: str
+) -> Iterator[Node]:
+    """Give the nodes of a further graph with the variables of a work by the names known of them.
+
+    Two graphs name the handle of one variable differently; the ops that use it have one name.
+    """
+    if not known:
+        yield from found
+        return
+    names: dict[str, str] = {}
+    for node in found:
+        first = known.get(node.name)
+        if first is not None and len(first.variables) == len(node.variables):
+            names |= zip(node.variables, first.variables, strict=True)
+    for node in found:
+        used = (names.get(name) or f"{fingerprint}:{name}" for name in node.variables)
+        yield replace(node, variables=tuple(used)) if node.variables else node
 
 
 def _compare_traces(

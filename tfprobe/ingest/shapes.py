@@ -6,19 +6,17 @@ Looks at whole captures a second time, beside the decoders of times: only few ar
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tfprobe.ingest.calls import Calls
 from tfprobe.ingest.dataset_shapes import element_shapes
 from tfprobe.ingest.graph_profile import nodes_of
 from tfprobe.ingest.messages import parse
 from tfprobe.model.graph import Node, Shape
+from tfprobe.model.sampled import Output
 
-Output = tuple[str, int]
-# Calls in which each argument is what is passed; those of loops and branches differ.
-_PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _LIST = re.compile(r"\[(\d+(?:,\d+)*)?\]\Z")
 
 
@@ -63,36 +61,12 @@ def trace_shapes(
                 yield (name, number), shape
 
 
-def arguments(content: bytes) -> dict[str, Output]:
-    """Return what the arguments of functions are, by name: which output is passed for it.
-
-    Only of functions that are called once, and of names that nothing else has.
+def calls(content: bytes) -> Calls:
+    """Return what a GraphDef passes to its functions.
 
     Raises UnreadableInput when the bytes are no GraphDef.
     """
-    graph = parse(content, "tfprobe.graph.GraphDef")
-    functions = {each.signature.name: each for each in graph.library.function}
-    taken = Counter(arg.name for each in functions.values() for arg in each.signature.input_arg)
-    bodies = [list(graph.node), *(list(each.node_def) for each in functions.values())]
-    taken.update(node.name for body in bodies for node in body)
-    calls: dict[str, list[dict[int, Output]]] = {}
-    for body in bodies:
-        known = {node.name: node for node in nodes_of(body)}
-        for node in body:
-            if node.op in _PLAIN_CALLS:
-                passed = known[node.name]
-                inputs = {
-                    at: (name, passed.sources.get(at, 0)) for at, name in passed.inputs.items()
-                }
-                calls.setdefault(node.attr["f"].func.name, []).append(inputs)
-    found: dict[str, Output] = {}
-    for name, passed_by in calls.items():
-        if name not in functions or len(passed_by) != 1:
-            continue
-        for at, arg in enumerate(functions[name].signature.input_arg):
-            if taken[arg.name] == 1 and at in passed_by[0]:
-                found[arg.name] = passed_by[0][at]
-    return found
+    return Calls(parse(content, "tfprobe.graph.GraphDef"))
 
 
 def agreed(found: Iterable[tuple[Output, Shape]]) -> dict[Output, Shape]:

@@ -12,9 +12,9 @@ Shape = tuple[int, ...]
 Attribute = str | int | float | bool | tuple[int, ...]
 # A node of these runs a function, whose nodes then carry its name as a scope.
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-# A node of these runs one of its functions, and the scope tells which: "while/body/_12/MatMul".
-_BRANCHING = ("Case", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While")
-_BRANCH = re.compile(r"(?:body|cond|then|else|branch\d+)/_\d+/")
+# TensorFlow runs the bodies of loops and branches inline, below "<node>/body/_7/"; the names behind
+# the number are those inside the function.
+_INLINED = re.compile(r"(?:body|cond|then|else|branch\d*)/_\d+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,9 @@ class Node:
     producer it is, where that is not the first. `float_ops` are those of one run, 0 unknown.
     `waits` are the inputs that bring no tensor: the node runs after those producers.
     `dtypes` are those of the outputs, "DT_FLOAT"; one stands for all, none where nobody tells.
+    `variables` are those that it uses, by the node of the outermost graph that is the variable or
+    its handle, through the functions that pass it on.
+    `in_graph` is the op that the graph has, where `op` is another that ran for it.
     `attributes` are those that say how much there is to compute. `trace` is outermost frame first,
     None where the profile does not know it.
     """
@@ -52,6 +55,8 @@ class Node:
     sources: Mapping[int, int] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
     waits: frozenset[int] = frozenset()
+    variables: tuple[str, ...] = ()
+    in_graph: str = ""
     trace: tuple[Frame, ...] | None = None
 
 
@@ -85,7 +90,7 @@ class Placed(Protocol):
 
 
 def known_name(name: str, nodes: Mapping[str, Node]) -> str:
-    """Return a name without the function calls in front of it, where only so the graph knows it."""
+    """Return a name without the calls, loops and branches in front of it, if the graph has that."""
     rest, at = name, 0  # up to there, `rest` is no call
     while rest not in nodes:
         at = rest.find("/", at) + 1
@@ -93,8 +98,9 @@ def known_name(name: str, nodes: Mapping[str, Node]) -> str:
             return name
         before, after = rest[: at - 1], rest[at:]
         call = nodes.get(before)
-        op = before if call is None else call.op
-        branch = _BRANCH.match(after) if op in _BRANCHING else None
-        if op in _CALLS or branch is not None:
-            rest, at = after[branch.end() :] if branch is not None else after, 0
+        inlined = _INLINED.match(after)
+        if inlined is not None:
+            rest, at = after[inlined.end() :], 0
+        elif (before if call is None else call.op) in _CALLS:
+            rest, at = after, 0
     return rest

@@ -10,6 +10,23 @@ from tfprobe.model.graph import Graph, Node, Shape
 from tfprobe.model.profile import Capture, Work
 from tfprobe.model.tables import Int32s
 
+# A node and the number of one of its outputs.
+Output = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVariable:
+    """What a loop of TensorFlow 2 carries from turn to turn, by its name inside the body.
+
+    The first turn gets the output `initial`, each further one what the turn before it made,
+    `result`; the loop's node gives the last one on as `output`.
+    """
+
+    argument: str
+    initial: Output
+    result: Output
+    output: Output
+
 
 @dataclass(frozen=True, slots=True)
 class SampledWork:
@@ -21,8 +38,10 @@ class SampledWork:
     `shapes` are those that outputs had when they ran, by the name of the node and the number of the
     output, where all captures looked at agree. `optimized` are nodes that the graph optimizer
     made, by their name and op; their inputs are named as in the graph. `arguments` says which
-    output of which node is passed to a function under a name. `shared_names` are those of several
-    nodes that compute different things: the graph has the first of them.
+    output of which node is passed to a function under a name, `loop_variables` what loops carry,
+    `insides` which nodes the function has that a node runs.
+    `shared_names` are those of several nodes that compute different things: the graph has the first
+    of them.
     """
 
     work: Work
@@ -33,7 +52,9 @@ class SampledWork:
     node: Int32s
     has_graph: bool
     has_memory: bool
-    shapes: Mapping[tuple[str, int], Shape] = field(default_factory=dict)
+    shapes: Mapping[Output, Shape] = field(default_factory=dict)
     optimized: Mapping[tuple[str, str], Node] = field(default_factory=dict)
-    arguments: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    arguments: Mapping[str, Output] = field(default_factory=dict)
+    loop_variables: tuple[LoopVariable, ...] = ()
+    insides: Mapping[str, frozenset[str]] = field(default_factory=dict)
     shared_names: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ from tfprobe.views.branches import Shown
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import AT, Int64s, has_float_ops
 from tfprobe.views.flops.coverage import Coverage
-from tfprobe.views.op import OpView
+from tfprobe.views.op import OpView, in_graph
 
 Cell = Callable[["_Line"], str]
 # What the rows of a sampled step do not tell.
@@ -104,10 +104,10 @@ def _below(remarks: Sequence[str]) -> Iterator[RenderableType]:
 
 def coverage_told(coverage: Coverage) -> str:
     """Write a coverage in a sentence. What is not all is never written as all."""
-    ops, time = _part(coverage.ops_ratio), _part(coverage.time_ratio)
-    told = f"FLOPs: known for {ops} of the ops run and {time} of the time"
     if not coverage.unknown:
-        return f"{told}."
+        return "FLOPs: known for all ops that ran."
+    known, ops = _part(coverage.float_ops_ratio), _part(coverage.ops_ratio)
+    told = f"FLOPs: about {known} of them are known, of {ops} of the ops run"
     by_op: dict[str, float] = {}
     for each in coverage.unknown:
         by_op[each.op] = by_op.get(each.op, 0.0) + each.time_ratio
@@ -198,7 +198,8 @@ def _devices(sampled: SampledWork, line: _Line) -> str:
 
 
 def _types(sampled: SampledWork, line: _Line) -> str:
-    return " ".join(sorted({sampled.graph.nodes[at].op for at in line.members}))
+    nodes = [sampled.graph.nodes[at] for at in line.members]
+    return " ".join([*sorted({node.op for node in nodes}), *in_graph(nodes)])
 
 
 def _preorder(shown: Shown) -> Iterator[tuple[Shown, int, str]]:

@@ -107,7 +107,8 @@ def _allocator(found: Memory, by: HeldBy, width: int, *, several: bool) -> Itera
     yield page.paragraph(_roles(found))
     if not isinstance(found.growth, Missing):
         yield page.paragraph(_growth(found.growth, "What steps leave behind"))
-    yield page.paragraph(f"At the peak, by {by}:")
+    known = ", as far as sizes are known" if found.is_at_least else ""
+    yield page.paragraph(f"At the peak, by {by}{known}:")
     holders = found.peak.holders[:MOST_ROWS]
     total = sum(each.bytes for each in found.peak.holders)
     yield page.table(_HOLDER, [_holder(each, total, by) for each in holders], width=width)
@@ -119,7 +120,7 @@ def _allocator(found: Memory, by: HeldBy, width: int, *, several: bool) -> Itera
 def _facts(found: Memory) -> str:
     above = "" if found.is_absolute or found.is_estimate else " above what it held before"
     after = numbers.duration(max(found.peak.after_ns, 0))
-    peak = numbers.size(found.peak.bytes)
+    peak = f"{'at least ' if found.is_at_least else ''}{numbers.size(found.peak.bytes)}"
     facts = [f"peak {peak}{above}, {after} into step {found.peak.capture.step}"]
     if not found.is_estimate:
         steps = "one step" if found.captures == 1 else f"{found.captures} steps"
@@ -139,10 +140,10 @@ def _how_estimated(found: Memory) -> str:
         "No allocator was recorded. This is what outputs of ops hold by their sizes, until the "
         "last op that reads them has run; without work space and without variables."
     )
-    if not found.unknown_ratio:
+    if not found.is_at_least:
         return told
-    unknown = numbers.percent(found.unknown_ratio)
-    return f"{told} Of {unknown} of the ops run the size is not known."
+    unknown, of = numbers.count(found.unknown_sizes), numbers.count(found.sizes)
+    return f"{told} The sizes of {unknown} of {of} outputs are not known; they are not in it."
 
 
 def _roles(found: Memory) -> str:

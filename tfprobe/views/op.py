@@ -6,9 +6,14 @@ is what would be left after everything before had been made free.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tfprobe.model.graph import Placed
+import numpy as np
+
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Graph, Node, Placed
+from tfprobe.model.sampled import SampledWork
 from tfprobe.views.choice import METRICS, Choice
 from tfprobe.views.costs import AT, Costs, Int64s, column, nothing, value
 from tfprobe.views.patterns import Patterns, compile_patterns
@@ -41,6 +46,44 @@ class OpView:
 
     entries: tuple[OpEntry, ...]
     total: Int64s
+
+
+def as_executed(sampled: SampledWork) -> SampledWork:
+    """Return sampled steps whose nodes have the op that ran, where the graph has another.
+
+    The graph optimizer fuses a Conv2D, a BiasAdd and a Relu into one op with the name of the last,
+    which a library may bring a kernel for: `_FusedConv2D`, `_MklNativeFusedConv2D`. The report, the
+    findings and the tables, which read no graph, name what ran; so does everything else. The
+    graph's own op stays among the types of the node.
+    """
+    rows = sampled.executions
+    ran: dict[int, int] = {}
+    for place in (Place.HOST, Place.ACCELERATOR):
+        pairs = np.stack((sampled.node, rows.op_type))[:, rows.place == place]
+        found, runs = np.unique(pairs, axis=1, return_counts=True)
+        most = {int(found[0, at]): int(found[1, at]) for at in np.argsort(runs, kind="stable")}
+        ran = {**most, **ran}
+    return replace(
+        sampled,
+        graph=Graph(
+            tuple(
+                _named(node, rows.strings[ran[at]] if at in ran else "")
+                for at, node in enumerate(sampled.graph.nodes)
+            )
+        ),
+    )
+
+
+def _named(node: Node, op_type: str) -> Node:
+    if not op_type or op_type == node.op:
+        return node
+    types = node.types | {node.op, op_type}
+    return replace(node, op=op_type, in_graph=node.op, types=types)
+
+
+def in_graph(nodes: Iterable[Node]) -> list[str]:
+    """Return what the graph calls nodes that ran as another op."""
+    return sorted({node.in_graph for node in nodes if node.in_graph})
 
 
 def op(profile: Placed, costs: Costs, choice: Choice) -> OpView:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tfprobe.model.graph import Frame, Node, Shape, known_name
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views.layers import BACKWARD, by_layer
+from tfprobe.views.layers import BACKWARD, RUNTIME, by_layer
 from tfprobe.views.source_lines import SourceLines
 
 By = Literal["op", "layer", "line"]
@@ -86,6 +86,8 @@ def _layer(placed: str) -> str:
     """Return the scope of a name in which gradients stand below their layer."""
     scope = placed.rpartition("/")[0]
     inside = scope.split("/")
+    if inside[0] == RUNTIME:
+        return NO_LAYER
     if BACKWARD in inside:
         scope = "/".join(inside[: inside.index(BACKWARD)])
     return scope or NO_LAYER

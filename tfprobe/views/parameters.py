@@ -1,40 +1,214 @@
-"""Count the numbers that variables hold, each variable once."""
+"""Find the variables of a graph, each once: how many numbers it holds, and what it is for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from math import prod
 
 from tfprobe.model.graph import Node, Shape
 
-_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+_DEFINITIONS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 # What hands a variable to a function that was made elsewhere. A function's own arguments are no
 # nodes at all.
 _ARGUMENTS = frozenset({"Placeholder", "_Arg"})
-_READS = frozenset({"ReadVariableOp"})
+_READ = "ReadVariableOp"
+_OPTIMIZERS = (
+    r"adam|adamw|adamax|nadam|adagrad|adadelta|adafactor|rmsprop|momentum|sgd|ftrl|lamb|lion|muon"
+)
+# Slots of TensorFlow 1 stand below their variable: "dense/kernel/Adam_1"; Keras' optimizers have a
+# scope: "adam/dense/kernel/momentum".
+_SLOT = re.compile(rf"/(?:{_OPTIMIZERS})(?:_\d+)?\Z|(?:\A|/)beta[12]_power\Z", re.IGNORECASE)
+_SCOPE = re.compile(
+    rf"(?:\A|/)(?:training/)?(?:{_OPTIMIZERS}|loss_scale_optimizer)(?:_\d+)?/", re.IGNORECASE
+)
+GRADIENT = re.compile(r"(?:\A|/)(?:gradient_tape|gradients(?:_\d+)?)/|_grad/")
+_APPLY = re.compile(r"(?:Resource)?(?:Sparse)?Apply")
+_CHANGE = re.compile(r"Assign|ResourceScatter")
+_SUMS = frozenset({"Add", "AddV2"})
+# The update of a slot or of a sum takes a few ops; what goes on is a computation.
+_LONGEST_UPDATE = 50
+
+
+class Use(Enum):
+    """What a variable is for."""
+
+    PARAMETERS = "parameters"
+    OPTIMIZER_STATE = "optimizer_state"
+    # What a step keeps for the next and no layer computes with: counters, metrics, random seeds.
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A variable: `at` is the node that it counts at, `count` how many numbers it holds, 0 unknown.
+
+    `shaped` is the node that tells its shape and type.
+    """
+
+    at: int
+    shaped: int
+    count: int
+    use: Use
+
+
+def is_optimizers(name: str) -> bool:
+    """Say whether an op or a variable of this name belongs to an optimizer."""
+    return bool(_SLOT.search(name) or _SCOPE.search(name))
+
+
+def is_of_optimizer_scope(name: str) -> bool:
+    """Say whether an op of this name stands in an optimizer's scope."""
+    return bool(_SCOPE.search(name))
 
 
 def parameters(nodes: Sequence[Node]) -> list[int]:
     """Return how many parameters each node holds; 0 where it is no variable or its shape is open.
 
+    They are those of a model: neither what an optimizer keeps nor metrics nor what is fed counts.
+    """
+    found = [0] * len(nodes)
+    for each in variables(nodes):
+        if each.use is Use.PARAMETERS:
+            found[each.at] += each.count
+    return found
+
+
+def variables(nodes: Sequence[Node]) -> Iterator[Held]:
+    """Give the variables of a graph.
+
     A variable of TensorFlow 1 counts where it is defined. In a function of TensorFlow 2 it is an
     argument without a shape, and counts at the first node that reads it, which stands in the scope
-    of its layer. Unlike in tfprof, what is fed counts nothing.
+    of its layer.
     """
-    ops = {node.name: node.op for node in nodes}
-    counted: set[str] = set()
-    found = []
-    for node in nodes:
-        count = held(node.shape) if node.op in _VARIABLES else 0
-        source = node.inputs.get(0)
-        if node.op in _READS and source is not None and source not in counted:
-            counted.add(source)
-            if ops.get(source, "_Arg") in _ARGUMENTS:
-                count = held(node.output_shapes.get(0, ()))
-        found.append(count)
-    return found
+    by_name = {node.name: at for at, node in enumerate(nodes)}
+    for at, node in enumerate(nodes):
+        if node.op in _DEFINITIONS:
+            yield Held(at, at, held(node.shape), _use_by_name(node))
+    users: dict[str, list[int]] = {}
+    for at, node in enumerate(nodes):
+        for name in node.variables or _read_by(node):
+            users.setdefault(name, []).append(at)
+    readers = _readers(nodes)
+    for name, using in users.items():
+        known = by_name.get(name)
+        if known is None or nodes[known].op in _ARGUMENTS:
+            yield from _of_handle(nodes, using, readers)
 
 
 def held(shape: Shape) -> int:
     """Return how many numbers a shape holds; 0 where it is unknown, or open."""
     return prod(shape) if shape and min(shape) >= 0 else 0
+
+
+def _read_by(node: Node) -> tuple[str, ...]:
+    """Return the variable that a node reads where its graph says no more than its input."""
+    return (node.inputs[0],) if node.op == _READ and 0 in node.inputs else ()
+
+
+def _use_by_name(node: Node) -> Use:
+    if is_optimizers(node.name):
+        return Use.OPTIMIZER_STATE
+    # Parameters are no whole numbers but where a model is quantized, to eight bits or fewer.
+    return Use.STATE if _is_counter(node) else Use.PARAMETERS
+
+
+def _is_counter(node: Node) -> bool:
+    return any(re.match(r"DT_U?INT(?:32|64)", each) for each in node.dtypes)
+
+
+def _of_handle(
+    nodes: Sequence[Node], using: Sequence[int], readers: Mapping[str, Sequence[int]]
+) -> Iterator[Held]:
+    changes = [at for at in using if _CHANGE.match(nodes[at].op)]
+    reads = [at for at in using if at not in changes and not _APPLY.match(nodes[at].op)]
+    outside = [at for at in reads if not is_of_optimizer_scope(nodes[at].name)]
+    # The layer is where it is read on the way forward.
+    places = [at for at in outside if not GRADIENT.search(nodes[at].name)] or outside or reads
+    if not places:
+        return
+    made = _assigned(nodes, changes) if not any(_known(nodes[at]) for at in reads) else []
+    shaped = next((at for at in (*reads, *made) if _known(nodes[at])), places[0])
+    count = _known(nodes[shaped])
+    yield Held(places[0], shaped, count, _use(nodes, outside, changes, count, readers))
+
+
+def _known(node: Node) -> int:
+    return 0 if node.op.startswith("ResourceGather") else held(node.output_shapes.get(0, ()))
+
+
+def _assigned(nodes: Sequence[Node], changes: Sequence[int]) -> list[int]:
+    """Return the nodes whose output a variable takes, or takes off or adds, as large as itself."""
+    names = {nodes[at].inputs.get(1) for at in changes if nodes[at].op.startswith("Assign")}
+    return [at for at, node in enumerate(nodes) if node.name in names] if names else []
+
+
+def _use(
+    nodes: Sequence[Node],
+    outside: Sequence[int],
+    changes: Sequence[int],
+    count: int,
+    readers: Mapping[str, Sequence[int]],
+) -> Use:
+    """Say what a variable is for, by the ops that read it outside of optimizers' scopes."""
+    if not outside:
+        return Use.OPTIMIZER_STATE
+    has_layer = any(nodes[at].name.count("/") > 1 for at in outside)
+    if not changes:
+        # A learning rate has no scope in TensorFlow 2.11 and 2.12, nor have slots.
+        is_rate = count == 1 and not has_layer and _are_variables_changed(nodes)
+        return Use.OPTIMIZER_STATE if is_rate else Use.PARAMETERS
+    if any(_is_counter(nodes[at]) for at in outside):
+        return Use.STATE
+    path = [_until_changed(nodes, at, changes, readers) for at in outside]
+    if None in path:
+        return Use.PARAMETERS
+    between = {op for ops in path if ops is not None for op in ops}
+    if between <= _SUMS:
+        return Use.STATE
+    # Layers keep moving averages, too, which are parameters of the model.
+    return Use.PARAMETERS if has_layer else Use.OPTIMIZER_STATE
+
+
+def _are_variables_changed(nodes: Sequence[Node]) -> bool:
+    return any(_CHANGE.match(node.op) for node in nodes)
+
+
+def _until_changed(
+    nodes: Sequence[Node], at: int, changes: Sequence[int], readers: Mapping[str, Sequence[int]]
+) -> set[str] | None:
+    """Return the ops between a read of a variable and its own change, None if it leads elsewhere.
+
+    What reads it after the change waits for that, and leads nowhere.
+    """
+    changing = {nodes[each].name for each in changes}
+    node = nodes[at]
+    if any(node.inputs[number] in changing for number in node.waits):
+        return set()
+    ops: set[str] = set()
+    waiting, seen = [at], {at}
+    while waiting:
+        reading = readers.get(nodes[waiting.pop()].name, ())
+        if not reading:
+            return None
+        for reader in set(reading) - seen:
+            seen.add(reader)
+            if reader in changes:
+                continue
+            if _CHANGE.match(nodes[reader].op) or len(seen) > _LONGEST_UPDATE:
+                return None
+            ops.add(nodes[reader].op)
+            waiting.append(reader)
+    return ops
+
+
+def _readers(nodes: Sequence[Node]) -> dict[str, list[int]]:
+    """Return the nodes that read a tensor of each node, by its name."""
+    found: dict[str, list[int]] = {}
+    for at, node in enumerate(nodes):
+        for number, name in node.inputs.items():
+            if number not in node.waits:
+                found.setdefault(name, []).append(at)
+    return found

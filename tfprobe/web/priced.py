@@ -13,6 +13,7 @@ from tfprobe.model.sampled import SampledWork
 from tfprobe.views import silence
 from tfprobe.views.costs import AT, Costs, Int64s, has_float_ops, known_columns, summed_costs
 from tfprobe.views.flops.count import FloatOps, count
+from tfprobe.views.op import as_executed
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question
@@ -137,4 +138,5 @@ def _priced(run: OpenRun, place: int) -> Priced:
             hint=" ".join(silence.explain(run.profile)) or _SAMPLE,
         )
     float_ops = count(sampled)
-    return Priced(place, sampled, float_ops, summed_costs(sampled, float_ops))
+    costs = summed_costs(sampled, float_ops)
+    return Priced(place, as_executed(sampled), float_ops, costs)

@@ -31,6 +31,12 @@ def process(pid: int, command: str, *, step_ms: int = 10, **manifest: Any) -> Wr
     )
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal in which no name is cut."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Path:
     """A script of three programs, one of them twice with other arguments, the last much slower."""

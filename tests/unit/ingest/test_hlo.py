@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.captures import GOLDEN, TraceEvent, xspace
+from tests.support.captures import TraceEvent, xspace
+from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest import hlo
 from tfprobe.ingest.xspace import read
@@ -208,9 +209,7 @@ def test_a_stack_that_leads_in_circles_ends() -> None:
 )
 def test_a_step_of_jax_is_its_instructions(name: str, steps: int) -> None:
     """50 instructions run in each step, most in a scope that flax named."""
-    path = GOLDEN / "frameworks" / f"{name}.xplane.pb"
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = golden("frameworks", f"{name}.xplane.pb")
 
     rows = list(read(path.read_bytes()).rows)
 

@@ -142,7 +142,7 @@ def test_arguments_are_what_is_passed():
         Op("call", "PartitionedCall", ["next:1", "next"], attributes={"f": "step"}),
     ]
 
-    found = shapes.arguments(graph_def(calls, {"step": body}))
+    found = shapes.calls(graph_def(calls, {"step": body})).arguments()
 
     assert found == {"images": ("next", 1)}
 
@@ -155,7 +155,7 @@ def test_arguments_of_a_function_called_twice_are_not_told():
         Op("b", "PartitionedCall", ["y"], attributes={"f": "step"}),
     ]
 
-    assert shapes.arguments(graph_def(calls, {"step": body})) == {}
+    assert shapes.calls(graph_def(calls, {"step": body})).arguments() == {}
 
 
 def test_outputs_inside_a_function_are_found_by_their_argument():

@@ -194,6 +194,75 @@ def _max_pool_gradient(tensors: Tensors) -> None:
     _same((1, 2), ())(tensors)
 
 
+def _divided(tensors: Tensors) -> None:
+    """Parts are as large as the whole but along one axis: that where their sizes differ."""
+    at = max(range(len(tensors.inputs)), key=lambda at: len(tensors.inputs[at]), default=0)
+    if tensors.inputs:
+        _share_all_axes_but_one(tensors.inputs, at, tensors.outputs, range(len(tensors.outputs)))
+
+
+def _concatenated(tensors: Tensors) -> None:
+    count = tensors.attributes.get("N")
+    parts = range(min(count if isinstance(count, int) else 0, len(tensors.inputs)))
+    _share_all_axes_but_one(tensors.outputs, 0, tensors.inputs, parts)
+
+
+def _share_all_axes_but_one(
+    wholes: list[Shape], at: int, shapes: list[Shape], parts: Sequence[int]
+) -> None:
+    whole = wholes[at]
+    if not parts or any(len(shapes[part]) != len(whole) for part in parts):
+        return
+    sizes = [[shapes[part][axis] for part in parts] for axis in range(len(whole))]
+    along = [
+        axis
+        for axis, each in enumerate(sizes)
+        if whole[axis] >= 0 and any(size >= 0 and size != whole[axis] for size in each)
+    ]
+    if len(along) != 1:
+        return
+    known = tuple(max(size, *each) for size, each in zip(whole, sizes, strict=True))
+    wholes[at] = tuple(whole[axis] if axis in along else size for axis, size in enumerate(known))
+    for part in parts:
+        shapes[part] = tuple(
+            shapes[part][axis] if axis in along else size for axis, size in enumerate(known)
+        )
+
+
+def _carried(tensors: Tensors) -> None:
+    """What a loop carries is as large as what it begins with, and as what a turn makes of it."""
+    met = tensors.outputs[0]
+    for shape in tensors.inputs:
+        both = _met(met, shape)
+        if both is None:
+            return
+        met = both
+    tensors.outputs[0] = met
+
+
+def _stacked(lists: Sequence[Shape], rows: Sequence[Shape]) -> tuple[Shape, Shape]:
+    """Return the element of a list and the tensor of all of its elements, by each other."""
+    element, whole = lists[0], rows[0]
+    if not whole:
+        return element, whole
+    met = _met(element, whole[1:] or (1,))
+    if met is None:
+        return element, whole
+    return met, whole[:1] + met if len(whole) > 1 else whole
+
+
+def _from_tensor(tensors: Tensors) -> None:
+    if tensors.inputs:
+        found = _stacked(tensors.outputs, tensors.inputs)
+        tensors.outputs[0], tensors.inputs[0] = found
+
+
+def _to_tensor(tensors: Tensors) -> None:
+    if tensors.inputs:
+        found = _stacked(tensors.inputs, tensors.outputs)
+        tensors.inputs[0], tensors.outputs[0] = found
+
+
 def _linked(tensors: Tensors) -> None:
     """One size of the input is one of the output: `LINK` says which."""
     link = tensors.attributes.get(LINK)
@@ -209,6 +278,13 @@ def _linked(tensors: Tensors) -> None:
         tensors.inputs[0], tensors.outputs[0] = tuple(given), tuple(made)
 
 
+# The op of nodes that say what a loop carries.
+CARRIED = "_Carried"
+# A list's handle stands here with the shape of the list's elements: ops that make one, by output.
+LISTS = (
+    *("EmptyTensorList", "TensorListFromTensor", "TensorListPopBack", "TensorListPushBack"),
+    *("TensorListReserve", "TensorListResize", "TensorListSetItem"),
+)
 # The op and the attribute of nodes that only say that two sizes are one.
 LINKED, LINK = "_Linked", "link"
 # What they leave of their input keeps its sizes.
@@ -242,8 +318,10 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(
         ("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"), _same((0, 1))
     ),
+    CARRIED: _carried,
     LINKED: _linked,
     "AddN": _sum_of_all,
+    "ConcatV2": _concatenated,
     "Conv2D": _images({0: "n.", 1: "...o"}, "no"),
     "Conv2DBackpropFilter": _images({0: "n.", 2: "no"}, "...o"),
     "Conv2DBackpropInput": _images({1: "...o", 2: "no"}, "n."),
@@ -256,6 +334,15 @@ RULES: Mapping[str, Rule] = {
     "MaxPoolGrad": _max_pool_gradient,
     "SoftmaxCrossEntropyWithLogits": _rows_loss,
     "SparseSoftmaxCrossEntropyWithLogits": _rows_loss,
+    "Split": _divided,
+    "SplitV": _divided,
+    "TensorListFromTensor": _from_tensor,
+    "TensorListGetItem": _same(),
+    "TensorListPopBack": _same((0,), (0, 1)),
+    "TensorListPushBack": _same((0, 1)),
+    "TensorListResize": _same(),
+    "TensorListSetItem": _same((0, 2)),
+    "TensorListStack": _to_tensor,
     "XlaEinsum": _einsum,
 }
 # Which input says, as a list of numbers, the shape of the output.

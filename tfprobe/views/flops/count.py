@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
-from tfprobe.model.graph import Node, Shape
-from tfprobe.model.sampled import SampledWork
+from tfprobe.model.graph import Graph, Node, Shape
+from tfprobe.model.sampled import Output, SampledWork
 from tfprobe.views.enclosing import scopes_around
 from tfprobe.views.flops import movement, table
 from tfprobe.views.flops.call import Call, UnknownOperands
-from tfprobe.views.flops.solve import Output, inputs_of, solved
+from tfprobe.views.flops.solve import inputs_of, shapes_of
 
 Int64s = npt.NDArray[np.int64]
 # Above this, some thousands of rows could not be added up in 64 bits.
@@ -39,8 +39,7 @@ def count(sampled: SampledWork) -> FloatOps:
     """Return the float operations of each row, from what an op log says, formulas and shapes."""
     rows = sampled.executions
     nodes = [_defined(node, sampled.optimized) for node in sampled.graph.nodes]
-    sure = (node for node in nodes if node.name not in sampled.shared_names)
-    shapes = solved(sure, sampled.shapes, sampled.arguments)
+    shapes = shapes_of(replace(sampled, graph=Graph(tuple(nodes))))
     scopes = _scopes(sampled)
     counted = counted_rows(sampled)
     of_rows = np.zeros(len(rows), dtype=np.int64)
@@ -79,11 +78,13 @@ def counted_rows(sampled: SampledWork) -> npt.NDArray[np.bool_]:
 
 
 def _scopes(sampled: SampledWork) -> set[str]:
-    """Return the scopes in which something ran."""
+    """Return the scopes in which something ran, and the nodes whose functions ran beside them."""
     rows = sampled.executions
     scopes: set[str] = set()
     for position in np.unique(rows.name).tolist():
         scopes.update(scopes_around(rows.strings[position]))
+    ran = {sampled.graph.nodes[at].name for at in np.unique(sampled.node).tolist()}
+    scopes.update(name for name, inside in sampled.insides.items() if inside & ran)
     return scopes
 
 

@@ -6,23 +6,41 @@ Nothing is guessed: a size goes from one tensor to another only where an op make
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from tfprobe.model.graph import Node, Shape
-from tfprobe.views.flops.bound import LINK, LINKED, REDUCTIONS, RULES, TOLD, Tensors
+from tfprobe.model.sampled import LoopVariable, Output, SampledWork
+from tfprobe.views.flops.bound import (
+    CARRIED,
+    LINK,
+    LINKED,
+    LISTS,
+    REDUCTIONS,
+    RULES,
+    TOLD,
+    Tensors,
+)
 
-Output = tuple[str, int]
+_LIST_TYPE = "DT_VARIANT"
+
+
+def shapes_of(sampled: SampledWork) -> dict[Output, Shape]:
+    """Return the shape of each output of sampled steps, as complete as it can be known."""
+    sure = (node for node in sampled.graph.nodes if node.name not in sampled.shared_names)
+    return solved(sure, sampled.shapes, sampled.arguments, sampled.loop_variables)
 
 
 def solved(
     nodes: Iterable[Node],
     recorded: Mapping[Output, Shape],
     arguments: Mapping[str, Output] = MappingProxyType({}),
+    loops: Sequence[LoopVariable] = (),
 ) -> dict[Output, Shape]:
     """Return the shape of each output, as complete as it can be told; recorded ones come first.
 
-    `arguments` are outputs that functions read under another name.
+    `arguments` are outputs that functions read under another name, `loops` what loops carry. The
+    handle of a list has the shape of the list's elements.
     """
     nodes = tuple(nodes)
     names = {node.name for node in nodes}
@@ -32,18 +50,49 @@ def solved(
         for name, (producer, number) in passed.items()
     )
     nodes += (*_told_by_shape(nodes), *_linked_by_reduction(nodes))
-    shapes = {
-        (node.name, number): shape for node in nodes for number, shape in node.output_shapes.items()
+    static = {
+        (node.name, number): () if _is_list(node, number) else shape
+        for node in nodes
+        for number, shape in node.output_shapes.items()
     }
-    wrong = _contradicted(shapes, recorded)
+    wrong = _contradicted(static, recorded)
     if wrong:
-        opened = {output: _without(shape, wrong) for output, shape in shapes.items()}
-        shapes.update(opened)
-    shapes.update(recorded)
-    if all(map(is_complete, shapes.values())):
-        return shapes
-    _propagate(nodes, shapes)
-    return shapes
+        static |= {output: _without(shape, wrong) for output, shape in static.items()}
+    static.update(recorded)
+    if all(map(is_complete, static.values())) and not loops:
+        return static
+    while True:
+        shapes = dict(static)
+        _propagate(nodes + tuple(_carried(loops, names)), shapes)
+        kept = [each for each in loops if _keeps_its_shape(each, shapes)]
+        if len(kept) == len(loops):
+            return shapes
+        loops = kept
+
+
+def _is_list(node: Node, number: int) -> bool:
+    if node.op in LISTS:
+        return number == 0
+    return number < len(node.dtypes) and node.dtypes[number] == _LIST_TYPE
+
+
+def _carried(loops: Sequence[LoopVariable], names: set[str]) -> Iterator[Node]:
+    """Give nodes that say what loops carry: their arguments inside, and what they give on."""
+    for each in loops:
+        if each.argument not in names:
+            (first, at_first), (last, at_last) = each.initial, each.result
+            inputs, sources = {0: first, 1: last}, {0: at_first, 1: at_last}
+            yield Node(each.argument, CARRIED, inputs=inputs, sources=sources)
+            name, number = each.output
+            yield Node(name, CARRIED, inputs={0: each.argument}, output_shapes={number: ()})
+
+
+def _keeps_its_shape(variable: LoopVariable, shapes: Mapping[Output, Shape]) -> bool:
+    """Say whether a turn makes of a variable one of the same shape, as far as that is known.
+
+    The first turn has the shape that the loop begins with; by induction so have all others.
+    """
+    return shapes.get((variable.argument, 0), ()) == shapes.get(variable.result, ())
 
 
 def _contradicted(shapes: Mapping[Output, Shape], recorded: Mapping[Output, Shape]) -> set[int]:

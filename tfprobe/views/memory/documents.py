@@ -47,6 +47,9 @@ def _allocator(found: Memory) -> dict[str, Any]:
         "sampled_steps": found.captures,
         "is_estimate": found.is_estimate,
         "is_absolute": found.is_absolute,
+        "is_at_least": found.is_at_least,
+        "sizes": found.sizes,
+        "unknown_sizes": found.unknown_sizes,
         "unknown_ratio": found.unknown_ratio,
         "peak": {
             "step": peak.capture.step,

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.model.executions import Place
-from tfprobe.model.graph import Node
-from tfprobe.model.sampled import SampledWork
+from tfprobe.model.graph import Node, Shape
+from tfprobe.model.sampled import Output, SampledWork
 from tfprobe.model.tables import Int64s
 from tfprobe.views.collective_rows import CARRIERS
+from tfprobe.views.flops.solve import shapes_of
 from tfprobe.views.memory.levels import Level, Pieces
-from tfprobe.views.sizes import outputs_bytes
+from tfprobe.views.sizes import output_bytes
 
 # The output is a buffer of the input's, or of a variable's.
 _HANDS_ON = frozenset(
@@ -60,17 +61,27 @@ _PASSES = re.compile(
 )
 # Constants are part of the program.
 _KEEPS = ("Const", "HostConst")
+# Ops without outputs, and handles, which others own; kernels know these nodes by no graph.
+_NOTHING = frozenset(
+    {
+        *("AnonymousIteratorV2", "ControlTrigger", "IteratorV2", "MutexV2", "NoOp"),
+        *("_HostSend", "_Send", "_SOURCE", "_SINK"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
     """Outputs of one capture, as pieces whose rows are those of the executions.
 
-    `unknown_ratio` is the part of the executions that made something of unknown size.
+    `sizes` counts the executions that made something, `unknown_sizes` those of them that made
+    something of unknown size, which is no piece. `shapes` are those of all outputs.
     """
 
     pieces: Pieces
-    unknown_ratio: float
+    sizes: int
+    unknown_sizes: int
+    shapes: Mapping[Output, Shape]
 
     def level(self) -> Level:
         """Return how much is held, after each output is made or given back."""
@@ -97,15 +108,17 @@ def lifetimes(sampled: SampledWork, capture: int) -> Lifetimes | None:
     if not len(mine):
         return None
     nodes = _definitions(sampled, mine)
-    size = _sizes(sampled, mine, nodes)
-    known = size >= 0
+    shapes = shapes_of(sampled)
+    size = _sizes(sampled, mine, nodes, shapes)
     if not (size > 0).any():
         return None
     end_ns = _ends(sampled, mine, nodes)
     holds = size > 0
     return Lifetimes(
         pieces=Pieces(mine[holds], rows.start_ns[mine][holds], end_ns[holds], size[holds]),
-        unknown_ratio=float(1 - known.mean()),
+        sizes=int((size != 0).sum()),
+        unknown_sizes=int((size < 0).sum()),
+        shapes=shapes,
     )
 
 
@@ -120,31 +133,43 @@ def _definitions(sampled: SampledWork, mine: Int64s) -> dict[int, Node]:
     return found
 
 
-def _sizes(sampled: SampledWork, mine: Int64s, nodes: Mapping[int, Node]) -> Int64s:
+def _sizes(
+    sampled: SampledWork,
+    mine: Int64s,
+    nodes: Mapping[int, Node],
+    shapes: Mapping[Output, Shape],
+) -> Int64s:
     """Return the bytes of the outputs of each row, -1 where they are not known."""
     rows = sampled.executions
     # With types and shapes as in the graph: what the optimizer made tells of neither.
-    by_node = {number: _held(sampled, number, node) for number, node in nodes.items()}
+    numbers: dict[str, set[int]] = {}
+    for name, number in shapes:
+        numbers.setdefault(name, set()).add(number)
+    by_node = {
+        number: _held(sampled.graph.nodes[number], node, numbers, shapes)
+        for number, node in nodes.items()
+    }
     shaped = np.array([by_node[at] for at in sampled.node[mine].tolist()], dtype=np.int64)
     if not rows.output_bytes[mine].any():
         return shaped
     return np.where(shaped == 0, 0, rows.output_bytes[mine])
 
 
-def _held(sampled: SampledWork, number: int, node: Node) -> int:
-    if node.op in _HANDS_ON or node.op in _KEEPS or _PASSES.match(node.op):
+def _held(
+    defined: Node,
+    ran: Node,
+    numbers: Mapping[str, set[int]],
+    shapes: Mapping[Output, Shape],
+) -> int:
+    """Return what the outputs of a node hold, -1 where the size of any is not known."""
+    if ran.op in _HANDS_ON or ran.op in _KEEPS or ran.op in _NOTHING or _PASSES.match(ran.op):
         return 0
-    defined = sampled.graph.nodes[number]
-    if not defined.output_shapes and not defined.dtypes:
-        return -1
-    size = outputs_bytes(defined, sampled.shapes)
-    if size is None and _makes_nothing(defined):
-        return 0
-    return -1 if size is None else size
-
-
-def _makes_nothing(node: Node) -> bool:
-    return not node.output_shapes
+    outputs = defined.output_shapes.keys() | numbers.get(defined.name, set())
+    if not outputs:
+        # A node of the graph without outputs is one that only others wait for.
+        return 0 if defined.inputs or defined.dtypes else -1
+    sizes = [output_bytes(defined, number, shapes) for number in outputs]
+    return sum(size or 0 for size in sizes) if None not in sizes else -1
 
 
 def _ends(sampled: SampledWork, mine: Int64s, nodes: Mapping[int, Node]) -> Int64s:

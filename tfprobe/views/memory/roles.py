@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tfprobe.model.graph import Node, Shape
+from tfprobe.views import parameters
 from tfprobe.views.collective_rows import is_named_so
-from tfprobe.views.parameters import parameters
+from tfprobe.views.parameters import GRADIENT, Use, is_of_optimizer_scope, is_optimizers
 from tfprobe.views.sizes import dtype_bytes, output_bytes
 
 
@@ -39,15 +40,13 @@ class Variable:
     bytes: int
 
 
+_ROLES: Mapping[Use, Role] = {
+    Use.PARAMETERS: Role.PARAMETERS,
+    Use.OPTIMIZER_STATE: Role.OPTIMIZER_STATE,
+}
 _VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "Assign", "AssignVariableOp"})
 _INPUTS = frozenset({"Placeholder", "_Arg", "_Recv", "_HostRecv", "PyFunc", "EagerPyFunc"})
 _INPUT_PREFIXES = ("IteratorGetNext", "QueueDequeue", "FIFOQueueDequeue", "Unstage", "ReaderRead")
-_GRADIENT = re.compile(r"(?:\A|/)(?:gradient_tape|gradients(?:_\d+)?)/|_grad/")
-_OPTIMIZERS = r"adam|adamw|adamax|nadam|adagrad|adadelta|rmsprop|momentum|sgd|ftrl|lamb|lion"
-# Slots of TensorFlow 1 stand below their variable: "dense/kernel/Adam_1"; Keras' optimizers have a
-# scope: "adam/dense/kernel/momentum".
-_SLOT = re.compile(rf"/(?:{_OPTIMIZERS})(?:_\d+)?\Z", re.IGNORECASE)
-_SCOPE = re.compile(rf"(?:\A|/)(?:training/)?(?:{_OPTIMIZERS})(?:_\d+)?/", re.IGNORECASE)
 _APPLY = re.compile(r"(?:Resource)?(?:Sparse)?Apply(?P<rule>\w+)\Z")
 # Variables of the size of a parameter that an update keeps beside it, by the op that updates.
 _SLOTS: Mapping[str, int] = {
@@ -71,7 +70,7 @@ _SLOTS: Mapping[str, int] = {
 def role_of(op: str, op_type: str) -> Role:
     """Return what the outputs of an op are for."""
     if op_type in _VARIABLES:
-        return Role.OPTIMIZER_STATE if _is_optimizers(op) else Role.PARAMETERS
+        return Role.OPTIMIZER_STATE if is_optimizers(op) else Role.PARAMETERS
     if _APPLY.match(op_type):
         return Role.UPDATE
     if is_named_so(op_type):
@@ -79,9 +78,9 @@ def role_of(op: str, op_type: str) -> Role:
     if op_type in _INPUTS or op_type.startswith(_INPUT_PREFIXES):
         return Role.INPUT
     # Keras of TensorFlow 1 has its gradients in the optimizer's scope.
-    if _GRADIENT.search(op):
+    if GRADIENT.search(op):
         return Role.GRADIENTS
-    return Role.UPDATE if _SCOPE.search(op) else Role.ACTIVATIONS
+    return Role.UPDATE if is_of_optimizer_scope(op) else Role.ACTIVATIONS
 
 
 def variables(nodes: Iterable[Node]) -> tuple[Variable, ...]:
@@ -89,13 +88,13 @@ def variables(nodes: Iterable[Node]) -> tuple[Variable, ...]:
     every = list(nodes)
     found = [
         Variable(
-            name=node.name,
-            role=Role.OPTIMIZER_STATE if _is_optimizers(node.name) else Role.PARAMETERS,
-            parameters=count,
-            bytes=count * (dtype_bytes(node, 0) or 0),
+            name=every[each.at].name,
+            role=_ROLES[each.use],
+            parameters=each.count,
+            bytes=each.count * (dtype_bytes(every[each.shaped], 0) or 0),
         )
-        for node, count in zip(every, parameters(every), strict=True)
-        if count
+        for each in parameters.variables(every)
+        if each.count and each.use in _ROLES
     ]
     return tuple(sorted(found, key=lambda each: (-each.bytes, each.name)))
 
@@ -119,10 +118,6 @@ def lasting_bytes(
     for node in every:
         held[Role.OPTIMIZER_STATE] += _slots(node) * _gradient_bytes(node, by_name, shapes)
     return held
-
-
-def _is_optimizers(name: str) -> bool:
-    return bool(_SLOT.search(name) or _SCOPE.search(name))
 
 
 def _slots(node: Node) -> int:

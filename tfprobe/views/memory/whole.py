@@ -32,6 +32,12 @@ MOMENTS = 120
 # Steps of which the levels are kept one by one.
 _MOST_STEPS = 1000
 ESTIMATE = "outputs of ops"
+# With more that is unknown even the moment of the peak is a guess.
+_MOST_UNKNOWN_RATIO = 0.5
+_NO_SIZES = Missing(
+    "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
+    "CPU may have none, and their graph with its shapes was not recorded"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ class Memory:
     """One allocator of a device of one process over its sampled steps.
 
     With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
-    it, of one step. `unknown_ratio` is then the part of executions with outputs of unknown size.
+    it, of one step. Then `sizes` counts the outputs that it takes and `unknown_sizes` those of them
+    whose size is not known: where there are any, amounts are what was held at least.
     Without `is_absolute` amounts are above what was held before each step, which nobody told.
     `by_step` are the levels of the latest sampled steps, in their order.
     """
@@ -67,7 +74,8 @@ class Memory:
     captures: int
     is_estimate: bool
     is_absolute: bool
-    unknown_ratio: float
+    sizes: int
+    unknown_sizes: int
     peak: Peak
     curve: Curve
     lifetime_peak_bytes: int | Missing
@@ -75,6 +83,16 @@ class Memory:
     fragmentation_ratio: float | Missing
     growth: Growth | Missing
     by_step: tuple[StepLevel, ...]
+
+    @property
+    def is_at_least(self) -> bool:
+        """Return whether amounts lack what outputs of unknown size held."""
+        return self.unknown_sizes > 0
+
+    @property
+    def unknown_ratio(self) -> float:
+        """Return the part of the outputs whose size is not known."""
+        return self.unknown_sizes / self.sizes if self.sizes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +120,16 @@ def memories(
         return Missing("no step was sampled")
     found = list(_recorded(profile, _variables(sampled), origins, by, moments))
     told = {each.process for each in found}
+    reasons = []
     for work in sampled:
         if work.work.process not in told:
-            found += _estimated(work, origins, by, moments)
+            estimate = _estimated(work, origins, by, moments)
+            if isinstance(estimate, Missing):
+                reasons.append(estimate)
+            else:
+                found.append(estimate)
     if not found:
-        return Missing(
-            "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
-            "CPU may have none, and their graph with its shapes was not recorded"
-        )
+        return reasons[0] if reasons else _NO_SIZES
     return tuple(sorted(found, key=lambda each: (each.process, -each.peak.bytes)))
 
 
@@ -169,7 +189,8 @@ def _allocator(
         captures=len(levels),
         is_estimate=False,
         is_absolute=fullest.is_absolute,
-        unknown_ratio=0.0,
+        sizes=0,
+        unknown_sizes=0,
         peak=peak(capture, at_ns, fullest.top_bytes, live, origins, by),
         curve=_curve(fullest, capture.start_ns, moments),
         lifetime_peak_bytes=lifetime_peak_bytes(rows),
@@ -233,12 +254,17 @@ def _curve(found: Level, start_ns: int, moments: int) -> Curve:
     )
 
 
-def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) -> Iterator[Memory]:
-    """Give the estimate of the last sampled step of a process, if any is possible."""
+def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) -> Memory | Missing:
+    """Return the estimate of the last sampled step of a process, or why there is none."""
     capture = work.captures[-1]
     found = lifetimes(work, capture.index)
     if found is None:
-        return
+        return _NO_SIZES
+    if found.unknown_sizes > found.sizes * _MOST_UNKNOWN_RATIO:
+        return Missing(
+            f"no allocator was recorded, and of {found.unknown_sizes:,} of {found.sizes:,} outputs "
+            "of ops neither the step nor the graph tells the size"
+        )
     rows = work.executions
     held = found.level()
     at_ns = int(held.at_ns[held.peak])
@@ -246,20 +272,21 @@ def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) ->
         Piece.of(
             rows.strings[rows.name[row]],
             rows.strings[rows.op_type[row]],
-            shape_text(work.graph.nodes[work.node[row]], 0, work.shapes),
+            shape_text(work.graph.nodes[work.node[row]], 0, found.shapes),
             size,
         )
         for row, size in zip(*found.live_at(at_ns), strict=True)
     ]
     untold = Missing("no allocator was recorded")
-    yield Memory(
+    return Memory(
         process=work.work.process,
         device=rows.strings[rows.device[found.pieces.row[0]]],
         allocator=ESTIMATE,
         captures=1,
         is_estimate=True,
         is_absolute=False,
-        unknown_ratio=found.unknown_ratio,
+        sizes=found.sizes,
+        unknown_sizes=found.unknown_sizes,
         peak=peak(capture, at_ns, held.top_bytes, live, origins, by),
         curve=_curve(held, capture.start_ns, moments),
         lifetime_peak_bytes=untold,

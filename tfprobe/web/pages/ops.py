@@ -6,17 +6,18 @@ its place in the list of devices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfprobe.errors import UsageError
 from tfprobe.model.executions import Place
+from tfprobe.model.graph import Node
 from tfprobe.views.choice import Choice
 from tfprobe.views.costs import AT, Int64s, nothing
 from tfprobe.views.flops.coverage import coverage
-from tfprobe.views.op import OpEntry, op
+from tfprobe.views.op import OpEntry, in_graph, op
 from tfprobe.views.source_lines import SourceLines
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
@@ -31,6 +32,7 @@ MOST_ROWS = 2000
 _TREEMAP_TYPES = 60
 _TREEMAP_NODES = 24
 _MOST_UNKNOWN = 20
+_MOST_IN_GRAPH = 10
 _ALL_STEPS = -1
 _NS_PER_S = 1_000_000_000
 
@@ -77,6 +79,7 @@ def _document(
         **told,
         "treemap": _treemap(found, entries),
         "float_ops_coverage": {
+            "float_ops_ratio": known.float_ops_ratio,
             "ops_ratio": known.ops_ratio,
             "time_ratio": known.time_ratio,
             "unknown": [
@@ -96,12 +99,11 @@ def _entries(found: Priced) -> list[OpEntry]:
 
 def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Document:
     unknown = priced.missing(found)
-    ran_as = _ran_as(found)
     rows = [
         {
             "type": names.shown(each.name),
             "nodes": sum(bool(found.costs.rows[at, AT["runs"]]) for at in each.members),
-            "ran_as": sorted({name for at in each.members for name in ran_as.get(at, ())})[:10],
+            "in_graph": _in_graph(found.sampled.graph.nodes[at] for at in each.members),
             **_costs(found, each.own, total, unknown),
         }
         for each in entries[:MOST_ROWS]
@@ -113,7 +115,6 @@ def _by_type(found: Priced, entries: Sequence[OpEntry], total: Int64s) -> Docume
 def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int]) -> Document:
     graph, costs = found.sampled.graph, found.costs.rows
     unknown = priced.missing(found)
-    ran_as = _ran_as(found)
     lines = SourceLines({node.name: node for node in graph.nodes})
     ran = [
         at
@@ -130,7 +131,7 @@ def _by_name(found: Priced, of_type: str, total: Int64s, files: Mapping[str, int
                 "name": names.shown(node.name),
                 "scope": names.address(node.name.rpartition("/")[0]),
                 "type": names.shown(node.op),
-                "ran_as": sorted(ran_as.get(at, ())),
+                "in_graph": _in_graph([node]),
                 "device": names.shown(found.sampled.devices[at] or ""),
                 "code": None if line is None else names.shown(f"{line.file}:{line.line}"),
                 "file": None if line is None else files.get(line.file),
@@ -217,18 +218,6 @@ def _treemap(found: Priced, entries: Sequence[OpEntry]) -> list[Document]:
     return types
 
 
-def _ran_as(found: Priced) -> dict[int, set[str]]:
-    """Return by node the ops that ran for it where they are called otherwise: fused ones."""
-    rows = found.sampled.executions
-    on_host = rows.place == Place.HOST
-    # By the name that ran, of which there are far fewer than rows.
-    op_of = np.full(len(rows.strings.values), -1, dtype=np.int32)
-    node_of = np.zeros_like(op_of)
-    op_of[rows.name[on_host]] = rows.op_type[on_host]
-    node_of[rows.name[on_host]] = found.sampled.node[on_host]
-    others: dict[int, set[str]] = {}
-    for at in np.flatnonzero(op_of >= 0).tolist():
-        node, name = int(node_of[at]), rows.strings[op_of[at]]
-        if name != found.sampled.graph.nodes[node].op:
-            others.setdefault(node, set()).add(names.shown(name))
-    return others
+def _in_graph(nodes: Iterable[Node]) -> list[str]:
+    """Return what the graph calls nodes that ran as another op: fused ones, and other kernels."""
+    return [names.shown(each) for each in in_graph(nodes)[:_MOST_IN_GRAPH]]

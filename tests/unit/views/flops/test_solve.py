@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tfprobe.model.graph import Node, Shape
+from tfprobe.model.sampled import LoopVariable
 from tfprobe.views.flops.solve import solved
 
 BATCH = (64, 8)
@@ -152,3 +153,61 @@ def test_sizes_that_another_ran_for_are_open():
 
     assert found["y", 0] == (512, 8)
     assert found["z", 0] == (-1, 3)
+
+
+LOOP = LoopVariable("state", ("zeros", 0), ("turn", 0), ("loop", 0))
+ZEROS = node("zeros", "Fill", (-1, 8))
+WHILE = node("loop", "While", (-1, 8))
+
+
+def test_a_loop_keeps_the_shape_that_its_turns_make() -> None:
+    """The state of a cell is as large as what the cell makes of it and of its input."""
+    nodes = [X, ZEROS, WHILE, node("turn", "Relu", (-1, 8), "x")]
+
+    found = solved(nodes, {("x", 0): BATCH}, loops=[LOOP])
+
+    assert found["state", 0] == found["loop", 0] == BATCH
+
+
+def test_what_grows_in_a_loop_has_no_shape() -> None:
+    """What it begins with says nothing of the turns after the first."""
+    nodes = [X, WHILE, node("turn", "ConcatV2", (-1, 8), "state", "x", "axis", N=2)]
+    grows = LoopVariable("state", ("x", 0), ("turn", 0), ("loop", 0))
+
+    found = solved(nodes, {("x", 0): BATCH}, loops=[grows])
+
+    assert found["loop", 0] == found["turn", 0] == (-1, 8)
+
+
+def test_a_list_gives_elements_of_the_shape_it_was_given() -> None:
+    """A loop takes one row after the other, and gathers what it makes."""
+    nodes = [
+        node("rows", "Placeholder", (12, -1, 8)),
+        node("list", "TensorListFromTensor", (1,), "rows"),
+        node("row", "TensorListGetItem", (-1, 8), "list", "index"),
+        node("relu", "Relu", (-1, 8), "row"),
+        node("reserved", "TensorListReserve", (1,)),
+        node("set", "TensorListSetItem", (1,), "reserved", "index", "relu"),
+        node("stack", "TensorListStack", (-1, -1, 8), "set"),
+    ]
+
+    found = solved(nodes, {("rows", 0): (12, 64, 8)})
+
+    assert found["row", 0] == (64, 8)
+    assert found["stack", 0] == (-1, 64, 8)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([node("y", "Split", (-1, 2), "axis", "x")], (64, 2)),
+        (
+            [node("z", "Relu", (-1, 4), "q"), node("y", "ConcatV2", (-1, 12), "x", "z", N=2)],
+            (64, 12),
+        ),
+        ([node("y", "ConcatV2", (-1, 8), "x", "x", N=2)], (-1, 8)),
+    ],
+)
+def test_parts_and_the_whole_share_all_axes_but_one(nodes: list[Node], expected: Shape) -> None:
+    """Where the graph sees which: along an axis of open sizes it may have been."""
+    assert shape_of("y", [X, *nodes]) == expected

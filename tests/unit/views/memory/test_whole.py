@@ -233,7 +233,36 @@ def test_an_estimate_says_of_how_much_it_knows_nothing() -> None:
     ]
     rows = [row(node.name, 0, 10, Place.HOST, op_type=node.op) for node in nodes]
 
-    assert only(profile([Step(rows)]), nodes).unknown_ratio == 0.5
+    found = only(profile([Step(rows)]), nodes)
+
+    assert (found.unknown_sizes, found.sizes, found.unknown_ratio) == (1, 2, 0.5)
+    assert found.is_at_least
+
+
+def test_an_estimate_of_known_sizes_is_not_at_least() -> None:
+    """A size that follows from another is known."""
+    nodes = [
+        Node("x", "Add", output_shapes={0: (64, 10)}, **FLOATS),
+        Node("y", "Relu", {0: "x"}, output_shapes={0: (-1, 10)}, **FLOATS),
+    ]
+    rows = [row(node.name, 0, 10, Place.HOST, op_type=node.op) for node in nodes]
+
+    found = only(profile([Step(rows)]), nodes)
+
+    assert not found.is_at_least
+    assert found.peak.bytes == 2 * 64 * 10 * 4
+
+
+def test_with_more_unknown_sizes_than_known_ones_there_is_no_peak() -> None:
+    """What is told instead is of how many."""
+    nodes = [Node("a", "MatMul", output_shapes={0: (100,)}, **FLOATS)]
+    nodes += [Node(f"b{at}", "Where", output_shapes={0: (-1, 2)}, **FLOATS) for at in range(2)]
+    made = profile([Step([row(node.name, 0, 10, Place.HOST, op_type=node.op) for node in nodes])])
+
+    found = memories(made, [sampled(made, nodes)], Origins(()))
+
+    assert isinstance(found, Missing)
+    assert "2 of 3 outputs" in found.reason
 
 
 def test_where_nothing_tells_of_memory_the_reason_is_told() -> None:

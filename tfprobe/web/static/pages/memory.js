@@ -55,7 +55,7 @@ function memoryFigures({ chosen, variables, hosts }) {
   const all = [];
   if (chosen) {
     const of = chosen.capacity_bytes === null ? "" : `${percent(chosen.peak_bytes / chosen.capacity_bytes)} of ${bytes(chosen.capacity_bytes)}`;
-    all.push(keyFigure(chosen.is_absolute || chosen.is_estimate ? "Peak on the device" : "Peak above what was held before", bytes(chosen.peak_bytes), of));
+    all.push(keyFigure(chosen.is_absolute || chosen.is_estimate ? "Peak on the device" : "Peak above what was held before", `${chosen.is_at_least ? "at least " : ""}${bytes(chosen.peak_bytes)}`, of));
     if (chosen.lifetime_peak_bytes !== null) all.push(keyFigure("Most ever", bytes(chosen.lifetime_peak_bytes)));
     if (chosen.fragmentation_ratio !== null) all.push(keyFigure("Fragmentation", percent(chosen.fragmentation_ratio), "of what is free is not in one piece"));
   }
@@ -122,7 +122,7 @@ function memoryLevel(chosen, context) {
 function memorySentence(chosen) {
   const steps = chosen.sampled_steps === 1 ? "the one step" : `the fullest of ${count(chosen.sampled_steps)} steps`;
   if (chosen.is_estimate) {
-    const unknown = chosen.unknown_ratio > 0 ? ` ${percent(chosen.unknown_ratio)} of the executions have outputs of unknown size.` : "";
+    const unknown = chosen.is_at_least ? ` The sizes of ${count(chosen.unknown_sizes)} of ${count(chosen.sizes)} outputs are not known; the amounts lack them.` : "";
     return `No allocator was recorded. This is what outputs of ops hold by their sizes, until the last op that reads them has run.${unknown}`;
   }
   const above = chosen.is_absolute ? "" : " Amounts are above what was held before the step, which nobody told.";

@@ -43,7 +43,7 @@ function showOps(place, found, context, args, go) {
       keyFigure(byType ? "Types that ran" : "Nodes that ran", count(found.count)),
       keyFigure("Runs", runsText(found.total.runs), "in a mean step"),
       keyFigure("Sampled", count(found.steps), found.steps === 1 ? "step" : "steps"),
-      keyFigure("FLOPs known", percent(found.float_ops_coverage.time_ratio), "of the time of ops"),
+      keyFigure("FLOPs known", percent(found.float_ops_coverage.float_ops_ratio), found.float_ops_coverage.unknown.length ? "about, of all FLOPs" : "of all ops"),
     ),
     tabs({
       label: "Views",
@@ -58,8 +58,8 @@ function showOps(place, found, context, args, go) {
 function opsTable(panel, found, context, args, go) {
   const byType = found.by === "type";
   const columns = costColumns(found, { whole_ns: found.total.time_ns, own: false, accelerator: found.has_accelerator, total: true });
-  const fused = found.rows.some((row) => row.ran_as.length);
-  const ranAs = { key: "ran_as", title: "Ran as", value: (row) => row.ran_as.join(", ") || null, cell: (row) => nameOf(row.ran_as.join(", "), { class: "cut narrow" }), hint: "what the optimizer made of it" };
+  const fused = found.rows.some((row) => row.in_graph.length);
+  const inGraph = { key: "in_graph", title: "In the graph", value: (row) => row.in_graph.join(", ") || null, cell: (row) => nameOf(row.in_graph.join(", "), { class: "cut narrow" }), hint: "what the graph calls it, before the optimizer fused or replaced it" };
   const typed = { work: args.work, device: args.device, by: "name" };
   panel.append(
     table({
@@ -76,13 +76,13 @@ function opsTable(panel, found, context, args, go) {
       columns: [
         byType ? { key: "type", title: "Type" } : { key: "name", title: "Node", cell: (row) => opsPlaces(row, found, context, args) },
         byType ? { key: "nodes", title: "Nodes", kind: "count", hint: "nodes of this type that ran" } : { key: "type", title: "Type", cell: (row) => nameOf(row.type, { class: "cut narrow" }) },
-        fused ? ranAs : null,
+        fused ? inGraph : null,
         ...columns,
         byType ? null : { key: "device", title: "Device" },
       ].filter(Boolean),
     }),
   );
-  if (fused) panel.append(make("p", { class: "soft small" }, "Types are those of the graph; the overview and findings name what the optimizer made of them, which a search finds as well."));
+  if (fused) panel.append(make("p", { class: "soft small" }, "Types are the ops that ran, as in the overview and the findings; the graph's own name of an op that the optimizer fused or replaced stands beside it, and a search finds both."));
   if (found.left) panel.append(make("p", { class: "soft" }, `And ${count(found.left.rows)} more, ${time(found.left.time_ns)} in a mean step together.`));
   const unknown = unknownCosts(found);
   if (unknown) panel.append(unknown);

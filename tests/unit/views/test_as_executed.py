@@ -1,0 +1,50 @@
+"""One name for an op everywhere: that of what ran."""
+
+from __future__ import annotations
+
+from tests.support.profiles import Step, profile, work
+from tests.unit.views.test_transfers import row
+from tfprobe.ingest.sampled import join
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Node
+from tfprobe.views import ops
+from tfprobe.views.choice import Choice
+from tfprobe.views.costs import sampled_costs
+from tfprobe.views.op import as_executed, in_graph, op
+
+FUSED = "_FusedConv2D"
+
+
+def test_an_op_has_the_name_that_the_report_has() -> None:
+    """A fused op has the name of the last node in it, and the type of what ran."""
+    made = profile(
+        [
+            Step(
+                [
+                    row("conv/Relu", 0, 30, Place.HOST, op_type=FUSED),
+                    row("relu", 30, 10, Place.HOST, op_type="Relu"),
+                ]
+            )
+        ]
+    )
+    nodes = {node.name: node for node in (Node("conv/Relu", "Relu"), Node("relu", "Relu"))}
+    sampled = join(work(), made.captures, made.executions, nodes)
+
+    found = as_executed(sampled)
+
+    view = op(found, sampled_costs(found, -1), Choice(order_by="micros"))
+    table = ops.merge([ops.part(made)])
+    assert [each.name for each in view.entries] == [each.type for each in table.types]
+    assert [each.name for each in view.entries] == [FUSED, "Relu"]
+    assert in_graph(found.graph.nodes) == ["Relu"]
+
+
+def test_what_did_not_run_keeps_the_name_of_the_graph() -> None:
+    """Nobody knows what would have run."""
+    made = profile([Step([row("a", 0, 10, Place.HOST, op_type="MatMul")])])
+    nodes = {node.name: node for node in (Node("a", "MatMul"), Node("b", "BiasAdd"))}
+
+    found = as_executed(join(work(), made.captures, made.executions, nodes))
+
+    assert [node.op for node in found.graph.nodes] == ["MatMul", "BiasAdd"]
+    assert in_graph(found.graph.nodes) == []
