@@ -65,7 +65,9 @@ TARGETS = frozenset(
 TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
 # What a program imports to name its activities (its marks.py); supplied where it is not installed.
 MARKS = "tfprobe"
-_SEEN = TARGETS.union(TIMED, (MARKS,))
+# What a process imports that may start others, and tell them to end.
+SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
+_SEEN = TARGETS.union(TIMED, SENDERS, (MARKS,))
 
 
 def arm(boot):
@@ -74,6 +76,8 @@ def arm(boot):
     sys.meta_path.insert(0, finder)
     for name in TARGETS.intersection(sys.modules):
         finder.fire(name, sys.modules[name])
+    if not SENDERS.isdisjoint(sys.modules):
+        _watch_signals(boot)
     _report_interpreter(boot)
 
 
@@ -123,6 +127,8 @@ class Finder:
             try:
                 if timed:
                     self._note_import(name, seen_ns)
+                elif name in SENDERS:
+                    _watch_signals(self.boot)
                 elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
@@ -153,6 +159,12 @@ class Finder:
         except Exception:
             # hooks guard themselves; what gets here is an agent that cannot even be imported
             self.find_spec = _find_nothing
+
+
+def _watch_signals(boot):
+    from . import signals
+
+    signals.watch(boot)
 
 
 def _supplied():

@@ -27,17 +27,18 @@ def arguments(words):
             shown.append("***")
             is_value_secret = False
             continue
-        shown.append(_text(word))
+        shown.append(text(word))
         is_value_secret = word.startswith("-") and "=" not in word and _is_secret(word)
     return shown
 
 
-def _text(text):
-    name, equals, _ = text.partition("=")
+def text(words):
+    """Return a text with everything in it that looks secret replaced by `***`."""
+    name, equals, _ = words.partition("=")
     if equals and re.match(r"-{0,2}[\w.-]+$", name) and _is_secret(name):
         return name + "=***"
-    text = _SHAPE.sub("***", _URL_PASSWORD.sub(r"\1***@", text))
-    return _OPTION_IN_TEXT.sub(_value, _ASSIGNMENT.sub(_value, text))
+    words = _SHAPE.sub("***", _URL_PASSWORD.sub(r"\1***@", words))
+    return _OPTION_IN_TEXT.sub(_value, _ASSIGNMENT.sub(_value, words))
 
 
 def _value(match):

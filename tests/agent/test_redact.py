@@ -47,4 +47,4 @@ def test_lines_are_masked_as_by_the_launcher(line) -> None:
 @pytest.mark.parametrize("text", TEXTS)
 def test_single_arguments_are_masked_as_by_the_launcher(text) -> None:
     """What looks secret inside a longer text."""
-    assert redact._text(text) == mask_text(text)
+    assert redact.text(text) == mask_text(text)

@@ -95,6 +95,17 @@ class ProcessManifest:
     devices: tuple[Json, ...] | Missing
     rank: Rank | None
     service: Service | None = None
+    pgid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchExit:
+    """How the first process of a launch ended, where the launcher stayed beside it."""
+
+    host: str
+    pid: int
+    status: int | None
+    signal: int | None
 
 
 def read_run(path: Path) -> RunManifest:
@@ -150,6 +161,21 @@ def read_process(path: Path) -> ProcessManifest:
         devices=_devices(document.get("devices")),
         rank=_rank(document.get("rank")),
         service=service,
+        pgid=take.optional_integer("pgid"),
+    )
+
+
+def read_exit(path: Path) -> LaunchExit:
+    """Read launches/<host>-<pid>.exit.json.
+
+    Raises UnreadableInput when it is absent, half-written or of another schema.
+    """
+    take = _Fields(_document(path, schema="tfprobe.exit/1"), path)
+    return LaunchExit(
+        host=take.text("host"),
+        pid=take.integer("pid"),
+        status=take.optional_integer("status"),
+        signal=take.optional_integer("signal"),
     )
 
 

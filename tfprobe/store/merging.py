@@ -84,6 +84,7 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
         _add_launches(source.folder, into)
         _add_machines(source.folder, into)
         _add_lines(source.folder.interpreters, into.interpreters)
+        _add_lines(source.folder.signals, into.signals)
     if not into.config.exists():
         _copy_config(plan.sources, into)
     _write(into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n")
