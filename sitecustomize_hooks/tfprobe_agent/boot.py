@@ -76,9 +76,9 @@ def arm(boot):
     sys.meta_path.insert(0, finder)
     for name in TARGETS.intersection(sys.modules):
         finder.fire(name, sys.modules[name])
+    _report_interpreter(boot)
     if not SENDERS.isdisjoint(sys.modules):
         _watch_signals(boot)
-    _report_interpreter(boot)
 
 
 class Finder:

@@ -113,7 +113,9 @@ def test_a_launcher_that_stays_tells_how_any_program_ended(
     assert words in _state_of(launcher, "--report", "--", "sh", "-c", script)
 
 
-@pytest.mark.parametrize("command", [("true",), ("python", "-c", "pass"), ("python", "-S", "-c", "")])
+@pytest.mark.parametrize(
+    "command", [("true",), ("python", "-c", "pass"), ("python", "-S", "-c", "")]
+)
 def test_a_run_without_tensorflow_is_unknown_for_the_right_reason(
     launcher: Launcher, command: tuple[str, ...]
 ) -> None:
