@@ -68,7 +68,9 @@ TARGETS = frozenset(
 TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
 # What a program imports to name its activities (its marks.py); supplied where it is not installed.
 MARKS = "tfprobe"
-_SEEN = TARGETS.union(TIMED, (MARKS,))
+# What a process imports that may start others, and tell them to end.
+SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
+_SEEN = TARGETS.union(TIMED, SENDERS, (MARKS,))
 
 
 def arm(boot):
@@ -78,6 +80,8 @@ def arm(boot):
     for name in TARGETS.intersection(sys.modules):
         finder.fire(name, sys.modules[name])
     _report_interpreter(boot)
+    if not SENDERS.isdisjoint(sys.modules):
+        _watch_signals(boot)
 
 
 class Finder:
@@ -126,6 +130,8 @@ class Finder:
             try:
                 if timed:
                     self._note_import(name, seen_ns)
+                elif name in SENDERS:
+                    _watch_signals(self.boot)
                 elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
@@ -156,6 +162,12 @@ class Finder:
         except Exception:
             # hooks guard themselves; what gets here is an agent that cannot even be imported
             self.find_spec = _find_nothing
+
+
+def _watch_signals(boot):
+    from . import signals
+
+    signals.watch(boot)
 
 
 def _supplied():

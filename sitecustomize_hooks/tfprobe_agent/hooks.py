@@ -7,6 +7,7 @@ import threading
 
 from . import (
     activities,
+    exits,
     functions,
     graphs,
     keras,
@@ -73,8 +74,11 @@ def _arm(boot):
     recorder.CURRENT.boot = boot
     if not _unarmed.acquire(False):
         return
-    atexit.register(recorder.at_exit)
-    atexit.register(activities.at_exit)  # these run before it: the last registered is the first
+    exits.patch()
+    exits.watch_multiprocessing()
+    atexit.register(exits.at_exit)
+    atexit.register(recorder.at_exit)  # these run before it: the last registered is the first
+    atexit.register(activities.at_exit)
     atexit.register(pulses.at_exit)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
@@ -96,5 +100,6 @@ def _after_fork():
         pulses.reset()
         ranks.forget_servers()
         recorder.forget_parent()
+        exits.watch_multiprocessing()
     except Exception:
         failed("after fork")

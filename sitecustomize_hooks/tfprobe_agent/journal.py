@@ -108,6 +108,7 @@ class Journal:
             "host": self.host,
             "pid": self.pid,
             "ppid": ORIGINAL.getppid(),
+            "pgid": os.getpgrp(),
             "uid": os.getuid(),
             "started_unix_ns": self.started_unix_ns,
             "parent": self.parent,

@@ -48,6 +48,7 @@ RUNNING, FINISHED, ASIDE = 1, 2, 3
 STATE_WORD, EXIT_WORD = 11, 12
 HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
 STARTED_WORD, ACTIVE_WORD = 19, 20
+ENDING_WORD, STATUS_WORD = 24, 25  # the status takes three words
 REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT, SAMPLING_ENDED = 32, 33, 34, 40, 41, 42
 # Words of a work block.
 COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES, LOOK = 1, 2, 3, 6, 7, 8, 9, 10
@@ -81,8 +82,8 @@ class StepsFile:
         ORIGINAL.ftruncate(descriptor, size)
         # Allocated blocks cannot raise SIGBUS on a full disk; a sparse page can.
         ORIGINAL.fallocate(descriptor, 0, HEADER_WORDS * WORD)
-        self._map = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-        return memoryview(self._map).cast("q")
+        self.mapping = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        return memoryview(self.mapping).cast("q")
 
     def _write_header(self, started_ns):
         words = self.words

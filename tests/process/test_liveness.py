@@ -93,3 +93,33 @@ def _give_pid_to(run: Path, pid: int) -> None:
     """Write a living pid into the manifests, as if the kernel had used the job's again."""
     for path in (run / "run.json", *run.glob("*/*/process.json")):
         path.write_text(json.dumps({**json.loads(path.read_text()), "pid": pid}))
+
+
+def _state_of(launcher: Launcher, *command: str) -> str:
+    """Launch a command to its end; return the first lines of the report on its run, joined."""
+    run = launcher.run(*command).run
+    return " ".join(launcher.tfprobe("report", run).stdout.decode().split())
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("exit 0", "finished · started"), ("exit 3", "failed with exit status 3 · started"),
+     ("kill -9 $$", "killed by SIGKILL · started")],
+)  # fmt: skip
+def test_a_launcher_that_stays_tells_how_any_program_ended(
+    launcher: Launcher, script: str, words: str
+) -> None:
+    """A shell that is not recorded, for one."""
+    assert words in _state_of(launcher, "--report", "--", "sh", "-c", script)
+
+
+@pytest.mark.parametrize(
+    "command", [("true",), ("python", "-c", "pass"), ("python", "-S", "-c", "")]
+)
+def test_a_run_without_tensorflow_is_unknown_for_the_right_reason(
+    launcher: Launcher, command: tuple[str, ...]
+) -> None:
+    """Nobody saw its end; it ran on no other machine."""
+    words = "state unknown: it has ended, and no process of it was recorded to tell how"
+
+    assert words in _state_of(launcher, "--", *command)

@@ -34,7 +34,7 @@ def command(
     """List runs, newest first: state, age, processes, steps, command.
 
     STATE, HOST, USER and PATTERN may be given several times, the first three also as a,b.
-    killed also means: ended without its exit hooks, as os._exit does.
+    failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
     from tfprobe.ingest.catalogue import load, measured
     from tfprobe.store.liveness import this_machine

@@ -122,10 +122,12 @@ def launch(flags: dict[str, object], command: list[str]) -> int:
         _become_recorded(run, chosen, command, environment)
     from tfprobe.launch import supervise
 
-    status = supervise.watch(lambda: _become_recorded(run, chosen, command, environment))
-    if run.folder.manifest.exists() and not _others_run(run):
-        _report(run)
-    return supervise.mirror(status)
+    ended = supervise.watch(lambda: _become_recorded(run, chosen, command, environment))
+    if run.folder.manifest.exists():
+        _note_exit(run, ended.pid, ended.status)
+        if not _others_run(run):
+            _report(run)
+    return supervise.mirror(ended.status)
 
 
 def _option(word: str) -> tuple[Option, str | None]:
@@ -167,6 +169,15 @@ def _become_recorded(
     except TfprobeError:
         prepare.discard(run)
         raise
+
+
+def _note_exit(run: prepare.Run, pid: int, status: int) -> None:
+    from tfprobe.launch import exits
+
+    try:
+        exits.write(run.folder, pid, status)
+    except OSError as problem:
+        complain(f"how the job ended was not noted: {problem}")
 
 
 def _leave_meter(run: prepare.Run, environment: dict[str, str]) -> None:

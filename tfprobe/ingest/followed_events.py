@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem
+from tfprobe.model.profile import Problem, Raised
 from tfprobe.store.events import Event, event_log
 from tfprobe.store.layout import ProcessFolder
 
@@ -29,6 +29,7 @@ class FollowedEvents:
         # Unix time less monotonic time, as any event tells it; 0 where there is none.
         self.unix_minus_monotonic_ns = 0
         self._problems: list[Problem] = []
+        self.exception: Raised | None = None
 
     def read(self) -> None:
         """Read what is new."""
@@ -55,6 +56,8 @@ class FollowedEvents:
             self.samples[name] = event
         if event.kind == "settings" and isinstance(told, dict):
             self.settings = told if isinstance(self.settings, Missing) else self.settings
+        if event.kind == "exception":
+            self.exception = _raised(event)
         if event.kind == "aside":
             why = event.text("why") or "it did not say why"
             self._tell(f"The agent stepped aside, so later steps are missing: {why}.")
@@ -64,3 +67,12 @@ class FollowedEvents:
 
     def _tell(self, what: str) -> None:
         self._problems.append(Problem(self._where, what))
+
+
+def _raised(event: Event) -> Raised:
+    return Raised(
+        type=event.text("type") or "an exception",
+        message=event.text("message") or "",
+        file=event.text("file"),
+        line=event.integer("line"),
+    )

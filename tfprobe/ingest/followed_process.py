@@ -14,7 +14,7 @@ from tfprobe.ingest.processes import process_of, work_of
 from tfprobe.ingest.room import CaptureFile
 from tfprobe.model.profile import Problem, Process, Work
 from tfprobe.store.layout import ProcessFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.store.liveness import FAILED, Machine
 from tfprobe.store.manifests import ProcessManifest
 from tfprobe.store.process_reader import ProcessReader
 from tfprobe.store.steps_layout import WorkRecord
@@ -98,7 +98,11 @@ class FollowedProcess:
 
     def process(self, index: int) -> Process:
         """Return the process with this place in the profile."""
-        return replace(process_of(self.entry, self._steps, index), settings=self._events.settings)
+        process = process_of(self.entry, self._steps, index)
+        ending = process.ending
+        if process.state == FAILED:
+            ending = replace(ending, exception=self._events.exception)
+        return replace(process, settings=self._events.settings, ending=ending)
 
     def works(self, index: int) -> tuple[Work, ...]:
         """Return its works; one that has not changed is the same as before."""

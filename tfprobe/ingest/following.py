@@ -25,7 +25,7 @@ from tfprobe.ingest.processes import (
 from tfprobe.ingest.room import LeftOut
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Problem, Profile, Work
-from tfprobe.store.catalogue import RunEntry, has_ended, run_state
+from tfprobe.store.catalogue import RunEntry, has_ended, run_entry
 from tfprobe.store.events import read_interpreters
 from tfprobe.store.launches import Launches
 from tfprobe.store.layout import ProcessFolder, RunFolder
@@ -139,8 +139,8 @@ class Following:
         manifest = self._manifest.value()
         entries = tuple(process.entry for process in found.values())
         launches = () if self._only else self._launches.known()
-        state = run_state(manifest, entries, self._here, launches)
-        return RunEntry(self._folder, manifest, entries, state, launches)
+        exits = () if self._only else self._launches.exits()
+        return run_entry(self._folder, manifest, entries, launches, exits, self._here)
 
     def _folders(self) -> tuple[ProcessFolder, ...]:
         if self._only is None:

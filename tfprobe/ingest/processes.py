@@ -11,6 +11,7 @@ from tfprobe.ingest.roster import roster_problems
 from tfprobe.model.durations import Durations
 from tfprobe.model.profile import (
     LIVE_STATES,
+    Ending,
     Hooks,
     Interpreter,
     Problem,
@@ -20,10 +21,12 @@ from tfprobe.model.profile import (
     Work,
 )
 from tfprobe.model.programs import Facts, Program, programs
-from tfprobe.store.catalogue import ProcessEntry, RunEntry
+from tfprobe.store.catalogue import ProcessEntry, RunEntry, main_process
 from tfprobe.store.events import Interpreter as InterpreterLine
 from tfprobe.store.layout import RunFolder
-from tfprobe.store.manifests import ProcessManifest, Service
+from tfprobe.store.liveness import ENDED, TERMINATED
+from tfprobe.store.manifests import ProcessManifest, RunManifest, Service
+from tfprobe.store.sent_signals import signal_to, signals_around
 from tfprobe.store.steps import StepsFile
 from tfprobe.store.steps_layout import Aggregate, Header, WorkRecord
 
@@ -33,9 +36,39 @@ def run_of(entry: RunEntry) -> Run:
     directory = str(entry.folder.root)
     facts = entry.manifest
     if isinstance(facts, Missing):
-        return Run(entry.folder.id, directory, command=facts, started=facts, state=entry.state)
+        return Run(
+            entry.folder.id, directory, facts, facts, entry.state, why_unknown=entry.why_unknown
+        )
     # Not as its file says: people and pages ask for a run by its directory, which may be a copy.
-    return Run(entry.folder.id, directory, facts.command, facts.started, entry.state)
+    return Run(
+        entry.folder.id,
+        directory,
+        facts.command,
+        facts.started,
+        entry.state,
+        _ending_of_run(entry, facts),
+        entry.why_unknown,
+    )
+
+
+def _ending_of_run(entry: RunEntry, manifest: RunManifest) -> Ending:
+    """Return how the first process of the run's first launch ended."""
+    for seen in entry.exits:
+        if (seen.host, seen.pid) == (manifest.host, manifest.pid):
+            return Ending(seen.status, seen.signal)
+    main = main_process(manifest, entry.processes)
+    return Ending() if main is None else _ending(main)
+
+
+def _ending(entry: ProcessEntry) -> Ending:
+    """Return how a process ended, without the exception, which its events tell."""
+    signal: int | None = None
+    if entry.state == TERMINATED and isinstance(entry.manifest, ProcessManifest):
+        sent = signal_to(entry.manifest, signals_around(entry.folder))
+        signal = None if sent is None else sent.number
+    if entry.state not in ENDED or isinstance(entry.header, Missing):
+        return Ending(signal=signal)
+    return Ending(entry.header.exit_status, signal)
 
 
 def run_problems(entry: RunEntry) -> Iterator[Problem]:
@@ -97,6 +130,7 @@ def process_of(
         ppid=known.ppid if known else None,
         is_fork=known is not None and known.is_fork,
         serves=rank.serves if rank else (),
+        ending=_ending(entry),
     )
 
 

@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from tfprobe.errors import TfprobeError
 from tfprobe.printable import printable
@@ -32,8 +32,15 @@ _OURS = {
 _FROM_A_PROCESS = 0
 
 
-def watch(become_job: Callable[[], NoReturn]) -> int:
-    """Run `become_job` in a child and wait for it. Give the wait status of the child.
+class Ended(NamedTuple):
+    """A child that has ended, and its wait status."""
+
+    pid: int
+    status: int
+
+
+def watch(become_job: Callable[[], NoReturn]) -> Ended:
+    """Run `become_job` in a child and wait for it. Give the child and its wait status.
 
     No handler is installed: the signals are blocked here and taken one by one, so none is lost
     and the child starts with the dispositions and the mask this process was given.
@@ -47,7 +54,7 @@ def watch(become_job: Callable[[], NoReturn]) -> int:
         if child == 0:
             signal.signal(signal.SIGCHLD, inherited_chld)
             _be_child(become_job, inherited_mask)
-        return _wait(child, watched)
+        return Ended(child, _wait(child, watched))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, inherited_mask)
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.hearing import Heard, Hearing
 from tfprobe.model.orders import Answer, ProcessAnswer
+from tfprobe.store.catalogue import ended_process
 from tfprobe.store.control import ANY_WORK, Request, request_samples, request_status
 from tfprobe.store.layout import ProcessFolder
-from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine, process_state
+from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine
 from tfprobe.store.manifests import ProcessManifest, read_process
 from tfprobe.store.steps import StepsFile, read_header, read_steps
 from tfprobe.store.steps_layout import AgentState, Header, WorkRecord
@@ -60,7 +61,7 @@ class Asked:
     @property
     def state(self) -> str:
         """Return its state by its files and /proc, as of the latest look."""
-        return process_state(self._header, self._manifest, self._here)
+        return ended_process(self.folder, self._header, self._manifest, self._here)
 
     @property
     def is_there(self) -> bool:

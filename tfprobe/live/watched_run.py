@@ -14,7 +14,7 @@ from tfprobe.live.watched_process import WatchedProcess
 from tfprobe.model.activities import Pulse
 from tfprobe.model.fleet import ProcessLook, RunLook, Shares
 from tfprobe.model.profile import Problem
-from tfprobe.store.catalogue import RunEntry, run_state
+from tfprobe.store.catalogue import run_entry
 from tfprobe.store.launches import Launches
 from tfprobe.store.layout import ProcessFolder, RunFolder, may_hold_processes
 from tfprobe.store.liveness import LIVE, UNKNOWN, Machine
@@ -106,14 +106,15 @@ class WatchedRun:
         self._folders = tuple(process.folder for process in watched)
         entries = tuple(process.entry for process in watched)
         names = self._launched.names(now_s)
-        launches = self._launches.known(() if isinstance(names, Missing) else names)
-        state = run_state(manifest, entries, self._here, launches)
-        self._note_end(now_s, (state, *(entry.state for entry in entries)))
+        there = () if isinstance(names, Missing) else names
+        launches, exits = self._launches.known(there), self._launches.exits(there)
+        entry = run_entry(self.folder, manifest, entries, launches, exits, self._here)
+        self._note_end(now_s, (entry.state, *(each.state for each in entries)))
         machines = self._look_at_machines({look.process.host for _, look in looks})
         known = manifest if isinstance(manifest, RunManifest) else None
         lost = manifest if isinstance(manifest, Missing) else _UNTOLD
         return RunLook(
-            run=run_of(RunEntry(self.folder, manifest, entries, state, launches)),
+            run=run_of(entry),
             host=(known.host if known else None) or lost,
             user=(known.user if known else None) or lost,
             started_unix_ns=known.started_unix_ns if known else lost,

@@ -22,7 +22,7 @@ _CHUNK_BYTES = 1 << 16
 _SPARSE_BYTES = 1 << 20
 _GLANCE = (RUN_MANIFEST, PROCESS_MANIFEST, STEPS_FILE)
 _LEFT_OUT = ("derived", "report")
-_BOOT_FILES = ("boot/config.json", "boot/interpreters.tsv")
+_BOOT_FILES = ("boot/config.json", "boot/interpreters.tsv", "boot/signals.tsv")
 # Written once, whole: where a storage tells no more than their size, that is enough.
 _CONSTANT = ("captures", "graphs", "code")
 

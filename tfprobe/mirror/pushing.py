@@ -25,7 +25,7 @@ from tfprobe.store.steps import bytes_in_use
 Watch = Callable[[int, int], None]
 
 _LEFT_OUT = ("boot", "derived", "report")
-_KEPT = ("boot/config.json", "boot/interpreters.tsv")
+_KEPT = ("boot/config.json", "boot/interpreters.tsv", "boot/signals.tsv")
 # Written once, whole: in the folder of one process, what has the same name and size is the same.
 _CONSTANT = ("captures", "graphs", "code")
 _WHO = ("host", "pid", "started_unix_ns")

@@ -95,6 +95,28 @@ def titled(name: str, title: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception that ended a process: its message is one line, without what looks secret.
+
+    `file` and `line` are where the program itself raised it, or called what did.
+    """
+
+    type: str
+    message: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of how a process ended: its exit status, or the signal that ended it."""
+
+    status: int | None = None
+    signal: int | None = None
+    exception: Raised | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """One recorded process. `index` is its place in the profile, and in `Work.process`.
 
@@ -135,6 +157,7 @@ class Process:
     title: str = ""
     group: int = 0
     serves: tuple[tuple[str, int], ...] = ()
+    ending: Ending = Ending()
 
     @property
     def label(self) -> str:
@@ -184,13 +207,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What there is to know of a run before its processes."""
+    """What there is to know of a run before its processes.
+
+    `ending` is that of its first process; `why_unknown` says why nobody here can tell its state.
+    """
 
     id: str
     directory: str
     command: tuple[str, ...] | Missing
     started: str | Missing
     state: str
+    ending: Ending = Ending()
+    why_unknown: str = ""
 
     @property
     def is_live(self) -> bool:

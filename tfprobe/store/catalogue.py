@@ -10,16 +10,28 @@ from tfprobe.errors import Missing, NoAnswer, UnreadableInput
 from tfprobe.store.launches import Launches
 from tfprobe.store.layout import LATEST, ProcessFolder, RunFolder, children
 from tfprobe.store.liveness import (
+    ENDED,
+    FAILED,
     FINISHED,
     KILLED,
     LIVE,
     RUNNING,
+    TERMINATED,
     UNKNOWN,
     Machine,
     launcher_state,
+    may_say_more,
     process_state,
+    where_it_ran,
 )
-from tfprobe.store.manifests import ProcessManifest, RunManifest, read_process, read_run
+from tfprobe.store.manifests import (
+    LaunchExit,
+    ProcessManifest,
+    RunManifest,
+    read_process,
+    read_run,
+)
+from tfprobe.store.sent_signals import signal_to, signals_around
 from tfprobe.store.steps import StepsGlance, read_glance
 from tfprobe.store.steps_layout import Header
 
@@ -40,13 +52,19 @@ class ProcessEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run at a glance. `launches` are those after the first, where several share it."""
+    """One run at a glance. `launches` are those after the first, where several share it.
+
+    `exits` is how launches ended, as far as a launcher stayed; `why_unknown` says why nobody here
+    can tell its state.
+    """
 
     folder: RunFolder
     manifest: RunManifest | Missing
     processes: tuple[ProcessEntry, ...]
     state: str
     launches: tuple[RunManifest, ...] = ()
+    exits: tuple[LaunchExit, ...] = ()
+    why_unknown: str = ""
 
     @property
     def steps(self) -> int:
@@ -128,44 +146,119 @@ def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> 
 
 def glance(run: RunFolder, here: Machine) -> RunEntry:
     """Read what a listing shows of one run; whatever is corrupt becomes Missing."""
-    manifest = _run_manifest(run)
-    launches = Launches(run).known()
+    launches = Launches(run)
     processes = tuple(_process(folder, here) for folder in run.processes())
-    state = run_state(manifest, processes, here, launches)
-    return RunEntry(run, manifest, processes, state, launches)
+    return run_entry(run, _run_manifest(run), processes, launches.known(), launches.exits(), here)
 
 
-def run_state(
+def run_entry(
+    run: RunFolder,
     manifest: RunManifest | Missing,
     processes: tuple[ProcessEntry, ...],
+    launches: tuple[RunManifest, ...],
+    exits: tuple[LaunchExit, ...],
     here: Machine,
-    launches: tuple[RunManifest, ...] = (),
+) -> RunEntry:
+    """Return a run with its state, which follows from all that is given."""
+    known = _known(manifest, launches)
+    state = _run_state(known, processes, exits, here)
+    why = _why_unknown(known, processes, here) if state == UNKNOWN else ""
+    return RunEntry(run, manifest, processes, state, launches, exits, why)
+
+
+def ended_process(
+    folder: ProcessFolder, header: Header | None, manifest: ProcessManifest | None, here: Machine
 ) -> str:
-    """Return the main process's state where it was recorded, else what the others allow to say.
+    """Return the state of a process; of one that a signal of its own job ended, terminated."""
+    state = process_state(header, manifest, here)
+    if state == KILLED and manifest is not None and signal_to(manifest, signals_around(folder)):
+        return TERMINATED
+    return state
+
+
+def _run_state(
+    known: tuple[RunManifest, ...],
+    processes: tuple[ProcessEntry, ...],
+    exits: tuple[LaunchExit, ...],
+    here: Machine,
+) -> str:
+    """Return the main process's state where it is known, else what the others allow to say.
 
     A run runs while any process of it does, and is stopped when all that are there are: of a shell
     that waits for a stopped process, the process says more. Of several launches, each has a main
-    process, and one that was killed counts more than those that finished.
+    process, and the worst of their ends counts.
     """
-    states = {process.state for process in processes}
-    known = _known(manifest, launches)
-    live = states.intersection(LIVE) or {launcher_state(each, here) for each in known}
-    live = live.intersection(LIVE)
+    live = {process.state for process in processes}.intersection(LIVE)
+    live = live or {launcher_state(each, here) for each in known}.intersection(LIVE)
     if live:
         return RUNNING if RUNNING in live else live.pop()
-    mains = [main_process(each, processes) for each in known]
-    ends = {main.state for main in mains if main is not None}
-    if mains and None not in mains:
-        return next((state for state in (UNKNOWN, KILLED) if state in ends), FINISHED)
+    ends = [_main_end(each, processes, exits) for each in known]
+    if ends and None not in ends:
+        worst = (UNKNOWN, KILLED, FAILED, TERMINATED)
+        return next((state for state in worst if state in ends), FINISHED)
+    return _end_of_others(processes)
+
+
+def _main_end(
+    launch: RunManifest, processes: tuple[ProcessEntry, ...], exits: tuple[LaunchExit, ...]
+) -> str | None:
+    """Return how the first process of a launch ended; None where nothing tells."""
+    main = main_process(launch, processes)
+    seen = [each for each in exits if (each.host, each.pid) == (launch.host, launch.pid)]
+    if not seen:
+        return None if main is None else main.state
+    if seen[-1].signal is not None:
+        # Python ends itself by SIGINT after a KeyboardInterrupt that nobody caught.
+        return FAILED if main is not None and main.state == FAILED else KILLED
+    return FAILED if seen[-1].status else FINISHED
+
+
+def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
+    """Return how a job ended whose first process, such as a shell, was not recorded.
+
+    It ended well if the process that ended last did, which is what a shell's status says; else as
+    the first did that did not. Processes that others of them started count for these.
+    """
+    states = {process.state for process in processes}
     if UNKNOWN in states or not states:
         return UNKNOWN
-    return KILLED if states == {KILLED} else FINISHED
+    pids = {each.manifest.pid for each in processes if not isinstance(each.manifest, Missing)}
+    own = sorted(
+        (each for each in processes if not _is_child(each, pids)),
+        key=lambda each: 0 if isinstance(each.active_unix_ns, Missing) else each.active_unix_ns,
+    )
+    ends = [each.state for each in own if each.state != TERMINATED]
+    if not ends or ends[-1] == FINISHED:
+        return FINISHED
+    return next(state for state in ends if state != FINISHED)
+
+
+def _is_child(process: ProcessEntry, pids: set[int]) -> bool:
+    facts = process.manifest
+    return not isinstance(facts, Missing) and (facts.parent is not None or facts.ppid in pids)
+
+
+def _why_unknown(
+    known: tuple[RunManifest, ...], processes: tuple[ProcessEntry, ...], here: Machine
+) -> str:
+    for process in processes:
+        facts = process.manifest
+        if process.state == UNKNOWN and not isinstance(facts, Missing):
+            return f"a process of it ran {where_it_ran(facts, here)}"
+        if process.state == UNKNOWN:
+            return f"a process folder, {process.folder.name}, does not say where it ran"
+    if not known:
+        return "run.json cannot be read, so nothing tells where it ran"
+    for launch in known:
+        if not here.knows(launch.host, launch.boot_id, launch.pid_namespace):
+            return f"it ran {where_it_ran(launch, here)}"
+    return "it has ended, and no process of it was recorded to tell how"
 
 
 def has_ended(entry: RunEntry, here: Machine) -> bool:
     """Say whether a run is known to be over; of one on another machine that may never be known."""
-    if entry.processes or isinstance(entry.manifest, Missing):
-        return entry.state in (FINISHED, KILLED)
+    if entry.processes or entry.state in ENDED or isinstance(entry.manifest, Missing):
+        return entry.state in ENDED
     # Nothing was recorded, and who would have started something is gone.
     known = _known(entry.manifest, entry.launches)
     return all(launcher_state(each, here) == KILLED for each in known)
@@ -218,28 +311,38 @@ def _run_manifest(run: RunFolder) -> RunManifest | Missing:
 
 def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
     manifest: ProcessManifest | Missing
-    header: Header | Missing
     try:
         manifest = read_process(folder.manifest)
     except UnreadableInput as exc:
         manifest = Missing(str(exc))
-    glance: StepsGlance | None = None
-    try:
-        glance = read_glance(folder.steps)
-        header, steps = glance.header, glance.steps
-    except UnreadableInput as exc:
-        header, steps = Missing(str(exc)), 0
-    known_header = None if isinstance(header, Missing) else header
-    known_manifest = None if isinstance(manifest, Missing) else manifest
-    if known_manifest is not None and known_manifest.service is not None:
-        steps = known_manifest.service.steps
-    state = process_state(known_header, known_manifest, here)
+    glance = _steps_glance(folder)
+    known = None if isinstance(manifest, Missing) else manifest
+    state = ended_process(folder, _header(glance), known, here)
+    if state not in LIVE and may_say_more(_header(glance)):
+        # It may have noted its end between the two looks.
+        glance = _steps_glance(folder)
+        state = ended_process(folder, _header(glance), known, here)
+    header = glance if isinstance(glance, Missing) else glance.header
+    steps = 0 if isinstance(glance, Missing) else glance.steps
+    if known is not None and known.service is not None:
+        steps = known.service.steps
     return ProcessEntry(folder, manifest, header, steps, state, _active(manifest, glance))
 
 
-def _active(manifest: ProcessManifest | Missing, glance: StepsGlance | None) -> int | Missing:
+def _steps_glance(folder: ProcessFolder) -> StepsGlance | Missing:
+    try:
+        return read_glance(folder.steps)
+    except UnreadableInput as exc:
+        return Missing(str(exc))
+
+
+def _header(glance: StepsGlance | Missing) -> Header | None:
+    return None if isinstance(glance, Missing) else glance.header
+
+
+def _active(manifest: ProcessManifest | Missing, glance: StepsGlance | Missing) -> int | Missing:
     """Return when it ended, or the latest that its files say: the header may be 1024 steps old."""
-    if glance is None:
+    if isinstance(glance, Missing):
         return _NO_SIGN if isinstance(manifest, Missing) else manifest.started_unix_ns
     header = glance.header
     if header.exit_unix_ns > 0:

@@ -12,13 +12,13 @@ from tfprobe.errors import Missing
 from tfprobe.store.catalogue import RunEntry, main_process
 from tfprobe.store.layout import RunFolder, children
 from tfprobe.store.liveness import (
-    FINISHED,
-    KILLED,
+    ENDED,
     LIVE,
     NANOSECONDS,
     UNKNOWN,
     Machine,
     launcher_state,
+    where_it_ran,
 )
 from tfprobe.store.manifests import RunManifest
 
@@ -94,7 +94,7 @@ def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> Hold | None:
         return _without_manifest(entry, now_unix_ns)
     for launch in (manifest, *entry.launches):
         main = main_process(launch, entry.processes)
-        has_ended = main is not None and main.state in (FINISHED, KILLED)
+        has_ended = main is not None and main.state in ENDED
         if not has_ended and launcher_state(launch, here) == UNKNOWN:
             return Hold(f"may still run {_elsewhere(launch, here)}", True)
     return None
@@ -113,11 +113,9 @@ def _without_manifest(entry: RunEntry, now_unix_ns: int) -> Hold | None:
 
 
 def _elsewhere(manifest: RunManifest, here: Machine) -> str:
-    if manifest.host != here.host:
-        return f"on {manifest.host or 'a host without a name'}, where nobody here can look"
     if here.knows(manifest.host, manifest.boot_id, manifest.pid_namespace):
         return f"as pid {manifest.pid}: run.json does not say when that started"
-    return f"in another container or boot of {manifest.host}"
+    return where_it_ran(manifest, here)
 
 
 def _inner_run(folder: RunFolder) -> str | None:

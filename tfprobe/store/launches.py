@@ -1,4 +1,4 @@
-"""What the launches after the first have written into the run that they share."""
+"""What launches after the first, and launchers that stayed, have written into their run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.store.layout import RunFolder
-from tfprobe.store.manifests import RunManifest, read_run
+from tfprobe.store.manifests import LaunchExit, RunManifest, read_exit, read_run
 
 # A launch a rank; more than that somebody has put there.
 MOST = 100_000
+EXIT_SUFFIX = ".exit.json"
 
 
 class Launches:
@@ -19,19 +20,26 @@ class Launches:
     def __init__(self, folder: RunFolder) -> None:
         """Begin with nothing read."""
         self._directory = folder.launches
-        self._read: dict[str, RunManifest | None] = {}
+        self._read: dict[str, RunManifest | LaunchExit | None] = {}
 
     def known(self, names: Sequence[str] | None = None) -> tuple[RunManifest, ...]:
         """Return the launches that there are now, by name; what is no record of one is left out.
 
         `names` is what is in the directory, where that is known already.
         """
+        found = self._records(names)
+        return tuple(record for record in found if isinstance(record, RunManifest))
+
+    def exits(self, names: Sequence[str] | None = None) -> tuple[LaunchExit, ...]:
+        """Return how launches ended whose launchers stayed to see it."""
+        return tuple(each for each in self._records(names) if isinstance(each, LaunchExit))
+
+    def _records(self, names: Sequence[str] | None) -> list[RunManifest | LaunchExit | None]:
         names = self._names() if names is None else names[:MOST]
         for name in names:
             if name not in self._read and name.endswith(".json") and not name.startswith("."):
                 self._read[name] = self._one(name)
-        found = (self._read.get(name) for name in names)
-        return tuple(manifest for manifest in found if manifest is not None)
+        return [self._read.get(name) for name in names]
 
     def _names(self) -> list[str]:
         try:
@@ -39,8 +47,9 @@ class Launches:
         except OSError:
             return []  # the usual case: a single launch
 
-    def _one(self, name: str) -> RunManifest | None:
+    def _one(self, name: str) -> RunManifest | LaunchExit | None:
+        path = self._directory / name
         try:
-            return read_run(self._directory / name)
+            return read_exit(path) if name.endswith(EXIT_SUFFIX) else read_run(path)
         except UnreadableInput:
             return None

@@ -135,6 +135,11 @@ class RunFolder:
         return self.boot / "interpreters.tsv"
 
     @property
+    def signals(self) -> Path:
+        """Return the file of signals by which processes of the job ended others of it."""
+        return self.boot / "signals.tsv"
+
+    @property
     def derived(self) -> Path:
         return self.root / "derived"
 

@@ -1,4 +1,4 @@
-"""Decide whether a recorded process runs, is stopped, finished or killed: from its files and /proc.
+"""Decide whether a recorded process runs, is stopped, or how it ended: from its files and /proc.
 
 No wall clock is asked about a process of this boot: a pid and its start ticks name it for good, and
 somebody may set the clock while the job runs.
@@ -12,15 +12,20 @@ from pathlib import Path
 
 from tfprobe.store.manifests import ProcessManifest, RunManifest
 from tfprobe.store.proc import PROC, Seen, boot_id, booted_unix_s, look_up, pid_namespace
-from tfprobe.store.steps_layout import AgentState, Header
+from tfprobe.store.steps_layout import AgentState, Ending, Header
 
 RUNNING = "running"
 # There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.
 STOPPED = "stopped"
 FINISHED = "finished"
+# By an exception that nobody caught, or with another exit status than 0.
+FAILED = "failed"
+# By a signal that another process of the job sent, as Pool.terminate and Popen.kill do.
+TERMINATED = "terminated"
 KILLED = "killed"
 UNKNOWN = "unknown"
-STATES = (RUNNING, STOPPED, FINISHED, KILLED, UNKNOWN)
+STATES = (RUNNING, STOPPED, FINISHED, FAILED, TERMINATED, KILLED, UNKNOWN)
+ENDED = (FINISHED, FAILED, TERMINATED, KILLED)
 # Of a process or run that is there: its files may grow.
 LIVE = (RUNNING, STOPPED)
 
@@ -58,22 +63,24 @@ def this_machine() -> Machine:
 
 
 def process_state(header: Header | None, manifest: ProcessManifest | None, here: Machine) -> str:
-    """Return running, stopped, finished, killed or unknown.
+    """Return running, stopped, finished, failed, killed or unknown.
 
-    killed means gone without its exit hooks: by a signal, os._exit, or a lost machine. What a
-    profiler service recorded is finished, whatever its process does.
+    killed means gone without a note of its own: by a signal or with its machine; whether that was
+    the job's own doing only the run can tell: see `catalogue`. What a profiler service recorded is
+    finished, whatever its process does.
     """
-    if header is not None and header.state is AgentState.FINISHED:
-        return FINISHED
     if manifest is not None and manifest.service is not None:
         return FINISHED
+    noted = None if header is None else _noted_end(header)
     if manifest is None:
-        return UNKNOWN
+        return noted or UNKNOWN
+    if noted is not None and not _is_leaving(header):
+        return noted
     if not here.knows(manifest.host, manifest.boot_id, manifest.pid_namespace):
-        return KILLED if _ended_by_reboot(manifest, here) else UNKNOWN
+        return noted or (KILLED if _ended_by_reboot(manifest, here) else UNKNOWN)
     seen = here.look_up(manifest.pid)
     if seen is None or manifest.pid_started_ticks not in (None, seen.started_ticks):
-        return KILLED
+        return noted or KILLED
     return STOPPED if seen.is_stopped else RUNNING
 
 
@@ -93,6 +100,40 @@ def launcher_state(run: RunManifest, here: Machine) -> str:
     if run.pid_started_ticks is None:
         return UNKNOWN
     return STOPPED if seen.is_stopped else RUNNING
+
+
+def where_it_ran(manifest: ProcessManifest | RunManifest, here: Machine) -> str:
+    """Say where a process is, or was, that cannot be looked up here."""
+    if manifest.host != here.host:
+        return f"on {manifest.host or 'a host without a name'}, where nobody here can look"
+    return f"in another container or boot of {manifest.host}"
+
+
+def _noted_end(header: Header) -> str | None:
+    """Return how it ended by its own word; None of one that has noted no end."""
+    if header.ending is Ending.NOT_NOTED and header.exit_status is None:
+        # Of recordings that have no more than that.
+        return FINISHED if header.state is AgentState.FINISHED else None
+    if header.exit_status is not None:
+        return FAILED if header.exit_status else FINISHED
+    return FAILED if header.ending is Ending.EXCEPTION else FINISHED
+
+
+def may_say_more(header: Header | None) -> bool:
+    """Say whether a process that is gone may have noted more of its end than was read before."""
+    return header is not None and (header.status_follows or _noted_end(header) is None)
+
+
+def _is_leaving(header: Header | None) -> bool:
+    """Say whether one that noted its end may be there still: its status is to come, or not its own.
+
+    A fork of C code that calls exit() stores its status in its parent's memory.
+    """
+    if header is None:
+        return False
+    return header.status_follows or (
+        header.ending is Ending.NOT_NOTED and header.exit_status is not None
+    )
 
 
 def _ended_by_reboot(manifest: ProcessManifest | RunManifest, here: Machine) -> bool:

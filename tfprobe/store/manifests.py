@@ -105,11 +105,22 @@ class ProcessManifest:
     service: Service | None = None
     program: tuple[str, ...] = ()
     interpreter_pid: int | None = None
+    pgid: int | None = None
 
     @property
     def is_fork(self) -> bool:
         """Say whether the interpreter of another process runs on in it."""
         return self.parent is not None or self.interpreter_pid not in (None, self.pid)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchExit:
+    """How the first process of a launch ended, where the launcher stayed beside it."""
+
+    host: str
+    pid: int
+    status: int | None
+    signal: int | None
 
 
 def read_run(path: Path) -> RunManifest:
@@ -167,6 +178,21 @@ def read_process(path: Path) -> ProcessManifest:
         service=service,
         program=take.texts("program") if document.get("program") else (),
         interpreter_pid=take.optional_integer("interpreter_pid"),
+        pgid=take.optional_integer("pgid"),
+    )
+
+
+def read_exit(path: Path) -> LaunchExit:
+    """Read launches/<host>-<pid>.exit.json.
+
+    Raises UnreadableInput when it is absent, half-written or of another schema.
+    """
+    take = _Fields(_document(path, schema="tfprobe.exit/1"), path)
+    return LaunchExit(
+        host=take.text("host"),
+        pid=take.integer("pid"),
+        status=take.optional_integer("status"),
+        signal=take.optional_integer("signal"),
     )
 
 

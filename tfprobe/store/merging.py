@@ -84,6 +84,7 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
         _add_launches(source.folder, into)
         _add_machines(source.folder, into)
         _add_lines(source.folder, source.folder.interpreters, into, into.interpreters)
+        _add_lines(source.folder, source.folder.signals, into, into.signals)
     if not inside.is_file(into.root, into.config):
         _copy_config(plan.sources, into)
     inside.write(into.root, into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.store.catalogue import ProcessEntry
+from tfprobe.store.catalogue import ProcessEntry, ended_process
 from tfprobe.store.layout import ProcessFolder
-from tfprobe.store.liveness import KILLED, Machine, process_state
+from tfprobe.store.liveness import LIVE, Machine, may_say_more
 from tfprobe.store.manifests import read_process
 from tfprobe.store.rereading import Reread
 from tfprobe.store.steps import StepsFile, StepsReader
@@ -28,11 +28,11 @@ class ProcessReader:
         """Return the process at a glance, and its steps."""
         manifest, steps = self._manifest.value(), self._read_steps()
         known = None if isinstance(manifest, Missing) else manifest
-        state = process_state(_header(steps), known, self._here)
-        if state == KILLED:
+        state = ended_process(self.folder, _header(steps), known, self._here)
+        if state not in LIVE and may_say_more(_header(steps)):
             # It may have made some more between its steps and its state.
             steps = self._read_steps()
-            state = process_state(_header(steps), known, self._here)
+            state = ended_process(self.folder, _header(steps), known, self._here)
         if isinstance(steps, Missing):
             service = None if known is None else known.service
             count = 0 if service is None else service.steps

@@ -19,6 +19,7 @@ from tfprobe.store.steps_layout import (
     WORK_CAPACITY,
     WORK_WORDS,
     AgentState,
+    Ending,
     Header,
     WorkRecord,
     work_at,
@@ -29,6 +30,9 @@ from tfprobe.store.work_block import KnownWork, read_work
 # Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
 _TIMES = (8, 9, 12, 19, 20)
 _NO_TIME_NS = 1 << 62
+# Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/design.md.
+_STATUS_MARK = 0x330E
+_STATUS_FOLLOWS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,7 @@ def _header(file: WordFile) -> Header:
         hint = "The file was overwritten."
         raise UnreadableInput(f"{file.path} has impossible times in its header.", hint=hint)
     state = words[11] if words[11] in (1, 2, 3) else 1
+    ending = words[24] if words[24] in (1, 2, 3) else 0
     return Header(
         pid=words[7],
         moment_unix_ns=words[8],
@@ -183,7 +188,15 @@ def _header(file: WordFile) -> Header:
         request_sequence=words[32],
         request_seen=words[40],
         request_left=words[41],
+        ending=Ending(ending),
+        exit_status=_exit_status(words[25]),
+        status_follows=words[25] == _STATUS_FOLLOWS,
     )
+
+
+def _exit_status(word: int) -> int | None:
+    """Return what a parent sees of an exit status, which is its last byte; None before the end."""
+    return (word >> 16) & 0xFF if word & 0xFFFF == _STATUS_MARK else None
 
 
 def _completed(file: WordFile, header: Header) -> int:

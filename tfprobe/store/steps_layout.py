@@ -52,6 +52,15 @@ class AgentState(Enum):
     STEPPED_ASIDE = 3
 
 
+class Ending(Enum):
+    """How a process ended, as far as it could note that itself."""
+
+    NOT_NOTED = 0
+    EXIT_HOOKS = 1
+    EXCEPTION = 2
+    OS_EXIT = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The process-wide words of steps.bin. Times are nanoseconds, monotonic unless named unix."""
@@ -73,6 +82,10 @@ class Header:
     request_sequence: int
     request_seen: int
     request_left: int
+    ending: Ending = Ending.NOT_NOTED
+    # Of the process, 0 to 255; where it `status_follows` the C library stores it last of all.
+    exit_status: int | None = None
+    status_follows: bool = False
 
     def unix_ns(self, mono_ns: int) -> int:
         """Place a monotonic time on the wall clock, by the moment noted on both."""

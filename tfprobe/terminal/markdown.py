@@ -11,6 +11,7 @@ from tfprobe.printable import printable
 from tfprobe.terminal import breakdown, numbers
 from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import gain_told, plain
+from tfprobe.views import endings
 from tfprobe.views.breakdown.parts import GROUPS, LABELS
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.crowd import FEW, Crowd, crowd
@@ -32,7 +33,8 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
     yield f"# {run.id if isinstance(run.command, Missing) else code(shlex.join(run.command))}"
     yield ""
     started = "" if isinstance(run.started, Missing) else f", started {run.started}"
-    yield f"Run {code(run.id)}: {run.state}{started}."
+    state = endings.of_run(run, (item.process for item in report.processes))
+    yield f"Run {code(run.id)}: {plain(state)}{started}."
     if isinstance(report.breakdown, Breakdown):
         yield from _breakdown(report.breakdown)
     if advice.findings:
@@ -73,6 +75,9 @@ def _process(item: ProcessReport) -> Iterator[str]:
     process = item.process
     rank = "" if process.rank is None else f", rank {process.rank}"
     yield from ("", f"## {process.host}, {process.label}{rank}: {process.state}", "")
+    told = endings.of_process(process)
+    if told != process.state:
+        yield from (f"{plain(told)}.", "")
     headings = ("kind", "name", "count", "sampled", "mean", "p50", "p95", "max", "total")
     yield from table(headings, [_work(work) for work in item.works], texts=2)
     if not isinstance(item.overhead, Missing):

@@ -15,6 +15,7 @@ from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import in_short
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.tiers import brief
+from tfprobe.views import endings
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.crowd import FEW, crowd
 from tfprobe.views.ops import OpTable
@@ -28,14 +29,6 @@ TOP_WORKS = 12
 TOP_CAUSES = 3
 TOP_FINDINGS = 3
 SHOWN_PROBLEMS = 10
-
-_STATES = {
-    "running": "running",
-    "stopped": "stopped, by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on",
-    "finished": "finished",
-    "killed": "killed, or left without exit hooks",
-    "unknown": "state unknown: recorded on another machine, or no process to ask",
-}
 
 
 def lay_out(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
@@ -72,7 +65,8 @@ def _run(report: Report) -> Iterator[RenderableType]:
     else:
         yield page.heading(shlex.join(run.command))
     started = "" if isinstance(run.started, Missing) else f" · started {_moment(run.started)}"
-    yield page.paragraph(f"{_STATES.get(run.state, run.state)}{started}")
+    state = endings.of_run(run, (item.process for item in report.processes))
+    yield page.paragraph(f"{state}{started}")
     yield page.paragraph(run.directory, style="dim")
 
 
@@ -101,6 +95,9 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
         facts.append(f"Python {process.python}")
     facts.append(process.state)
     yield page.heading(" · ".join(facts))
+    told = endings.of_process(process)
+    if told != process.state:
+        yield page.paragraph(told)
     if item.works:
         yield from _works(item.works, width)
     elif process.role == SERVER_ROLE:

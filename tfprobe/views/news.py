@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tfprobe.model.profile import Capture, Process, Profile, RecentSteps, Work
 
-ENDED = frozenset({"finished", "killed"})
+ENDED = frozenset({"finished", "failed", "terminated", "killed"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def measure(process: Process, works: Iterable[Work]) -> Overhead | Missing:
     if isinstance(hooks, Missing):
         return hooks
     executed = sum(work.executed for work in works if work.process == process.index)
-    if hooks.wall_ns == 0 or (executed == 0 and process.state != "finished"):
+    if hooks.wall_ns == 0 or (executed == 0 and process.state not in ("finished", "failed")):
         # Without steps and without an exit hook, nobody noted how long the process lived.
         return Missing("the process noted no activity to measure against")
     mean_ns = hooks.measured_ns / hooks.calls_measured if hooks.calls_measured else 0.0

@@ -143,15 +143,12 @@ def _python(process: Process) -> str | Missing:
 
 def _gone(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
     again = {(each.team, each.rank): each.generation for each in places}
-    killed = [
-        processes[each.process]
-        for each in places
-        if processes[each.process].state == "killed"
-        and each.generation == again[each.team, each.rank]
-    ]
-    others = len(processes) - len(killed)
-    if killed and others:
-        yield f"{_capital(some([name(each) for each in killed]))} {_were(killed)} killed."
+    last = [place for place in places if place.generation == again[place.team, place.rank]]
+    for state in ("failed", "killed"):
+        gone = [processes[at] for at in (p.process for p in last) if processes[at].state == state]
+        if gone and len(gone) < len(processes):
+            verb = "failed" if state == "failed" else f"{_were(gone)} {state}"
+            yield f"{_capital(some([name(process) for process in gone]))} {verb}."
     restarted = [each for each in places if each.is_restart]
     if restarted:
         told = some(sorted({name(processes[each.process]) for each in restarted}))

@@ -12,7 +12,7 @@ from typing import Any
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
 from tfprobe.model.teams import RANKS
-from tfprobe.views import application, hardware, ops, overhead, silence, steps
+from tfprobe.views import application, endings, hardware, ops, overhead, silence, steps
 from tfprobe.views.application import ProcessActivities
 from tfprobe.views.breakdown import whole
 from tfprobe.views.breakdown.cycles import WorkParts, by_work
@@ -177,6 +177,7 @@ def run_document(run: Run) -> Document:
         "command": _or_missing(run.command),
         "started": _or_missing(run.started),
         "state": run.state,
+        "why_unknown": run.why_unknown or None,
     }
 
 
@@ -237,6 +238,7 @@ def _process_document(item: ProcessReport) -> Document:
         "python": _or_missing(process.python),
         "tensorflow": _or_missing(process.tensorflow),
         "state": process.state,
+        **endings.document(process.ending),
         "devices": _or_missing(process.devices),
         "work": [work_document(work) for work in item.works],
         "captures": process.captures,

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from tests.support.machines import BOOTED_S, NAMESPACE, live, machine
-from tests.support.rundir import BOOT_ID, UNIX_NS, WrittenProcess, write_run
+from tests.support.rundir import (
+    BOOT_ID,
+    HOST,
+    UNIX_NS,
+    WrittenProcess,
+    write_json,
+    write_run,
+)
 from tfprobe.store.catalogue import glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine, this_machine
@@ -171,3 +178,111 @@ def test_our_own_process_is_alive():
     assert here.started_ticks(2**22 + 1) is None
     assert here.knows(here.host, here.boot_id, here.pid_namespace)
     assert here.pid_namespace is not None
+
+
+# Word 25 of a known exit status, and of one that the C library will store.
+FOLLOWS = 1
+
+
+def _status(number: int) -> int:
+    return number << 16 | 0x330E
+
+
+@pytest.mark.parametrize(
+    ("words", "there", "gone"),
+    [
+        ({11: 2}, "finished", "finished"),
+        ({11: 2, 24: 1, 25: _status(0)}, "finished", "finished"),
+        ({11: 2, 24: 1, 25: _status(3)}, "failed", "failed"),
+        ({11: 2, 24: 2}, "failed", "failed"),
+        ({11: 2, 24: 2, 25: _status(0)}, "finished", "finished"),
+        ({11: 2, 24: 1, 25: FOLLOWS}, "running", "finished"),
+        ({11: 2, 24: 2, 25: FOLLOWS}, "running", "failed"),
+        ({11: 3, 24: 1}, "finished", "finished"),
+        ({24: 3, 25: _status(0)}, "finished", "finished"),
+        ({24: 3, 25: _status(4)}, "failed", "failed"),
+        # A fork of C code stored it there: it is not the process's own while that is there.
+        ({25: _status(0)}, "running", "finished"),
+        ({}, "running", "killed"),
+        ({24: 77, 25: -1}, "running", "killed"),
+    ],
+)
+def test_what_a_process_noted_of_its_end(tmp_path, words, there, gone):
+    """A status tells finished from failed; without one the exception, then the exit hooks do."""
+    root = write_run(tmp_path / "r1", [WrittenProcess(header=words)])
+
+    for place, processes, state in (("a", {"p4711": 1234}, there), ("b", {}, gone)):
+        (tmp_path / place).mkdir()
+        assert _process_state(root, machine(tmp_path / place, **processes)) == state
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("node7\t9\t{after}\t4711\t15", "terminated"),
+        ("node7\t9\t{after}\t-77\t9", "terminated"),
+        ("node7\t9\t{before}\t4711\t15", "killed"),
+        ("node7\t9\t{after}\t4712\t15", "killed"),
+        ("node8\t9\t{after}\t4711\t15", "killed"),
+        ("node7\t4711\t{after}\t4711\t9", "killed"),
+        ("garbage\t1", "killed"),
+    ],
+)
+def test_a_process_that_its_job_told_to_end_is_terminated(tmp_path, line, state):
+    """By a signal of another process of the job, since it started, to it or its group."""
+    root = write_run(tmp_path / "r1", [WrittenProcess(manifest={"pgid": 77})])
+    told = line.format(before=UNIX_NS - 1, after=UNIX_NS + 1)
+    (root / "boot" / "signals.tsv").write_text(f"{told}\n")
+
+    assert _process_state(root, machine(tmp_path)) == state
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        ({"status": 0}, "finished"),
+        ({"status": 2}, "failed"),
+        ({"signal": 9}, "killed"),
+    ],
+)
+def test_what_the_launcher_saw_counts_for_a_program_without_a_record(tmp_path, seen, state):
+    """Such as a shell, whatever became of those that it started."""
+    root = write_run(tmp_path / "r1", [WrittenProcess(pid=9)])
+    (root / "launches").mkdir()
+    document = {"schema": "tfprobe.exit/1", "host": HOST, "pid": 4711, **seen}
+    write_json(root / "launches" / f"{HOST}-4711.exit.json", document)
+
+    assert _state(root, machine(tmp_path)) == state
+
+
+def _programs(tmp_path: Path, *words: Mapping[int, int]) -> Path:
+    """A shell that started these programs one after the other, and was not recorded."""
+    processes = [
+        WrittenProcess(pid=pid, header={12: UNIX_NS + pid, **each})
+        for pid, each in enumerate(words, start=10)
+    ]
+    return write_run(tmp_path / "r1", processes)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "state"),
+    [((0, 0, 3), "failed"), ((0, 3, 0), "finished"), ((3, 0, None), "failed"),
+     ((0, None, 3), "killed"), ((0, 0, None), "killed")],
+)  # fmt: skip
+def test_a_shell_ended_as_its_last_program_did(tmp_path, statuses, state):
+    """If that did not end well, as the first of those that did not."""
+    words = [{} if each is None else {24: 1, 25: _status(each)} for each in statuses]
+
+    assert _state(_programs(tmp_path, *words), machine(tmp_path)) == state
+
+
+def test_why_nobody_can_tell_is_told(tmp_path):
+    """Not of this very machine that it is another one."""
+    silent = write_run(tmp_path / "a", manifest=LAUNCHED)
+    elsewhere = write_run(tmp_path / "b", manifest={**LAUNCHED, "host": "node8"})
+
+    seen = [glance(RunFolder(root), machine(tmp_path)) for root in (silent, elsewhere)]
+
+    assert [each.state for each in seen] == ["unknown", "unknown"]
+    assert seen[0].why_unknown == "it has ended, and no process of it was recorded to tell how"
+    assert seen[1].why_unknown == "it ran on node8, where nobody here can look"

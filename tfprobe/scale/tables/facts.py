@@ -16,6 +16,7 @@ from tfprobe.scale.tables.of_runs import ACCELERATORS, PULSES
 from tfprobe.scale.tables.shapes import PROCESS_KEY
 from tfprobe.store.catalogue import RunEntry
 from tfprobe.store.manifests import RunManifest
+from tfprobe.views import endings
 
 # Any, here and below: the value of a cell, None or Missing where it is not known.
 Row = tuple[Any, ...]
@@ -65,6 +66,7 @@ def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
 def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
     """Give the row of `processes`."""
     (process,) = profile.processes
+    raised = process.ending.exception
     yield (
         *_key(process, place),
         process.role,
@@ -82,6 +84,8 @@ def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
         process.captures,
         *_costs(process.hooks),
         _settings(process.settings),
+        process.ending.status,
+        None if raised is None else endings.exception(raised),
     )
 
 

@@ -16,6 +16,8 @@ from tfprobe.scale.tables.shapes import (
     whole,
 )
 
+STATES = "running, stopped, finished, failed, terminated, killed or unknown"
+
 RUNS = Shape(
     "runs",
     "The runs.",
@@ -29,7 +31,7 @@ RUNS = Shape(
         whole("started_ns", "the same, unix ns"),
         text("host", "host of the launcher"),
         text("user", "who launched it"),
-        text("state", "running, stopped, finished, killed or unknown"),
+        text("state", STATES),
         text("tfprobe", "version that recorded it"),
         whole("processes", "how many processes were recorded"),
         whole("steps", "steps that were completed, of all works"),
@@ -58,7 +60,7 @@ PROCESSES = Shape(
         text("folder", "name of its folder below its host's"),
         whole("pid", "its process id; NULL: not known, a profiler service recorded it"),
         whole("port", "of the profiler service that recorded it; NULL: the agent did"),
-        text("state", "running, stopped, finished, killed or unknown"),
+        text("state", STATES),
         text("command", "its arguments"),
         text("program", "its script or module, with the arguments that others of the run lack"),
         text("python", "version of Python"),
@@ -72,6 +74,8 @@ PROCESSES = Shape(
         whole("fold_ns", "time that the agent took to add up steps"),
         whole("once_ns", "time that the agent took for what is done once or seldom"),
         text("settings", "what the job had chosen when first sampled, as JSON"),
+        whole("exit_status", "its exit status; NULL: not known"),
+        text("exception", "the exception that ended it, with its place; NULL: none is known"),
     ),
 )
 WORKS = Shape(

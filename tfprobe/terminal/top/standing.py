@@ -17,6 +17,8 @@ _MARKS = {
     "running": ("●", "green"),
     "stopped": ("‖", "yellow"),
     "finished": ("✓", "dim"),
+    "failed": ("✗", "red"),
+    "terminated": ("■", "dim"),
     "killed": ("✗", "red"),
     "unknown": ("?", "dim"),
 }

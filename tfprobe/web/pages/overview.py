@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views import application, hardware, report, silence
+from tfprobe.views import application, endings, hardware, report, silence
 from tfprobe.views.application import ProcessActivities
 from tfprobe.views.hardware import DeviceHardware, ProcessHardware
 from tfprobe.views.overhead import Overhead
@@ -50,6 +50,7 @@ def _document(run: Reading) -> Document:
             "id": profile.run.id,
             "directory": profile.run.directory,
             "state": profile.run.state,
+            "state_words": endings.of_run(profile.run, profile.processes),
             "is_live": profile.run.is_live,
             "command": command_line(profile.run),
             "started": known(profile.run.started),
@@ -128,6 +129,7 @@ def _process(item: ProcessReport) -> Document:
         "rank": process.rank,
         "role": process.role,
         "state": process.state,
+        "state_words": endings.of_process(process),
         "steps": sum(each.work.count for each in item.works),
         "steps_ns": sum(each.work.times.sum_ns for each in item.works),
         "captures": process.captures,

@@ -20,6 +20,7 @@ from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.prometheus import text
 from tfprobe.live.metrics.subjects import Limits
 from tfprobe.model.fleet import FleetLook, ProcessLook, Request
+from tfprobe.store.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROCESS = {"run": "20261120-200418-train-4f2a9c", "host": "node7", "process": "4711-1"}
@@ -227,7 +228,7 @@ def test_exactly_one_state_is_1():
     states = {dict(labels)["state"]: n for (name, labels), n in found.items()
               if name == "tfprobe_process_state"}  # fmt: skip
 
-    assert states == {"running": 1, "stopped": 0, "finished": 0, "killed": 0, "unknown": 0}
+    assert states == {state: float(state == "running") for state in STATES}
 
 
 def last_step(process: ProcessLook) -> float:

@@ -86,18 +86,13 @@ function overviewHead(found) {
   const told = stateTold(run);
   return [
     make("div", { class: "row" }, make("h1", {}, "Overview"), make("span", { class: "mono soft" }, nameOf(run.directory))),
-    told ? make("p", {}, badge(run.state), " ", told) : null,
+    told ? make("p", {}, badge(run.state), " ", make("bdi", {}, told)) : null,
     found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))),
   ];
 }
 
 function stateTold(run) {
-  const states = {
-    stopped: "by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on.",
-    killed: "killed, or left without exit hooks.",
-    unknown: "recorded on another machine, or no process to ask.",
-  };
-  return states[run.state] ?? "";
+  return run.state_words === run.state ? "" : `${run.state_words}.`;
 }
 
 function overviewAnswer(found) {
@@ -266,7 +261,7 @@ function overviewProcesses(found, { link }) {
     href: () => link("processes"),
     columns: [
       { key: "label", title: "Process", value: (row) => (row.rank === null ? `${row.host} ${row.label}` : `${row.role ?? "rank"} ${row.rank}, ${row.host} ${row.label}`) },
-      { key: "state", title: "State", cell: (row) => badge(row.state) },
+      { key: "state", title: "State", cell: (row) => make("span", {}, badge(row.state), row.state_words === row.state ? null : make("bdi", { class: "soft small" }, ` ${row.state_words}`)) },
       { key: "steps", title: "Steps", kind: "count" },
       { key: "steps_ns", title: "In steps", kind: "time", bar: true },
       { key: "captures", title: "Sampled", kind: "count" },

@@ -1,0 +1,197 @@
+"""How this process ends: the exception that nobody caught, the exit status, and what ends without exit hooks.
+
+`sys.excepthook`, `sys.exit` and signal handlers stay the job's. The interpreter stores an exception that ended the
+program in `sys.last_value` whatever the hook does; the C library tells its `on_exit` handlers the exit status.
+"""
+
+import os
+import sys
+
+from . import redact
+from .guard import failed
+from .originals import ORIGINAL
+from .recorder import CURRENT
+from .steps import ENDING_WORD, EXIT_WORD, STATUS_WORD
+
+# What the ending word says.
+EXIT_HOOKS, EXCEPTION, OS_EXIT = 1, 2, 3
+# What the status word says until the C library stores a status there.
+STATUS_FOLLOWS = 1
+MESSAGE_LENGTH = 300
+PATH_LENGTH = 1000
+# Of a program's own files none lies in such a directory.
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def at_exit():
+    """Note that the exit hooks run, after which exception, and have the exit status stored once it is known.
+
+    Also of a process in which the agent stepped aside: that it ended is no less true.
+    """
+    try:
+        recorder = _own_recorder()
+        if recorder is not None:
+            error = _last_exception()
+            if error is not None:
+                _note_exception(recorder, error)
+            _note(recorder, EXIT_HOOKS)
+            if not recorder.steps.words[EXIT_WORD]:
+                recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+            if _store_status_at_exit(recorder.steps):
+                recorder.steps.put(STATUS_WORD, STATUS_FOLLOWS)
+    except Exception:
+        failed("exit")
+
+
+def patch():
+    """Note the status of os._exit, by which multiprocessing ends forked children. Nothing else sees it."""
+    original = os._exit
+
+    def _exit(*args, **kwargs):
+        try:
+            _leave(args[0] if args else kwargs.get("status"))
+        except Exception:
+            failed("os._exit")
+        return original(*args, **kwargs)
+
+    _exit.__doc__ = original.__doc__
+    _exit.__qualname__ = "_exit"
+    _exit.__module__ = "os"  # where pickle finds it
+    os._exit = _exit
+
+
+def watch_multiprocessing():
+    """Have children of multiprocessing, which print their exceptions themselves, note them in the hooks that end them.
+
+    Python 3.13 calls these hooks when the exception is gone: there nothing but its exit status tells of it.
+
+    A forked child clears those hooks before it runs its target, and calls what is registered here; a spawned one, as of
+    Python 3.11, does neither.
+    """
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and _WATCHED.util is not util:
+        _WATCHED.util = util
+        util.register_after_fork(_child_ends, _child_begins)
+        _child_begins(_child_ends)
+
+
+class _Watched:
+    """The module that is watched, and whether it has ended this child without an exception."""
+
+    util = None
+    is_done = False
+
+
+_WATCHED = _Watched()
+
+
+def _child_begins(callback):
+    try:
+        _WATCHED.util.Finalize(None, callback, exitpriority=-sys.maxsize)
+    except Exception:
+        failed("begin of child")
+
+
+def _child_ends():
+    try:
+        recorder, error = _own_recorder(), sys.exc_info()[1]
+        _WATCHED.is_done = error is None
+        if recorder is not None and error is not None and not isinstance(error, SystemExit):
+            _note_exception(recorder, error)
+    except Exception:
+        failed("end of child")
+
+
+def _leave(status):
+    recorder = _own_recorder()
+    if recorder is None or not isinstance(status, int):
+        return
+    if _WATCHED.is_done and sys.version_info < (3, 7):
+        status = 0  # until Python 3.7: a fork server ends all its children by os._exit(1)
+    _note(recorder, OS_EXIT)
+    recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+    recorder.steps.put(STATUS_WORD, (status & 0xFFFFFFFF) << 16 | 0x330E)
+
+
+def _own_recorder():
+    """Return the recorder of this very process; a forked child has its parent's exit hooks, too."""
+    recorder = CURRENT.recorder
+    return recorder if recorder is not None and recorder.pid == ORIGINAL.getpid() else None
+
+
+def _note(recorder, ending):
+    if recorder.steps.words[ENDING_WORD] != EXCEPTION:
+        recorder.steps.put(ENDING_WORD, ending)
+
+
+def _last_exception():
+    """Return the exception that ended the program, or None.
+
+    Notebooks, debuggers and test runners store there what they have caught. They run the job's code from frames of
+    their own; of what nobody caught the traceback begins at the outermost frame.
+    """
+    traceback = getattr(sys, "last_traceback", None)
+    if traceback is None or traceback.tb_frame.f_back is not None:
+        return None
+    return getattr(sys, "last_value", None)
+
+
+def _note_exception(recorder, error):
+    recorder.steps.put(ENDING_WORD, EXCEPTION)
+    path, line, function = _raised_at(error.__traceback__)
+    recorder.journal.event(
+        "exception", type=_type_name(type(error)), message=_message(error), file=path, line=line, function=function
+    )  # fmt: skip
+
+
+def _type_name(kind):
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
+    )
+
+
+def _message(error):
+    """Return what it says in one line, without what looks secret; masked before it is cut, which could hide half."""
+    try:
+        text = str(error)
+    except Exception:
+        return ""  # the job's own __str__ failed
+    return redact.text(" ".join(text[: 100 * MESSAGE_LENGTH].split()))[:MESSAGE_LENGTH]
+
+
+def _raised_at(traceback):
+    """Return file, line and function of the innermost frame in the program's own files, or of the innermost one."""
+    places = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append((code.co_filename[:PATH_LENGTH], traceback.tb_lineno, code.co_name))
+        traceback = traceback.tb_next
+    own = [place for place in places if _is_of_program(place[0])]
+    return (own or places or [(None, None, None)])[-1]
+
+
+def _is_of_program(path):
+    library = os.path.dirname(os.__file__) + os.sep
+    is_installed = any(os.sep + name + os.sep in path for name in _INSTALLED)
+    return not (is_installed or path.startswith((library, "<frozen", os.path.dirname(__file__) + os.sep)))
+
+
+def _store_status_at_exit(steps):
+    """Have the C library store the exit status in the status word; tell whether it will.
+
+    `on_exit` calls a C function with the status and a pointer. Python is gone by then, so the function must be one of
+    the C library that stores its number behind a pointer: srand48_r, by POSIX as the status << 16 | 0x330e, in three
+    words. Asked for in the last moment, so that no forked child inherits it.
+    """
+    ctypes = sys.modules.get("ctypes")  # NumPy imports it
+    if ctypes is None or steps.plain:
+        return False
+    try:
+        library = ctypes.CDLL(None)
+        on_exit, store = library.on_exit, library.srand48_r
+    except (OSError, AttributeError):
+        return False  # not glibc
+    window = ctypes.c_char.from_buffer(steps.mapping, STATUS_WORD * 8)
+    # The interpreter would unmap it before that.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(steps.mapping))
+    return on_exit(store, ctypes.c_void_p(ctypes.addressof(window))) == 0

@@ -1,0 +1,260 @@
+"""How a process ended: what it notes itself, and what its job notes for those that cannot."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.launching import interpreter
+from tests.support.agent import PATIENCE_S, PREFACE, Laboratory
+from tfprobe.store.catalogue import ProcessEntry, glance
+from tfprobe.store.layout import RunFolder
+from tfprobe.store.liveness import this_machine
+
+# What NumPy imports in every TensorFlow job.
+STEP = "import ctypes, signal\nsession.run('loss')\n"
+POOL = """
+def work(what):
+    session.run("loss")
+    if what == "raise": raise ValueError("no room")
+    if what == "be killed": os.kill(os.getpid(), signal.SIGKILL)
+    if what == "wait":
+        open("ready", "w").close()
+        time.sleep(600)
+def start(context, what):
+    process = multiprocessing.get_context(context).Process(target=work, args=(what,))
+    process.start()
+    return process
+"""
+
+
+@pytest.fixture(params=["this", "3.6", "3.7", "3.13"])
+def python(request: pytest.FixtureRequest) -> str:
+    """What ends a process differs between them."""
+    if request.param == "this":
+        return sys.executable
+    found = interpreter(request.param)
+    if found is None:
+        pytest.skip(f"no Python {request.param} under ~/.pyenv")
+    return str(found)
+
+
+def _end(laboratory: Laboratory, job: str, python: str = sys.executable) -> int:
+    """Run a job to its end; return its status as `wait` tells it."""
+    laboratory.arm(trace_level="off")
+    process = laboratory.start(STEP + job, python=python)
+    process.communicate(timeout=PATIENCE_S)
+    return process.returncode
+
+
+def _script(laboratory: Laboratory, text: str, python: str = sys.executable) -> int:
+    """Run a file to its end, which multiprocessing can import in a child."""
+    laboratory.arm(trace_level="off")
+    script = laboratory.folder / "job.py"
+    script.write_text(f"import multiprocessing{PREFACE}{STEP}{text}")
+    return os.spawnve(
+        os.P_WAIT, python, [python, str(script)], laboratory.environment({"HOME": "/"})
+    )
+
+
+def _processes(laboratory: Laboratory) -> tuple[ProcessEntry, ...]:
+    return glance(RunFolder(laboratory.run), this_machine()).processes
+
+
+def _ends(laboratory: Laboratory) -> list[tuple[str, int | None]]:
+    """State and exit status of each process, the main one's first."""
+    return [
+        (each.state, each.header.exit_status)  # type: ignore[union-attr]
+        for each in sorted(_processes(laboratory), key=lambda each: _started(each.folder.root))
+    ]
+
+
+def _started(folder: Path) -> int:
+    return int(folder.name.split("-")[1])
+
+
+def _exceptions(laboratory: Laboratory) -> list[dict[str, Any]]:
+    events = (event for each in laboratory.folders() for event in laboratory.events(each))
+    return [event for event in events if event["event"] == "exception"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "state"),
+    [
+        ("", 0, "finished"),
+        ("sys.exit()", 0, "finished"),
+        ("sys.exit(0)", 0, "finished"),
+        ("sys.exit(3)", 3, "failed"),
+        ("raise SystemExit('no data')", 1, "failed"),
+        ("sys.exit(-1)", 255, "failed"),
+        ("1 / 0", 1, "failed"),
+        ("sys.excepthook = lambda *error: None; 1 / 0", 1, "failed"),
+        ("os._exit(0)", 0, "finished"),
+        ("os._exit(status=4)", 4, "failed"),
+    ],
+)
+def test_the_exit_status_is_the_one_that_the_parent_sees(
+    laboratory: Laboratory, python: str, ending: str, status: int, state: str
+) -> None:
+    """By whatever way the program ends."""
+    seen = _end(laboratory, ending, python)
+
+    assert (seen, _ends(laboratory)) == (status, [(state, status)])
+
+
+def test_an_exception_is_told_with_its_place_and_without_secrets(
+    laboratory: Laboratory, python: str
+) -> None:
+    """In one line that is bounded: its file and line are the program's own, not the library's."""
+    job = "import json\ndef load():\n    json.loads('x')\ntry: load()\n"
+    job += "except ValueError: raise KeyError('bad\\nloss --password hunter2 ' + 'x' * 999)"
+
+    _end(laboratory, job, python)
+
+    (event,) = _exceptions(laboratory)
+    assert event["type"] == "KeyError"
+    assert event["message"].startswith("'bad\\nloss --password *** xxx")
+    assert len(event["message"]) == 300
+    assert (event["file"], event["function"]) == ("<string>", "<module>")
+
+
+def test_the_place_is_where_the_program_called_what_raised(laboratory: Laboratory) -> None:
+    """Deep in a library nobody would know it."""
+    _script(laboratory, "import json\njson.loads('x')\n")
+
+    (event,) = _exceptions(laboratory)
+    assert event["type"] == "json.decoder.JSONDecodeError"
+    assert (Path(event["file"]).name, event["function"]) == ("job.py", "<module>")
+
+
+def test_an_exception_that_somebody_caught_is_not_the_end(laboratory: Laboratory) -> None:
+    """Notebooks and test runners store where the interpreter does what they have caught."""
+    job = """
+def cell():
+    try: 1 / 0
+    except ZeroDivisionError as error:
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+cell()
+"""
+
+    _end(laboratory, job)
+
+    assert (_ends(laboratory), _exceptions(laboratory)) == ([("finished", 0)], [])
+
+
+def test_ctrl_c_is_a_failure_by_its_exception(laboratory: Laboratory, python: str) -> None:
+    """An operator sees that somebody interrupted it."""
+    _end(
+        laboratory, "signal.signal(2, signal.default_int_handler); os.kill(os.getpid(), 2)", python
+    )
+
+    assert [state for state, _ in _ends(laboratory)] == ["failed"]
+    assert [event["type"] for event in _exceptions(laboratory)] == ["KeyboardInterrupt"]
+
+
+@pytest.mark.parametrize("number", ["KILL", "TERM", "SEGV"])
+def test_a_signal_kills(laboratory: Laboratory, number: str) -> None:
+    """Whoever outside of the job sends it."""
+    _end(laboratory, f"os.system('kill -{number} %d' % os.getpid()); time.sleep(600)")
+
+    assert _ends(laboratory) == [("killed", None)]
+
+
+def test_a_process_in_which_the_agent_stepped_aside_is_not_killed(laboratory: Laboratory) -> None:
+    """That it ended is no less true."""
+    job = "from tfprobe_agent.guard import STATE\nSTATE.aside = True\n"
+
+    _end(laboratory, job)
+
+    assert _ends(laboratory) == [("finished", 0)]
+
+
+def test_where_the_status_cannot_be_known_the_exit_hooks_tell(laboratory: Laboratory) -> None:
+    """Without ctypes nobody asks the C library."""
+    laboratory.arm(trace_level="off")
+    for ending in ("", "1 / 0"):
+        laboratory.start(f"session.run('loss')\n{ending}").communicate(timeout=PATIENCE_S)
+
+    assert _ends(laboratory) == [("finished", None), ("failed", None)]
+
+
+def test_forked_children_end_by_themselves(laboratory: Laboratory, python: str) -> None:
+    """Each by its own status, which is none of its parent's."""
+    job = """
+first = threading.Thread(target=int)
+first.start()
+first.join()
+for leave, status in ((os._exit, 0), (os._exit, 5), (sys.exit, 6)):
+    if os.fork() == 0:
+        session.run("loss")
+        leave(status)
+    os.wait()
+"""
+
+    _end(laboratory, job, python)
+
+    states = [("finished", 0), ("finished", 0), ("failed", 5), ("failed", 6)]
+    assert _ends(laboratory) == states
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing(laboratory: Laboratory, python: str, context: str) -> None:
+    """One that returns, one that raises, one that is killed, and one that its parent ends."""
+    whats = ["return", "raise", "be killed"]
+    text = f"""{POOL}
+os.chdir({str(laboratory.folder)!r})
+if __name__ == "__main__":
+    for what in {whats}: start("{context}", what).join()
+    process = start("{context}", "wait")
+    while not os.path.exists("ready"): time.sleep(0.01)
+    process.terminate()
+    process.join()
+"""
+
+    assert _script(laboratory, text, python) == 0
+
+    states = [state for state, _ in _ends(laboratory)]
+    assert states == ["finished", "finished", "failed", "killed", "terminated"]
+    # Python 3.13 forgets an exception before it calls any hook.
+    told = [event["message"] for event in _exceptions(laboratory)]
+    assert told == ([] if "3.13" in python else ["no room"])
+
+
+def test_a_child_that_somebody_else_kills_is_killed(laboratory: Laboratory) -> None:
+    """As the kernel does when memory runs out, whatever its parent makes of it."""
+    job = """
+pid = os.fork()
+if pid == 0:
+    session.run("loss")
+    os.system("kill -9 %d" % os.getpid())
+os.waitpid(pid, 0)
+"""
+
+    _end(laboratory, job)
+
+    assert [state for state, _ in _ends(laboratory)] == ["finished", "killed"]
+
+
+def test_os_functions_look_as_they_did(laboratory: Laboratory) -> None:
+    """By name, text and pickle; wrong arguments are refused with the same words."""
+    job = """
+import pickle, subprocess
+for function in (os._exit, os.kill, os.killpg):
+    assert pickle.loads(pickle.dumps(function)) is function
+    print(function.__name__, function.__doc__[:10])
+    try: function("x", "y", "z")
+    except TypeError: print("refused")
+"""
+
+    said = laboratory.arm(trace_level="off").finish(job)
+
+    assert [line for line in said if line != "refused"] == [
+        f"{function.__name__} {(function.__doc__ or '')[:10]}".splitlines()[0]
+        for function in (os._exit, os.kill, os.killpg)
+    ]
+    assert said.count("refused") == 3
