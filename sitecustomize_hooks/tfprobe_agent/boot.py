@@ -65,7 +65,9 @@ TARGETS = frozenset(
 TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
 # What a program imports to name its activities (its marks.py); supplied where it is not installed.
 MARKS = "tfprobe"
-_SEEN = TARGETS.union(TIMED, (MARKS,))
+# What gevent and eventlet import: several of them share a thread.
+GREENLETS = "greenlet"
+_SEEN = TARGETS.union(TIMED, (MARKS, GREENLETS))
 
 
 def arm(boot):
@@ -123,6 +125,8 @@ class Finder:
             try:
                 if timed:
                     self._note_import(name, seen_ns)
+                elif name == GREENLETS:
+                    self._follow_greenlets(module)
                 elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
@@ -142,6 +146,12 @@ class Finder:
             untold, self.untold = self.untold, []
             for each in untold:
                 activities.imported(*each)
+
+    def _follow_greenlets(self, module):
+        """Tell the hooks, where they are loaded; otherwise they look for it as they are."""
+        hooks = sys.modules.get(__package__ + ".hooks")
+        if hooks is not None:
+            hooks.greenlets_ready(module)
 
     def fire(self, name, module):
         """Hand a target module that has just run to the hooks."""

@@ -93,6 +93,7 @@ def process_of(
         world=rank.world if rank else None,
         ppid=known.ppid if known else None,
         is_fork=known is not None and known.parent is not None,
+        untimed_steps=header.untimed_steps if isinstance(header, Header) else 0,
     )
 
 
@@ -115,9 +116,15 @@ def work_of(record: WorkRecord, process: int, header: Header) -> Work:
         times=_durations(record.steps),
         gaps=_durations(record.gaps),
         recent=RecentSteps(
-            recent.first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised
+            recent.first_step,
+            recent.start_ns,
+            recent.end_ns,
+            recent.sampled,
+            recent.raised,
+            recent.new_thread,
         ),
         first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
+        threads=record.threads,
     )
 
 

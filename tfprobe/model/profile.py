@@ -29,18 +29,30 @@ SERVICE_KIND = "service"
 
 @dataclass(frozen=True, slots=True)
 class RecentSteps:
-    """The latest steps of a work, oldest first; row i is step `first_step + i`. Monotonic ns."""
+    """The latest steps of a work, oldest first; row i is step `first_step + i`. Monotonic ns.
+
+    `new_thread` says which steps follow upon one of another thread; it may be left empty: none.
+    """
 
     first_step: int
     start_ns: Int64s
     end_ns: Int64s
     sampled: Flags
     raised: Flags
+    new_thread: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    @property
+    def has_gap(self) -> Flags:
+        """Say of each step whether the time since the one before it is a gap of a loop."""
+        found = np.arange(len(self.start_ns)) > 0
+        return found & ~self.new_thread if len(self.new_thread) else found
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """One kind of step in one process. `count` is completed steps: executed minus raised.
+
+    `thread` is the first of the `threads` that ran its steps, one after the other or together.
 
     `first_seen_ns` is the unix time of its first step, 0 where the recording does not tell.
     """
@@ -60,6 +72,7 @@ class Work:
     gaps: Durations
     recent: RecentSteps
     first_seen_ns: int = 0
+    threads: int = 1
 
     @property
     def count(self) -> int:
@@ -99,7 +112,8 @@ class Process:
     `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
     `boot_id` tells the machine, since it was last started; processes of one share the monotonic
     clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.
-    `is_fork` is said of a fork of a recorded process.
+    `is_fork` is said of a fork of a recorded process. `untimed_steps` were counted and are in no
+    work, because the disk had no room for their times.
     """
 
     index: int
@@ -123,6 +137,7 @@ class Process:
     world: int | None = None
     ppid: int | None = None
     is_fork: bool = False
+    untimed_steps: int = 0
 
     @property
     def label(self) -> str:

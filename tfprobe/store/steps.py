@@ -33,7 +33,10 @@ _NO_TIME_NS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class StepsGlance:
-    """What a listing shows of one steps.bin: `steps` are completed ones, of all works."""
+    """What a listing shows of one steps.bin.
+
+    `steps` are completed ones, of all works, and those that were counted without their times.
+    """
 
     header: Header
     steps: int
@@ -86,6 +89,7 @@ class StepsReader:
                     works.append(block)
                 else:
                     problems.append(f"{self._path.name}: work {index} {block}")
+        problems.extend(_untimed(header))
         return StepsFile(header, tuple(works), tuple(problems))
 
     def _forget_another(self, file: WordFile, header: Header) -> None:
@@ -183,9 +187,21 @@ def _header(file: WordFile) -> Header:
         request_sequence=words[32],
         request_seen=words[40],
         request_left=words[41],
+        untimed_steps=max(words[21], 0),
+        untimed_threads=max(words[22], 0),
     )
+
+
+def _untimed(header: Header) -> list[str]:
+    """Return what to say of steps that were counted, and had no room in the file."""
+    steps, threads = header.untimed_steps, max(header.untimed_threads, 1)
+    if not steps:
+        return []
+    of = f"{steps:,} step{'s' * (steps > 1)} of {threads:,} thread{'s' * (threads > 1)}"
+    were = "were" if steps > 1 else "was"
+    return [f"{of} {were} not timed: the disk had no room for them in steps.bin"]
 
 
 def _completed(file: WordFile, header: Header) -> int:
     heads = (file.words(work_at(index), 4) for index in range(header.works_in_use))
-    return sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)
+    return header.untimed_steps + sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)

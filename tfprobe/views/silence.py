@@ -45,6 +45,12 @@ def stepless(profile: Profile) -> tuple[str, ...]:
                 f"{process.hooks.reason.rstrip('.')}."
             )
             continue
+        if process.untimed_steps:
+            reasons.append(
+                f"Process {process.pid} on {process.host} ran {process.untimed_steps:,} steps, "
+                "none of which could be timed: the disk had no room for them in steps.bin."
+            )
+            continue
         version = process.tensorflow
         what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
         reasons.append(
