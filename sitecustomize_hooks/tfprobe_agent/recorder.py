@@ -181,6 +181,7 @@ class Recorder:
         self.settings_told = False
         self.watches = set()  # the open ones of all threads
         self.event_ns = None  # what an event of theirs costs, once measured
+        self.has_process_file = False
         self.write_process()
         if parent is not None:
             self.journal.event("fork", parent=parent)
@@ -188,7 +189,11 @@ class Recorder:
 
     def write_process(self):
         """Write process.json, again when devices and perhaps a cluster become known; ranks sample the same steps."""
-        self.journal.write_process()
+        try:
+            self.journal.write_process()
+            self.has_process_file = True
+        except OSError:
+            pass  # a full disk: once more at exit
         rank = self.journal.rank
         self.schedule.is_rank = rank is not None and rank["world"] != 1
 
@@ -363,6 +368,9 @@ class Recorder:
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
         self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
         self.steps.put(STATE_WORD, FINISHED)
+        self.steps.write_whole()
+        if not self.has_process_file:
+            self.write_process()
         self.journal.event("exit")
 
 

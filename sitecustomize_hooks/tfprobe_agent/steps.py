@@ -78,6 +78,7 @@ class StepsFile:
             self.words = memoryview(bytearray((HEADER_WORDS + self.capacity * WORK_WORDS) * WORD)).cast("q")
         self.used = 0
         self._refused_until_ns = 0
+        self._unwritten_until_ns = 0  # > 0: the disk was full, all is to be written from then on
         self._write_header(started_ns)
 
     def _mapped(self):
@@ -136,8 +137,29 @@ class StepsFile:
 
     def flush(self, at, count):
         """Write `count` words from word `at` to the file where it is not mapped; nothing to do where it is."""
-        if self.plain:
-            ORIGINAL.pwrite(self._file.descriptor(), self.words[at : at + count], at * WORD)
+        if not self.plain:
+            return
+        if self._unwritten_until_ns == 0:
+            self._write(at, count)
+        elif ORIGINAL.monotonic_ns() >= self._unwritten_until_ns:
+            self.write_whole()
+
+    def write_whole(self):
+        """Write all words where the disk had no room for some, but those that others write."""
+        if self._unwritten_until_ns:
+            self._unwritten_until_ns = 0
+            self._write(0, REQUEST)
+            self._write(REQUEST_SEEN, HEADER_WORDS + self.used * WORK_WORDS - REQUEST_SEEN)
+
+    def _write(self, at, count):
+        """Write words; what finds no room stays in memory and is written later."""
+        words = self.words[at : at + count]
+        try:
+            is_written = ORIGINAL.pwrite(self._file.descriptor(), words, at * WORD) == words.nbytes
+        except OSError:
+            is_written = False  # or the job closed the file
+        if not is_written:
+            self._unwritten_until_ns = ORIGINAL.monotonic_ns() + REFUSED_NS
 
     def flush_header(self):
         """Write out the header but for the words that others write."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import array
+import os
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from tfprobe.ingest.run import load as load_run
 from tfprobe.model.profile import Problem
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
-from tfprobe.store.steps import read_glance, read_steps
+from tfprobe.store.steps import COULD_NOT_GROW, read_glance, read_steps
 from tfprobe.views import silence, steps
 
 # Names enough for all blocks of steps.bin that a name can have.
@@ -147,7 +150,7 @@ for thread in threads: thread.join()
     (process,) = profile.processes
     assert (process.untimed_steps, profile.works) == (300, ())
     where = f"{folder.parent.name}/{folder.name}"
-    what = "300 steps of 3 threads were not timed: the disk had no room for them in steps.bin"
+    what = f"300 steps of 3 threads were not timed: {COULD_NOT_GROW}"
     assert Problem(where, what) in profile.problems
     (why,) = silence.explain(profile)
     assert "ran 300 steps" in why
@@ -174,6 +177,36 @@ for i in range(10): session.run("loss")
     assert (found.header.untimed_steps, found.header.untimed_threads) == (10, 1)
     assert (work.name, work.count) == ("loss", 10)
     assert read_glance(folder / "steps.bin").steps == 20
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.parametrize("comes_free", [True, False])
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path, comes_free: bool) -> None:
+    """What is recorded waits in memory until there is room; without, the report says why."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount]
+    if subprocess.run(command, check=False, capture_output=True).returncode != 0:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        laboratory = Laboratory(tmp_path).arm(trace_level="off")
+        (laboratory.run / os.uname().nodename).symlink_to(mount, target_is_directory=True)
+        (mount / "fill").write_bytes(b"x" * (1 << 20))
+
+        laboratory.finish(f"""
+for i in range(10): session.run("loss")
+if {comes_free}: os.remove({str(mount / "fill")!r})
+""")
+
+        profile = load_run(RunFolder(laboratory.run), this_machine())
+        if comes_free:
+            assert [process.state for process in profile.processes] == ["finished"]
+            assert [work.count for work in profile.works] == [10]
+        else:
+            (why,) = silence.explain(profile)
+            assert "The disk was full" in why
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
 
 
 @pytest.mark.parametrize("with_numpy", [True, False])

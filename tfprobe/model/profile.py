@@ -113,7 +113,7 @@ class Process:
     `boot_id` tells the machine, since it was last started; processes of one share the monotonic
     clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.
     `is_fork` is said of a fork of a recorded process. `untimed_steps` were counted and are in no
-    work, because the disk had no room for their times.
+    work, because steps.bin could not grow.
     """
 
     index: int

@@ -29,6 +29,8 @@ from tfprobe.store.work_block import KnownWork, read_work
 # Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
 _TIMES = (8, 9, 12, 19, 20)
 _NO_TIME_NS = 1 << 62
+# Why steps were counted and not timed.
+COULD_NOT_GROW = "steps.bin could not grow (the disk was full, or the job closed the file)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,10 @@ def read_glance(path: Path) -> StepsGlance:
 def _header(file: WordFile) -> Header:
     words = integers(file.words(0, HEADER_WORDS))
     if len(words) < HEADER_WORDS or words[0] != MAGIC:
-        hint = "The process was killed while it made the file, or the file was overwritten."
+        hint = (
+            "The disk was full, the process was killed while it made the file, or the file was "
+            "overwritten."
+        )
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
     # The capacity of works is smaller where the agent could not map the file.
     expected = [LAYOUT_VERSION, HEADER_WORDS, words[3], WORK_WORDS, RING_STEPS, BUCKETS]
@@ -199,7 +204,7 @@ def _untimed(header: Header) -> list[str]:
         return []
     of = f"{steps:,} step{'s' * (steps > 1)} of {threads:,} thread{'s' * (threads > 1)}"
     were = "were" if steps > 1 else "was"
-    return [f"{of} {were} not timed: the disk had no room for them in steps.bin"]
+    return [f"{of} {were} not timed: {COULD_NOT_GROW}"]
 
 
 def _completed(file: WordFile, header: Header) -> int:

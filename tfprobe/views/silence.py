@@ -48,7 +48,8 @@ def stepless(profile: Profile) -> tuple[str, ...]:
         if process.untimed_steps:
             reasons.append(
                 f"Process {process.pid} on {process.host} ran {process.untimed_steps:,} steps, "
-                "none of which could be timed: the disk had no room for them in steps.bin."
+                "none of which could be timed: steps.bin could not grow (the disk was full, or the "
+                "job closed the file)."
             )
             continue
         version = process.tensorflow
