@@ -90,6 +90,39 @@ for thread in threads: thread.join()
     assert shared.count == 40 * shared.threads
 
 
+def test_one_thread_at_a_time_writes_a_shared_block(laboratory: Laboratory) -> None:
+    """A thread that is interrupted in the middle of a row loses neither it nor another's."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        FILL
+        + """
+from tfprobe_agent.recorder import CURRENT
+shared = CURRENT.recorder.shared["session_run"]
+class Interrupted:
+    def __init__(self, ring):
+        self.ring = ring
+    def __getitem__(self, at):
+        return self.ring[at]
+    def __setitem__(self, at, value):
+        time.sleep(0.001)  # another thread runs
+        self.ring[at] = value
+shared.ring = Interrupted(shared.ring)
+def serve():
+    for i in range(10): session.run("loss")
+threads = [threading.Thread(target=serve) for i in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    )
+
+    (shared,) = [work for work in laboratory.steps().works if work.name == "(further works)"]
+    assert sum(laboratory.counts().values()) == 340
+    assert len(shared.recent.start_ns) == shared.count
+    assert (shared.recent.start_ns > 0).all()
+    assert (shared.recent.end_ns >= shared.recent.start_ns).all()
+
+
 def test_a_shared_block_is_traced_as_any(laboratory: Laboratory) -> None:
     """A job that makes up names without end has its steps recorded."""
     laboratory.arm(every=100)
