@@ -1,6 +1,7 @@
 """activities.jsonl: what the process did besides steps, by intervals. Cheap enough for what happens a lot.
 
-Of each kind and name the first intervals are written, then at most one a second; counts and total times are exact.
+Of each kind and name the first intervals are written, then at most one a second, later fewer; counts and total times
+are exact.
 """
 
 import functools
@@ -14,6 +15,9 @@ FILE = "activities.jsonl"
 # Intervals of one kind and name that are written whatever they follow upon.
 FIRST_INTERVALS = 256
 PAUSE_NS = 1000 * 1000 * 1000
+# After so many lines of a kind and name the pause is twice as long, and so on: a job of a month writes 12,000. What a
+# killed process has not told is less than one part in a thousand of its time.
+LINES_AT_A_PAUSE = 1000
 # A job that makes up names: those beyond have one name together, and from so many lines on all share the pause.
 MAX_NAMES = 1000
 MAX_LINES = 10000
@@ -28,7 +32,7 @@ _LONG = ("train", "evaluate", "predict")
 class _Kept:
     """All intervals of one kind and name so far. `last` is the latest if it was not written, with its thread."""
 
-    __slots__ = ("count", "kind", "last", "name", "next_ns", "total_ns")
+    __slots__ = ("count", "kind", "last", "lines", "name", "next_ns", "total_ns")
 
     def __init__(self, kind, name):
         self.kind = kind
@@ -36,6 +40,7 @@ class _Kept:
         self.count = 0
         self.total_ns = 0
         self.next_ns = 0
+        self.lines = 0
         self.last = None
 
 
@@ -66,9 +71,15 @@ class _Table:
             return False
         if now_ns < self.next_ns and self.lines >= MAX_LINES:
             return False
-        kept.next_ns = self.next_ns = now_ns + PAUSE_NS
+        kept.lines += 1
         self.lines += 1
+        kept.next_ns = now_ns + _pause_ns(kept.lines, LINES_AT_A_PAUSE)
+        self.next_ns = now_ns + _pause_ns(self.lines, MAX_LINES)
         return True
+
+
+def _pause_ns(lines, lines_at_a_pause):
+    return PAUSE_NS << min(lines // lines_at_a_pause, 20)
 
 
 TABLE = _Table()

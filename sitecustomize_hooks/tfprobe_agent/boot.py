@@ -70,7 +70,9 @@ TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
 MARKS = "tfprobe"
 # What a process imports that may start others, and tell them to end.
 SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
-_SEEN = TARGETS.union(TIMED, SENDERS, (MARKS,))
+# What gevent and eventlet import: several of them share a thread.
+GREENLETS = "greenlet"
+_SEEN = TARGETS.union(TIMED, SENDERS, (MARKS, GREENLETS))
 
 
 def arm(boot):
@@ -132,6 +134,8 @@ class Finder:
                     self._note_import(name, seen_ns)
                 elif name in SENDERS:
                     _watch_signals(self.boot)
+                elif name == GREENLETS:
+                    self._follow_greenlets(module)
                 elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
@@ -151,6 +155,12 @@ class Finder:
             untold, self.untold = self.untold, []
             for each in untold:
                 activities.imported(*each)
+
+    def _follow_greenlets(self, module):
+        """Tell the hooks, where they are loaded; otherwise they look for it as they are."""
+        hooks = sys.modules.get(__package__ + ".hooks")
+        if hooks is not None:
+            hooks.greenlets_ready(module)
 
     def fire(self, name, module):
         """Hand a target module that has just run to the hooks."""

@@ -93,12 +93,12 @@ def make(find, tracer, notice=None, by=0, salt=0, applies=None, otherwise=None):
                     finish_sample(work, sample, result, start, end)
                 else:
                     step = work.n
-                    words = work.words
-                    at = work.ring_at + (step & RING_MASK) * 2
-                    words[at] = start
-                    words[at + 1] = end
+                    ring = work.ring
+                    at = (step & RING_MASK) * 2
+                    ring[at] = start
+                    ring[at + 1] = end
                     work.n = step = step + 1
-                    words[work.count_at] = step
+                    work.words[work.count_at] = step
                     if step >= work.next_fold:
                         work.stored()
                 if over is not None:
@@ -147,6 +147,8 @@ def start_sample(work, tracer, original, args, kwargs):
     if began_ns >= PULSES.next_ns:
         beat(began_ns)
         began_ns = ORIGINAL.monotonic_ns()  # a pulse has an account of its own
+    if work.shared is not None:
+        work = work.shared
     if work.plain:
         work.file.read_control()
     if work.n < work.next_sample and work.words[REQUEST] == work.request_seen:
@@ -183,9 +185,9 @@ def start_sample(work, tracer, original, args, kwargs):
 
 def finish_sample(work, sample, result, start_ns, end_ns):
     """Record the sampled step, then its capture, and account what it cost."""
-    usual_ns = work.usual_ns()
-    step = work.n
-    work.record(start_ns, end_ns, SAMPLED_FLAG)
+    usual_ns = (work.shared or work).usual_ns()
+    step = work.record(start_ns, end_ns, SAMPLED_FLAG)
+    work = work.shared or work
     try:
         recorder = current()
         once_ns = recorder.steps.words[ONCE_NS]

@@ -170,7 +170,7 @@ def _slows_others(mine, recorder, now_ns):
     """Tell whether another thread runs steps and would pay for a watch of this one."""
     if not hasattr(sys, "monitoring"):
         return False
-    own = {id(work) for work in mine.works.values()}
+    own = {id(work.shared or work) for work in mine.works.values()}
     return any(work.n and id(work) not in own and now_ns - work.latest_end_ns() < OTHERS_NS for work in recorder.works)
 
 

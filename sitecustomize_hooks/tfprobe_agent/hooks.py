@@ -22,6 +22,7 @@ from . import (
     session,
     tracing,
 )
+from .boot import GREENLETS
 from .guard import STATE, failed, never_raise
 from .originals import ORIGINAL
 
@@ -69,11 +70,19 @@ def module_ready(name, module, boot):
     STATE.log.line("patched %s" % name)
 
 
+@never_raise
+def greenlets_ready(module):
+    """Follow the greenlets of a job that imports them after TensorFlow; `_arm` does it for one that had before."""
+    recorder.follow_greenlets(module)
+
+
 def _arm(boot):
     """Do once, at the first target module, what the process needs: the way home, fork and exit."""
     recorder.CURRENT.boot = boot
     if not _unarmed.acquire(False):
         return
+    if GREENLETS in sys.modules:
+        recorder.follow_greenlets(sys.modules[GREENLETS])
     exits.patch()
     exits.watch_multiprocessing()
     atexit.register(exits.at_exit)

@@ -7,6 +7,7 @@ object, not as module globals, because freezegun replaces module globals whereve
 import os
 import sys
 import time
+from _thread import _local
 
 
 def _monotonic_ns_36(monotonic=time.monotonic):
@@ -50,6 +51,8 @@ class _Originals:
     sched_getaffinity = staticmethod(getattr(os, "sched_getaffinity", None))
     getprofile = staticmethod(sys.getprofile)
     setprofile = staticmethod(sys.setprofile)
+    # What is local to a thread: gevent and eventlet put in its place what is local to a greenlet.
+    local = _local
 
 
 ORIGINAL = _Originals()

@@ -4,8 +4,9 @@ import os
 import sys
 import threading
 import weakref
+from collections import deque
 
-from . import gaps, graphs, tracing
+from . import gaps, graphs, greenlets, overflow, tracing
 from .config import read_config
 from .guard import STATE, never_raise, never_raise_noting, never_raise_sampling
 from .journal import Journal, tensorflow_version
@@ -27,13 +28,15 @@ from .steps import (
     REQUEST_WORK,
     SAMPLING_ENDED,
     STATE_WORD,
+    THREADS,
     TRACED_NS,
+    UNTIMED_THREADS,
     StepsFile,
 )  # fmt: skip
 
 MAX_REQUEST = 1000000
-# The last works of the file are kept for jobs that make up a new kind of step at every step.
-OVERFLOW_WORKS = 8
+# The last works of the file, one for each of KINDS, are kept for jobs of very many threads or kinds of step.
+OVERFLOW_WORKS = 10
 # A job that ends before its budget allowed the code maps gets them at its end, for this many times the budget.
 EXIT_OVERDRAFT = 3
 # How long an exit waits for a traced step of another thread, in seconds; one that waits itself, for a queue, is left.
@@ -60,6 +63,7 @@ class OneThread:
         "name",
         "phase",
         "role",
+        "untimed",
         "watch",
         "works",
     )
@@ -77,26 +81,57 @@ class OneThread:
         self.doing = ()  # kinds of activity under way
         self.name = None  # once asked for
         self.watch = None  # the open watch of the time after a recorded step
+        self.untimed = False  # it had steps for which there was no room
 
 
-class _Threads(threading.local):
+# The `works` of threads that have ended, for others to go on with. A deque: whatever frees a thread's state, and
+# wherever it interrupts us, may append to it.
+ENDED = deque()
+
+
+class _End:
+    """Held by a thread's local storage alone, so it goes when the thread ends."""
+
+    __slots__ = ("_append", "_works")
+
+    def __init__(self, works):
+        self._works = works
+        self._append = ENDED.append  # globals may be gone when this is called
+
+    def __del__(self):
+        self._append(self._works)
+
+
+class _Threads(ORIGINAL.local):
     """The calling thread's OneThread as `mine`. One lookup a step: a thread-local costs more than a slot."""
 
     def __init__(self):
-        self.mine = OneThread()
+        self.renew()
+
+    def renew(self):
+        """Begin anew in the calling thread, or greenlet."""
+        mine = self.mine = OneThread()
+        if self.__dict__.get("mine") is mine:
+            self.end = _End(mine.works)
 
 
 THREAD = _Threads()
 
 
+def follow_greenlets(module):
+    """From now on, keep apart the greenlets of a thread: `module` is greenlet, which the job has imported."""
+    if not isinstance(getattr(_Threads, "mine", None), property):
+        _Threads.mine = greenlets.state_property(module, "mine", OneThread, lambda mine: ENDED.append(mine.works))
+
+
 def find_named(kind, name):
-    """Return this thread's Work of that kind and name, making it at first sight; None when the file is full."""
+    """Return this thread's Work of that kind and name, finding or making one at first sight."""
     works = THREAD.mine.works
     key = (kind, name)
     work = works.get(key)
     if work is None:
         work = current().add_work(kind, name)
-        if work is not None and work.name == name:  # a job that makes up names without end must not grow by them
+        if work.name == name:  # a job that makes up names without end must not grow by them
             works[key] = work
     return work
 
@@ -139,12 +174,14 @@ class Recorder:
         STATE.log.paths.append(self.journal.path("agent.log"))
         self.steps = StepsFile(self.journal.path("steps.bin"), started_ns)
         self.request_seen = 0
-        self.overflow = {}
+        self.shared = {}  # the work of all threads for what finds no block of its own, by kind
+        self.free = {}  # works of ended threads by kind and name
         self.works = []
         self.calibrated = False
         self.settings_told = False
         self.watches = set()  # the open ones of all threads
         self.event_ns = None  # what an event of theirs costs, once measured
+        self.has_process_file = False
         self.write_process()
         if parent is not None:
             self.journal.event("fork", parent=parent)
@@ -152,28 +189,76 @@ class Recorder:
 
     def write_process(self):
         """Write process.json, again when devices and perhaps a cluster become known; ranks sample the same steps."""
-        self.journal.write_process()
+        try:
+            self.journal.write_process()
+            self.has_process_file = True
+        except OSError:
+            pass  # a full disk: once more at exit
         rank = self.journal.rank
         self.schedule.is_rank = rank is not None and rank["world"] != 1
 
     def add_work(self, kind, name):
-        """Return a new Work of this thread; near the end of the file, the thread's one work for all that is left."""
+        """Return a Work for this thread: of a thread that has ended, a new one, or, without room, one for all."""
+        mine = THREAD.mine
+        work = mine.works.get((kind, overflow.UNTIMED))
+        if work is not None:
+            return work
         with self.lock:
-            if self.steps.used >= self.steps.capacity - OVERFLOW_WORKS:
-                key = (kind, threading.get_ident())
-                if key not in self.overflow:
-                    self.overflow[key] = self._new_work(kind, "(further works)")
-                return self.overflow[key]
-            return self._new_work(kind, name)
+            self._free_ended()
+            free = self.free.get((kind, name))
+            if free:
+                work = free.pop()
+                work.pass_on()
+            elif self.steps.used < self.steps.capacity - OVERFLOW_WORKS:
+                work = self._new_work(kind, name)
+            return work or self._forwarding(mine, kind) or self._untimed(mine, kind)
 
-    def _new_work(self, kind, name):
+    def _free_ended(self):
+        """Take over the works of threads that have ended; those of the parent process are not ours."""
+        while ENDED:
+            for key, work in ENDED.popleft().items():
+                if work.file is self.steps and work.index >= 0 and work.shared is None:
+                    self.free.setdefault(key, []).append(work)
+
+    def _new_work(self, kind, name, make=None):
         thread, thread_id = _this_thread()
-        work = self.steps.add_work(kind, name, thread, thread_id, ORIGINAL.monotonic_ns())
+        work = self.steps.add_work(kind, name, thread, thread_id, ORIGINAL.monotonic_ns(), make)
         if work is None:
-            return None  # the disk is full, or more kinds of step than the file holds
+            return None  # the disk is full
         self.works.append(work)
         work.next_sample = self.schedule.first_sample(work)
         self.journal.event("work", work=work.index, kind=kind, name=name, thread=thread)
+        return work
+
+    def _forwarding(self, mine, kind):
+        """Return this thread's way to the work of all threads for this kind; None while there is no room for one."""
+        key = (kind, overflow.FURTHER)
+        if key not in mine.works:
+            shared = self.shared.get(kind)
+            if shared is None:
+                shared = self._new_work(kind, overflow.FURTHER, overflow.SharedWork)
+                if shared is None:
+                    return None
+                self.shared[kind] = shared
+            else:
+                shared.words[shared.base + THREADS] += 1
+            mine.works[key] = overflow.ForwardingWork(shared)
+        return mine.works[key]
+
+    def _untimed(self, mine, kind):
+        """Return what counts this thread's steps of a kind for which there is no room, for some time."""
+        key = (kind, overflow.UNTIMED)
+
+        def look_for_room():
+            mine.works.pop(key, None)
+            mine.known.clear()
+            mine.kept.clear()
+
+        if not mine.untimed:
+            mine.untimed = True
+            self.steps.add(UNTIMED_THREADS, 1)
+        work = overflow.UntimedWork(self.steps, kind, self.lock, ORIGINAL.monotonic_ns(), look_for_room)
+        mine.works[key] = work
         return work
 
     def poll_request(self, work):
@@ -283,6 +368,9 @@ class Recorder:
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
         self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
         self.steps.put(STATE_WORD, FINISHED)
+        self.steps.write_whole()
+        if not self.has_process_file:
+            self.write_process()
         self.journal.event("exit")
 
 
@@ -350,7 +438,7 @@ def forget_parent():
     STATE.leaving = False
     STATE.log = type(STATE.log)()
     gaps.forget(THREAD.mine)
-    THREAD.mine = OneThread()
+    THREAD.renew()
 
 
 @never_raise

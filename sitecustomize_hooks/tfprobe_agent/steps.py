@@ -28,7 +28,7 @@ KINDS = (
 WORD = 8
 HEADER_WORDS = 512
 WORK_CAPACITY = 256
-PLAIN_CAPACITY = 16  # without mmap every work lives in memory: 2.5 MB
+PLAIN_CAPACITY = 26  # without mmap every work lives in memory: 4 MB
 WORK_WORDS = 19968
 RING_STEPS = 8192
 RING_MASK = RING_STEPS - 1
@@ -39,6 +39,7 @@ AGGREGATES_AT = 64
 RING_AT = AGGREGATES_AT + 2 * AGGREGATE_WORDS
 FOLD = 1024
 
+NEW_THREAD_FLAG = 1 << 62
 SAMPLED_FLAG = 1 << 61
 RAISED_FLAG = 1 << 60
 TIME_MASK = RAISED_FLAG - 1
@@ -48,15 +49,18 @@ RUNNING, FINISHED, ASIDE = 1, 2, 3
 STATE_WORD, EXIT_WORD = 11, 12
 HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
 STARTED_WORD, ACTIVE_WORD = 19, 20
+UNTIMED_STEPS, UNTIMED_THREADS = 21, 22
 ENDING_WORD, STATUS_WORD = 24, 25  # the status takes three words
 REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT, SAMPLING_ENDED = 32, 33, 34, 40, 41, 42
 # Words of a work block.
-COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES, LOOK = 1, 2, 3, 6, 7, 8, 9, 10
+COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES, LOOK, THREADS = 1, 2, 3, 6, 7, 8, 9, 10, 11
 
 NEVER = 1 << 62
 # A step looks at the control word if the last look was this long ago: reading a word of another page is dear. Who asks
 # for samples need not wait for it: he stores 0 in the word of each work that says when to look.
 POLL_NS = 10 * 1000 * 1000
+# A disk that had no room for a work block is asked again after this time.
+REFUSED_NS = 10 * 1000 * 1000 * 1000
 
 
 class StepsFile:
@@ -74,6 +78,8 @@ class StepsFile:
             self.capacity = PLAIN_CAPACITY
             self.words = memoryview(bytearray((HEADER_WORDS + self.capacity * WORK_WORDS) * WORD)).cast("q")
         self.used = 0
+        self._refused_until_ns = 0
+        self._unwritten_until_ns = 0  # > 0: the disk was full, all is to be written from then on
         self._write_header(started_ns)
 
     def _mapped(self):
@@ -103,17 +109,17 @@ class StepsFile:
         words[0] = int.from_bytes(b"TFPSTEP1", "little")
         self.flush(0, HEADER_WORDS)
 
-    def add_work(self, kind, name, thread_name, thread_id, now_ns):
-        """Allocate the next work block and return its Work; None when the file or the disk is full."""
-        if self.used >= self.capacity:
+    def add_work(self, kind, name, thread_name, thread_id, now_ns, make=None):
+        """Allocate the next work block and return its Work, by `make`; None when the file or the disk is full."""
+        if self.used >= self.capacity or now_ns < self._refused_until_ns:
             return None
         base = HEADER_WORDS + self.used * WORK_WORDS
         if not self.plain:
             try:
                 ORIGINAL.fallocate(self._file.descriptor(), base * WORD, WORK_WORDS * WORD)
             except OSError:
-                self.capacity = self.used  # disk full, or closed by the job: the works so far go on
-                return None
+                self._refused_until_ns = now_ns + REFUSED_NS
+                return None  # disk full, or closed by the job: the works so far go on
         words = self.words
         words[base] = KINDS.index(kind)
         words[base + 4] = thread_id
@@ -122,7 +128,8 @@ class StepsFile:
         words[base + OPTIMIZER_STEPS] = -1
         _put_text(words, base + 16, 32, name)
         _put_text(words, base + 48, 16, thread_name)
-        work = Work(self, self.used, kind, name, base)
+        words[base + THREADS] = 1
+        work = (make or Work)(self, self.used, kind, name, base)
         self.used += 1
         words[10] = self.used
         self.flush(base, RING_AT)
@@ -131,8 +138,29 @@ class StepsFile:
 
     def flush(self, at, count):
         """Write `count` words from word `at` to the file where it is not mapped; nothing to do where it is."""
-        if self.plain:
-            ORIGINAL.pwrite(self._file.descriptor(), self.words[at : at + count], at * WORD)
+        if not self.plain:
+            return
+        if self._unwritten_until_ns == 0:
+            self._write(at, count)
+        elif ORIGINAL.monotonic_ns() >= self._unwritten_until_ns:
+            self.write_whole()
+
+    def write_whole(self):
+        """Write all words where the disk had no room for some, but those that others write."""
+        if self._unwritten_until_ns:
+            self._unwritten_until_ns = 0
+            self._write(0, REQUEST)
+            self._write(REQUEST_SEEN, HEADER_WORDS + self.used * WORK_WORDS - REQUEST_SEEN)
+
+    def _write(self, at, count):
+        """Write words; what finds no room stays in memory and is written later."""
+        words = self.words[at : at + count]
+        try:
+            is_written = ORIGINAL.pwrite(self._file.descriptor(), words, at * WORD) == words.nbytes
+        except OSError:
+            is_written = False  # or the job closed the file
+        if not is_written:
+            self._unwritten_until_ns = ORIGINAL.monotonic_ns() + REFUSED_NS
 
     def flush_header(self):
         """Write out the header but for the words that others write."""
@@ -201,6 +229,8 @@ class Work:
         "ring",
         "ring_at",
         "samples",
+        "shared",
+        "starts_thread",
         "totals",
         "words",
     )
@@ -232,10 +262,12 @@ class Work:
         self.after_fold = None  # called with the work now and then: what is too dear to look at each step
         self.collected = None
         self.marks = None
+        self.shared = None  # the Work that this one hands its steps to: see overflow
+        self.starts_thread = False  # the next step is the first of another thread
         self.totals = array.array("q", bytes(AGGREGATE_WORDS * WORD))
 
     def record(self, start_ns, end_ns, flags=0):
-        """Append one step; the count is stored last. The doors do the same inline for plain steps."""
+        """Append one step and return its number; the count is stored last. The doors do the same inline."""
         slot = (self.n & RING_MASK) * 2
         self.ring[slot] = start_ns
         self.ring[slot + 1] = end_ns | flags
@@ -245,14 +277,29 @@ class Work:
             self.words[self.base + SAMPLED] += 1
         self.n += 1
         self.words[self.count_at] = self.n
+        step = self.n - 1
         if self.n >= self.next_fold:
             self.stored()
+        return step
+
+    def pass_on(self):
+        """Go on for another thread: the one so far has ended, and what lies between the two is no gap."""
+        if self.collected is not None:
+            sample, self.collected = self.collected, None
+            sample.abandon()
+        self.marks = None
+        self.starts_thread = True
+        self.next_fold = self.n + 1
+        self.words[self.base + THREADS] += 1
 
     def stored(self):
         """Do what follows a stored step: write it out where there is no mmap, fold a full block."""
+        if self.starts_thread:
+            self.starts_thread = False
+            self.ring[((self.n - 1) & RING_MASK) * 2 + 1] |= NEW_THREAD_FLAG
         if self.plain:
             self.file.flush(self.ring_at + ((self.n - 1) & RING_MASK) * 2, 2)
-            self.file.flush(self.base, 10)
+            self.file.flush(self.base, THREADS + 1)
         if self.after_first is not None:
             after_first, self.after_first = self.after_first, None
             after_first(self)
@@ -283,7 +330,7 @@ class Work:
         self.words[FOLD_NS] += ORIGINAL.monotonic_ns() - began_ns
         if self.plain:
             self.file.flush(at, AGGREGATE_WORDS)
-            self.file.flush(self.base, 10)
+            self.file.flush(self.base, THREADS + 1)
             self.file.flush_header()
 
     def latest_ns(self):
@@ -301,8 +348,8 @@ class Work:
         for step in range(self.n - 1, max(-1, self.n - 33), -1):
             slot = (step & RING_MASK) * 2
             end = self.ring[slot + 1]
-            if end <= TIME_MASK:
-                times.append(end - self.ring[slot])
+            if not end & (SAMPLED_FLAG | RAISED_FLAG):
+                times.append((end & TIME_MASK) - self.ring[slot])
         return sorted(times)[len(times) // 2] if times else None
 
 
@@ -311,10 +358,13 @@ def _fold(totals, block, last_end_ns):
     words = block.tolist()
     starts = words[::2]
     ends = [end & TIME_MASK for end in words[1::2]]
-    before = [last_end_ns or starts[0]] + ends[:-1]
-    gaps = [start - end for start, end in zip(starts, before)]
+    has_gap = [not end & NEW_THREAD_FLAG for end in words[1::2]]
+    has_gap[0] = has_gap[0] and last_end_ns != 0
+    before = [last_end_ns] + ends[:-1]
     _accumulate(totals, 0, 8, [end - start for start, end in zip(starts, ends)])
-    _accumulate(totals, 4, 8 + BUCKETS, gaps if last_end_ns else gaps[1:])
+    gaps = [start - end for start, end, known in zip(starts, before, has_gap) if known]
+    if gaps:
+        _accumulate(totals, 4, 8 + BUCKETS, gaps)
     return ends[-1]
 
 
@@ -331,12 +381,14 @@ def _fold_with_numpy(numpy, totals, block, last_end_ns):
     pairs = numpy.frombuffer(block, dtype=numpy.int64).reshape(-1, 2)
     starts = pairs[:, 0]
     ends = pairs[:, 1] & TIME_MASK
+    has_gap = pairs[:, 1] & NEW_THREAD_FLAG == 0
+    has_gap[0] &= last_end_ns != 0
     before = numpy.empty_like(ends)
     before[1:] = ends[:-1]
     before[0] = last_end_ns
-    gaps = starts - before
     _accumulate_with_numpy(numpy, totals, 0, 8, ends - starts)
-    _accumulate_with_numpy(numpy, totals, 4, 8 + BUCKETS, gaps if last_end_ns else gaps[1:])
+    if has_gap.any():
+        _accumulate_with_numpy(numpy, totals, 4, 8 + BUCKETS, (starts - before)[has_gap])
     return int(ends[-1])
 
 

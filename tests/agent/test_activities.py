@@ -332,3 +332,21 @@ def test_naming_costs_a_job_little() -> None:
         best_ns = min(best_ns, (clock() - began_ns) // 100)
 
     assert best_ns < 5000
+
+
+def test_lines_grow_by_the_logarithm_of_time(state) -> None:
+    """A job of a week writes few of them, and a kill at any time costs a thousandth of it."""
+    activities = load("activities")
+    table, second_ns = activities._Table(), activities.PAUSE_NS
+    kept = table.find("callbacks", "on_epoch_end")
+    written_ns, lines, most_behind = 0, 0, 0.0
+
+    for second in range(7 * 86_400):
+        now_ns = second * second_ns
+        kept.count += 1
+        if table.takes_line(kept, now_ns):
+            written_ns, lines = now_ns, lines + 1
+        most_behind = max(most_behind, (now_ns - written_ns) / (now_ns + 2000 * second_ns))
+
+    assert 9_000 < lines < 10_500
+    assert most_behind < 0.0011

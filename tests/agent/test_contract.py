@@ -259,14 +259,10 @@ print("done")
 """)
 
         assert lines == ["done"]
-        works = [
-            work
-            for folder in laboratory.folders()
-            for work in laboratory.steps(folder).works
-            if size_kb > 64
-        ]
-        assert {work.count for work in works} <= {100}
-        assert len(works) >= size_kb // 400
+        found = laboratory.steps()
+        assert {work.count for work in found.works} <= {100}
+        assert len(found.works) >= size_kb // 400
+        assert sum(work.count for work in found.works) + found.header.untimed_steps == 2000
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
 
@@ -285,6 +281,7 @@ for i in range(10): session.run("after")
 
     assert [path.read_bytes() for path in tmp_path.glob("theirs*")] == [b""] * 20
     assert laboratory.counts()["before"] == 11
+    assert laboratory.steps().header.untimed_steps == 10
 
 
 def test_no_step_is_traced_once_the_process_ends(laboratory: Laboratory) -> None:
@@ -389,3 +386,4 @@ session.run("loss")
 """)
 
     assert laboratory.counts() == {"loss": 2}
+    assert laboratory.steps().header.untimed_steps == 1

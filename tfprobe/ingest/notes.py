@@ -10,7 +10,7 @@ from tfprobe.ingest.gaps import gaps
 from tfprobe.ingest.pulses import machine_pulses, pulses
 from tfprobe.model.activities import Activity, Gap, Pulse
 from tfprobe.model.profile import Problem
-from tfprobe.store.activities import ActivityLine, ActivityLog, activity_log
+from tfprobe.store.activities import ActivityHistory, ActivityLog
 from tfprobe.store.gaps import GapLog, GapRecord, gap_log
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.lines import Log
@@ -52,7 +52,7 @@ class ProcessNotes:
         self.problems = tuple(self._problems())
 
     def _problems(self) -> Iterator[Problem]:
-        yield from _missed(self._activities.log, self._where, "activities.jsonl are no activities")
+        yield from _missed(self._activities, self._where, "activities.jsonl are no activities")
         yield from _missed(self._gaps, self._where, "gaps.jsonl are no gaps")
         yield from _missed(self._pulses, self._where, "pulses.jsonl are no pulses")
 
@@ -82,23 +82,25 @@ class _Activities:
     """The activities of a process: all are made again when one is new, as one ends another."""
 
     def __init__(self, folder: ProcessFolder) -> None:
-        self.log = activity_log(folder.activities)
-        self._lines: list[ActivityLine] = []
+        self._history = ActivityHistory(folder.activities)
+        self._log = ActivityLog((), 0)
         self._made_by: tuple[int, ...] = ()
         self._made: tuple[Activity, ...] = ()
 
+    @property
+    def bad_lines(self) -> int:
+        return self._log.bad_lines
+
     def read(self, process: int, shift_ns: int, last_ns: int) -> tuple[Activity, ...]:
-        news = self.log.read()
-        if news.is_from_start:
-            self._lines, self._made_by = [], ()
-        self._lines += news.things
+        if self._history.read():
+            self._log, self._made_by = self._history.log, ()
         # Only one that has not ended lasts to the last sign of life.
-        is_open = any(line.end_ns is None for line in self._lines)
-        made_by = (process, shift_ns, last_ns if is_open else 0, len(self._lines))
+        is_open = any(line.end_ns is None for line in self._log.lines)
+        made_by = (process, shift_ns, last_ns if is_open else 0)
         if made_by != self._made_by:
             self._made_by = made_by
             self._made = activities(
-                ActivityLog(tuple(self._lines), self.log.bad_lines),
+                self._log,
                 process=process,
                 unix_minus_monotonic_ns=shift_ns,
                 last_ns=last_ns,
@@ -135,6 +137,6 @@ def _at_ns(pulse: Pulse) -> int:
     return pulse.at_ns
 
 
-def _missed(log: Log[S], where: str, what: str) -> Iterator[Problem]:
+def _missed(log: Log[S] | _Activities, where: str, what: str) -> Iterator[Problem]:
     if log.bad_lines:
         yield Problem(where, f"{log.bad_lines} lines of {what}.")

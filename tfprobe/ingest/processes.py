@@ -131,6 +131,7 @@ def process_of(
         is_fork=known is not None and known.is_fork,
         serves=rank.serves if rank else (),
         ending=_ending(entry),
+        untimed_steps=header.untimed_steps if isinstance(header, Header) else 0,
     )
 
 
@@ -191,9 +192,15 @@ def work_of(record: WorkRecord, process: int, header: Header) -> Work:
         times=_durations(record.steps),
         gaps=_durations(record.gaps),
         recent=RecentSteps(
-            recent.first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised
+            recent.first_step,
+            recent.start_ns,
+            recent.end_ns,
+            recent.sampled,
+            recent.raised,
+            recent.new_thread,
         ),
         first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
+        threads=record.threads,
     )
 
 

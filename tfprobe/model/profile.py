@@ -29,18 +29,30 @@ SERVICE_KIND = "service"
 
 @dataclass(frozen=True, slots=True)
 class RecentSteps:
-    """The latest steps of a work, oldest first; row i is step `first_step + i`. Monotonic ns."""
+    """The latest steps of a work, oldest first; row i is step `first_step + i`. Monotonic ns.
+
+    `new_thread` says which steps follow upon one of another thread; it may be left empty: none.
+    """
 
     first_step: int
     start_ns: Int64s
     end_ns: Int64s
     sampled: Flags
     raised: Flags
+    new_thread: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    @property
+    def has_gap(self) -> Flags:
+        """Say of each step whether the time since the one before it is a gap of a loop."""
+        found = np.arange(len(self.start_ns)) > 0
+        return found & ~self.new_thread if len(self.new_thread) else found
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """One kind of step in one process. `count` is completed steps: executed minus raised.
+
+    `thread` is the first of the `threads` that ran its steps, one after the other or together.
 
     `first_seen_ns` is the unix time of its first step, 0 where the recording does not tell.
     """
@@ -60,6 +72,7 @@ class Work:
     gaps: Durations
     recent: RecentSteps
     first_seen_ns: int = 0
+    threads: int = 1
 
     @property
     def count(self) -> int:
@@ -129,7 +142,8 @@ class Process:
     `is_fork` is said of a process in which another one's interpreter runs on. What it runs is in
     `program`, which is its script; in `title`, where others of the run run something else; and in
     `group`, by which it is compared with others: see `model.programs`. `serves` are further roles
-    and ranks that it has.
+    and ranks that it has. `untimed_steps` were counted and are in no work, because steps.bin could
+    not grow.
     """
 
     index: int
@@ -158,6 +172,7 @@ class Process:
     group: int = 0
     serves: tuple[tuple[str, int], ...] = ()
     ending: Ending = Ending()
+    untimed_steps: int = 0
 
     @property
     def label(self) -> str:

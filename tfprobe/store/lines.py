@@ -32,9 +32,16 @@ class Tail:
     no lines. `last_bytes` bounds what is read at once: of more, the last.
     """
 
-    def __init__(self, path: Path, *, last_bytes: int | None = None) -> None:
-        """Begin at the start of the file, whether or not there is one yet."""
+    def __init__(
+        self, path: Path, *, last_bytes: int | None = None, part_bytes: int | None = None
+    ) -> None:
+        """Begin at the start of the file, whether or not there is one yet.
+
+        With `part_bytes` each call reads at most as many, until one has no lines: nothing is left
+        out of a file of any size.
+        """
         self._path = path
+        self._part_bytes = part_bytes
         self._most_bytes = _MOST_BYTES if last_bytes is None else last_bytes
         self._seen: tuple[int, ...] = ()
         self._at = 0
@@ -50,13 +57,30 @@ class Tail:
             # A pipe in its place must not hold the reader.
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
             try:
-                news = self._news(descriptor, is_same=seen[:2] == self._seen[:2])
+                is_same = seen[:2] == self._seen[:2]
+                news = self._part(descriptor, is_same) or self._news(descriptor, is_same=is_same)
             finally:
                 os.close(descriptor)
         except OSError:
             return self._gone()
-        self._seen = seen
+        is_part = self._part_bytes is not None and bool(news.lines)
+        self._seen = (*seen[:2], -1, -1) if is_part else seen  # the rest is news, too
         return news
+
+    def _part(self, descriptor: int, is_same: bool) -> NewLines | None:
+        """Return the next part of a file that has more; None where the rest is one part."""
+        size = os.fstat(descriptor).st_size
+        if self._part_bytes is None or size - self._at <= self._part_bytes:
+            return None
+        begun = is_same and self._at > 0 and self._is_known(descriptor)
+        begin = self._at if begun else 0
+        content = _pread(descriptor, self._part_bytes, begin)
+        whole = content[: content.rfind(b"\n") + 1]
+        if not whole:
+            return None  # one line longer than a part
+        self._at = begin + len(whole)
+        self._known_by = whole[-_KNOWN_BY_BYTES:]
+        return NewLines(_lines(whole), not begun)
 
     def _gone(self) -> NewLines:
         was_there = bool(self._seen)

@@ -33,11 +33,16 @@ _NO_TIME_NS = 1 << 62
 # Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/design.md.
 _STATUS_MARK = 0x330E
 _STATUS_FOLLOWS = 1
+# Why steps were counted and not timed.
+COULD_NOT_GROW = "steps.bin could not grow (the disk was full, or the job closed the file)"
 
 
 @dataclass(frozen=True, slots=True)
 class StepsGlance:
-    """What a listing shows of one steps.bin: `steps` are completed ones, of all works."""
+    """What a listing shows of one steps.bin.
+
+    `steps` are completed ones, of all works, and those that were counted without their times.
+    """
 
     header: Header
     steps: int
@@ -90,6 +95,7 @@ class StepsReader:
                     works.append(block)
                 else:
                     problems.append(f"{self._path.name}: work {index} {block}")
+        problems.extend(_untimed(header))
         return StepsFile(header, tuple(works), tuple(problems))
 
     def _forget_another(self, file: WordFile, header: Header) -> None:
@@ -158,7 +164,10 @@ def read_glance(path: Path) -> StepsGlance:
 def _header(file: WordFile) -> Header:
     words = integers(file.words(0, HEADER_WORDS))
     if len(words) < HEADER_WORDS or words[0] != MAGIC:
-        hint = "The process was killed while it made the file, or the file was overwritten."
+        hint = (
+            "The disk was full, the process was killed while it made the file, or the file was "
+            "overwritten."
+        )
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
     # The capacity of works is smaller where the agent could not map the file.
     expected = [LAYOUT_VERSION, HEADER_WORDS, words[3], WORK_WORDS, RING_STEPS, BUCKETS]
@@ -191,6 +200,8 @@ def _header(file: WordFile) -> Header:
         ending=Ending(ending),
         exit_status=_exit_status(words[25]),
         status_follows=words[25] == _STATUS_FOLLOWS,
+        untimed_steps=max(words[21], 0),
+        untimed_threads=max(words[22], 0),
     )
 
 
@@ -199,6 +210,16 @@ def _exit_status(word: int) -> int | None:
     return (word >> 16) & 0xFF if word & 0xFFFF == _STATUS_MARK else None
 
 
+def _untimed(header: Header) -> list[str]:
+    """Return what to say of steps that were counted, and had no room in the file."""
+    steps, threads = header.untimed_steps, max(header.untimed_threads, 1)
+    if not steps:
+        return []
+    of = f"{steps:,} step{'s' * (steps > 1)} of {threads:,} thread{'s' * (threads > 1)}"
+    were = "were" if steps > 1 else "was"
+    return [f"{of} {were} not timed: {COULD_NOT_GROW}"]
+
+
 def _completed(file: WordFile, header: Header) -> int:
     heads = (file.words(work_at(index), 4) for index in range(header.works_in_use))
-    return sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)
+    return header.untimed_steps + sum(max(int(h[1] - h[2]), 0) for h in heads if len(h) == 4)

@@ -22,11 +22,14 @@ BUCKETS = 768
 SLOT_WORDS = 8 + 2 * BUCKETS
 SLOTS_WORD = 64
 RING_WORD = SLOTS_WORD + 2 * SLOT_WORDS
+NEW_THREAD_BIT = 1 << 62
 SAMPLED_BIT = 1 << 61
 RAISED_BIT = 1 << 60
 TIME_MASK = RAISED_BIT - 1
 # What of a work block changes with its steps, before the names.
+# The word after them says when the work looks at the control words.
 HEAD_WORDS = 10
+THREADS_WORD = 11
 # A fold happens once per 1024 steps and a slot is read in microseconds: more changes are garbage.
 SLOT_ATTEMPTS = 8
 
@@ -86,6 +89,8 @@ class Header:
     # Of the process, 0 to 255; where it `status_follows` the C library stores it last of all.
     exit_status: int | None = None
     status_follows: bool = False
+    untimed_steps: int = 0
+    untimed_threads: int = 0
 
     def unix_ns(self, mono_ns: int) -> int:
         """Place a monotonic time on the wall clock, by the moment noted on both."""
@@ -105,18 +110,25 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class RecentSteps:
-    """The latest steps of a work, oldest first; row i is step `first_step + i`."""
+    """The latest steps of a work, oldest first; row i is step `first_step + i`.
+
+    `new_thread`: another thread ran the step before it, so that there is no gap between the two.
+    """
 
     first_step: int
     start_ns: Words
     end_ns: Words
     sampled: Flags
     raised: Flags
+    new_thread: Flags
 
 
 @dataclass(frozen=True, slots=True)
 class WorkRecord:
-    """One work as its process left it. `count` is executed minus raised."""
+    """One work as its process left it. `count` is executed minus raised.
+
+    `thread` is the first of the `threads` that ran its steps, one after the other or together.
+    """
 
     index: int
     kind: str
@@ -133,6 +145,7 @@ class WorkRecord:
     steps: Aggregate
     gaps: Aggregate
     recent: RecentSteps
+    threads: int = 1
 
     @property
     def count(self) -> int:

@@ -10,6 +10,7 @@ from tfprobe.store.steps_layout import (
     BUCKETS,
     HEAD_WORDS,
     KINDS,
+    NEW_THREAD_BIT,
     RAISED_BIT,
     RING_STEPS,
     RING_WORD,
@@ -17,6 +18,7 @@ from tfprobe.store.steps_layout import (
     SLOT_ATTEMPTS,
     SLOT_WORDS,
     SLOTS_WORD,
+    THREADS_WORD,
     TIME_MASK,
     Aggregate,
     RecentSteps,
@@ -103,6 +105,7 @@ def _record(
         steps=times,
         gaps=gaps,
         recent=_from(steps, max(executed - keep_steps, 0)),
+        threads=max([1, *file.words(at + THREADS_WORD, 1).tolist()]),
     )
 
 
@@ -135,20 +138,24 @@ def _slot(file: WordFile, at: int) -> Words | None:
 def _steps(
     file: WordFile, at: int, executed: int, needed: int, known: RecentSteps | None
 ) -> RecentSteps:
-    """Return the steps from `needed` on, those that are not known from the ring."""
-    known_end = 0 if known is None else _end(known)
+    """Return the steps from `needed` on, those that are not known from the ring.
+
+    The last known step is read again: its writer may mark it just after it has counted it.
+    """
+    known_end = 0 if known is None else max(_end(known) - 1, known.first_step)
     if known is None or not known.first_step <= needed <= known_end <= executed:
         return _ring_steps(file, at, executed, needed)
     news = _ring_steps(file, at, executed, known_end)
     if news.first_step > known_end:
         return news
-    old = _from(known, needed)
+    old = _until(_from(known, needed), known_end)
     return RecentSteps(
         first_step=old.first_step,
         start_ns=np.concatenate([old.start_ns, news.start_ns]),
         end_ns=np.concatenate([old.end_ns, news.end_ns]),
         sampled=np.concatenate([old.sampled, news.sampled]),
         raised=np.concatenate([old.raised, news.raised]),
+        new_thread=np.concatenate([old.new_thread, news.new_thread]),
     )
 
 
@@ -166,6 +173,19 @@ def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
         end_ns=steps.end_ns[skip:],
         sampled=steps.sampled[skip:],
         raised=steps.raised[skip:],
+        new_thread=steps.new_thread[skip:],
+    )
+
+
+def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
+    count = max(end_step - steps.first_step, 0)
+    return RecentSteps(
+        first_step=steps.first_step,
+        start_ns=steps.start_ns[:count],
+        end_ns=steps.end_ns[:count],
+        sampled=steps.sampled[:count],
+        raised=steps.raised[:count],
+        new_thread=steps.new_thread[:count],
     )
 
 
@@ -184,6 +204,7 @@ def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSte
         end_ns=end_words & TIME_MASK,
         sampled=(end_words & SAMPLED_BIT) != 0,
         raised=(end_words & RAISED_BIT) != 0,
+        new_thread=(end_words & NEW_THREAD_BIT) != 0,
     )
 
 
@@ -206,6 +227,7 @@ def _with_tail(slot: Words, recent: RecentSteps, executed: int) -> tuple[Aggrega
     # The first gap of the tail begins at the last folded step; step 0 has no gap before it.
     gap_from = max(skip, 1)
     gap_ns = np.maximum(recent.start_ns[gap_from:] - recent.end_ns[gap_from - 1 : -1], 0)
+    gap_ns = gap_ns[~recent.new_thread[gap_from:]]
     steps = _added(slot[0:4], slot[8 : 8 + BUCKETS], step_ns)
     gaps = _added(slot[4:8], slot[8 + BUCKETS :], gap_ns)
     return steps, gaps

@@ -99,6 +99,7 @@ def _since(recent: RecentSteps, step: int) -> RecentSteps:
         end_ns=recent.end_ns[skip:],
         sampled=recent.sampled[skip:],
         raised=recent.raised[skip:],
+        new_thread=recent.new_thread[skip:],
     )
 
 

@@ -161,6 +161,7 @@ def _latest(work: Work) -> LatestSteps:
     bad = recent.raised | recent.sampled | (step_ns < 0)
     # What comes behind a traced step is not its own: the agent writes the trace.
     bad_gap = bad | np.concatenate(([False], recent.sampled[:-1]))[: len(bad)] | (gap_ns < 0)
+    bad_gap |= ~recent.has_gap
     step_ns[bad] = np.nan
     gap_ns[bad_gap] = np.nan
     return LatestSteps(

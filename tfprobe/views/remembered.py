@@ -26,8 +26,9 @@ _LEAST_LEFT_RATIO = 1 / 3
 class Remembered:
     """Steps one by one, oldest first; row i is step `first_step + i`. Monotonic ns.
 
-    `gap_ns` is the time since the step before, 0 in row 0, which knows of none. `counts` are steps
-    that neither raised nor were disturbed by tracing, `gap_counts` gaps that tracing left alone.
+    `gap_ns` is the time since the step before, 0 where `has_gap` is not: in row 0, which knows of
+    none, and where another thread ran the step before. `counts` are steps that neither raised nor
+    were disturbed by tracing, `gap_counts` gaps that tracing left alone.
     `is_whole` says that no step has been forgotten.
     """
 
@@ -41,6 +42,7 @@ class Remembered:
     counts: Flags
     gap_counts: Flags
     is_whole: bool
+    has_gap: Flags
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -59,21 +61,21 @@ def remember(work: Work, works: Sequence[Work]) -> Remembered:
     others = [each for each in works if each.process == work.process and each is not work]
     traced = _traced(others)
     after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
-    first = np.arange(len(start_ns)) == 0
+    has_gap = recent.has_gap
     counts = ~(recent.sampled | recent.raised | overlaps(start_ns, end_ns, *traced))
     return Remembered(
         first_step=recent.first_step,
         start_ns=start_ns,
         end_ns=end_ns,
         step_ns=end_ns - start_ns,
-        gap_ns=np.maximum(start_ns - before_ns, 0),
+        gap_ns=np.where(has_gap, np.maximum(start_ns - before_ns, 0), 0),
         sampled=recent.sampled,
         raised=recent.raised,
         counts=_without(counts, after_traced),
-        gap_counts=~(
-            first | recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)
-        ),
+        gap_counts=has_gap
+        & ~(recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)),
         is_whole=recent.first_step == 0 and len(start_ns) == work.executed,
+        has_gap=has_gap,
     )
 
 

@@ -188,6 +188,7 @@ def work_document(item: WorkReport) -> Document:
         "kind": work.kind,
         "name": work.name,
         "thread": work.thread,
+        "threads": work.threads,
         "count": work.count,
         "raised": work.raised,
         "sampled": work.sampled,

@@ -46,6 +46,13 @@ def stepless(profile: Profile) -> tuple[str, ...]:
                 f"How many steps {named} made cannot be read: {process.hooks.reason.rstrip('.')}."
             )
             continue
+        if process.untimed_steps:
+            reasons.append(
+                f"Process {process.pid} on {process.host} ran {process.untimed_steps:,} steps, "
+                "none of which could be timed: steps.bin could not grow (the disk was full, or the "
+                "job closed the file)."
+            )
+            continue
         version = process.tensorflow
         what = "TensorFlow" if isinstance(version, Missing) else f"TensorFlow {version}"
         reasons.append(

@@ -66,8 +66,9 @@ def of_steps(work: Work, remembered: Remembered) -> Distribution | Missing:
 def of_gaps(work: Work, remembered: Remembered) -> Distribution | Missing:
     """Return the distribution of gaps between steps, or why there is none."""
     if remembered.is_whole and remembered.gap_counts.any():
-        # The first step has none: it is not left out.
-        return _exact(remembered.gap_ns[1:], remembered.gap_counts[1:])
+        # Steps without a gap leave none out.
+        has_gap = remembered.has_gap
+        return _exact(remembered.gap_ns[has_gap], remembered.gap_counts[has_gap])
     if work.gaps.count == 0:
         return Missing("there is no gap: fewer than two steps")
     return _from_histogram(work.gaps)

@@ -32,7 +32,10 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class RecentStep:
-    """One remembered step; `start_ns` is monotonic, `gap_ns` the time since the step before."""
+    """One remembered step; `start_ns` is monotonic, `gap_ns` the time since the step before.
+
+    Of the first one, and of one that follows upon another thread's, it is None.
+    """
 
     step: int
     start_ns: int
@@ -57,14 +60,14 @@ def summarise(work: Work) -> StepTimes | Missing:
 def recent_steps(work: Work, *, last: int | None = None) -> tuple[RecentStep, ...]:
     """Return the remembered steps, oldest first; `last` keeps only so many."""
     recent = work.recent
-    durations_ns = _durations_ns(recent)
+    durations_ns, has_gap = _durations_ns(recent), recent.has_gap
     first = 0 if last is None else max(len(durations_ns) - last, 0)
     return tuple(
         RecentStep(
             step=recent.first_step + i,
             start_ns=int(recent.start_ns[i]),
             duration_ns=int(durations_ns[i]),
-            gap_ns=int(recent.start_ns[i] - recent.end_ns[i - 1]) if i else None,
+            gap_ns=int(recent.start_ns[i] - recent.end_ns[i - 1]) if has_gap[i] else None,
             sampled=bool(recent.sampled[i]),
             raised=bool(recent.raised[i]),
         )

@@ -76,6 +76,9 @@ def _spans(
         return start_ns, end_ns
     gaps_ns = remembered.gap_ns[first + 1 : end]
     pauses = remembered.gap_counts[first + 1 : end] & (gaps_ns > _pause_ns(remembered))
+    # Between the steps of two threads is no gap, and there may be a pause.
+    is_first = ~remembered.has_gap[first + 1 : end]
+    pauses |= is_first & (start_ns[1:] - end_ns[:-1] > _pause_ns(remembered))
     pauses |= overlaps(end_ns[:-1], start_ns[1:], *between)
     at = np.flatnonzero(pauses)
     return start_ns[np.append(0, at + 1)], end_ns[np.append(at, len(end_ns) - 1)]

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from tfprobe.store.activities import ActivityLine, read_activities
+from tfprobe.store import activities
+from tfprobe.store.activities import ActivityHistory, ActivityLine, read_activities
 
 FIELDS = {
     "activity": "save",
@@ -28,12 +29,12 @@ def _read(tmp_path, *lines: object):
 
 def test_an_interval_is_read(tmp_path):
     """Kind, name, thread, times and the counts so far."""
-    log = _read(tmp_path, FIELDS, {**FIELDS, "end_ns": None})
+    log = _read(tmp_path, FIELDS, {**FIELDS, "start_ns": 6, "end_ns": None})
 
-    assert log.lines == (
+    assert set(log.lines) == {
         ActivityLine("save", "Saver.save", "MainThread", 5, 9, 2, 8),
-        ActivityLine("save", "Saver.save", "MainThread", 5, None, 2, 8),
-    )
+        ActivityLine("save", "Saver.save", "MainThread", 6, None, 2, 8),
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,53 @@ def test_any_damage_leaves_a_readable_log(tmp_path):
         log = read_activities(path)
 
         assert all(line.end_ns is None or line.end_ns >= line.start_ns for line in log.lines)
+
+
+def test_a_long_file_is_few_intervals_and_exact_counts(tmp_path, monkeypatch):
+    """Of a month of two callbacks a second the first, some between, and the last of each."""
+    monkeypatch.setattr(activities, "MOST_KEPT", 2000)
+    monkeypatch.setattr(activities, "_PART_BYTES", 10_000)
+    rare = {**FIELDS, "name": "rare", "end_ns": 6, "count": 1, "total_ns": 1}
+    often = [
+        {**FIELDS, "name": name, "start_ns": i, "end_ns": i + 1, "count": i, "total_ns": 3 * i}
+        for i in range(1, 6001)
+        for name in ("begin", "end")
+    ]
+    train = {**FIELDS, "activity": "train", "start_ns": 7, "end_ns": None}
+    ended = {**train, "end_ns": 9_000}
+    goes_on = {**train, "start_ns": 9_500}
+
+    log = _read(tmp_path, train, *often[:6000], rare, *often[6000:], ended, goes_on)
+
+    assert log.bad_lines == 0
+    assert len(log.lines) <= 2100
+    by_name = {name: [each for each in log.lines if each.name == name] for name in ("begin", "end")}
+    for lines in by_name.values():
+        assert [each.count for each in lines[:256]] == list(range(1, 257))
+        assert max((each.count, each.total_ns) for each in lines) == (6000, 18_000)
+        assert len({each.count for each in lines}) == len(lines) > 500
+    assert [each.name for each in log.lines].count("rare") == 1
+    trained = [(each.start_ns, each.end_ns) for each in log.lines if each.kind == "train"]
+    assert sorted(trained) == [(7, 9_000), (9_500, None)]
+
+
+def test_a_file_that_grows_is_read_once(tmp_path):
+    """Lines that come later end what had begun, and count on."""
+    path = tmp_path / "activities.jsonl"
+    begun = {**FIELDS, "activity": "train", "end_ns": None}
+    path.write_text(json.dumps(begun) + "\n" + json.dumps(FIELDS) + "\n")
+    history = ActivityHistory(path)
+
+    assert history.read()
+    assert {each.end_ns for each in history.log.lines} == {None, 9}
+    assert not history.read()
+    with path.open("a") as file:
+        file.write(json.dumps({**begun, "end_ns": 90}) + "\n")
+        file.write(json.dumps({**FIELDS, "count": 3}) + "\n")
+
+    assert history.read()
+    assert sorted((each.end_ns, each.count) for each in history.log.lines) == [
+        (9, 2),
+        (9, 3),
+        (90, 2),
+    ]

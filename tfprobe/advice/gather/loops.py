@@ -175,5 +175,6 @@ def _durations_ns(work: Work) -> Int64s:
 
 
 def _gaps_ns(work: Work) -> Int64s:
-    gaps: Int64s = np.maximum(work.recent.start_ns[1:] - work.recent.end_ns[:-1], 0)
+    recent = work.recent
+    gaps: Int64s = np.maximum(recent.start_ns[1:] - recent.end_ns[:-1], 0)[recent.has_gap[1:]]
     return gaps

@@ -113,7 +113,10 @@ STEPS = Shape(
         *STEP_KEY,
         whole("start_ns", "unix ns, by the clock of its host; NULL: not known"),
         whole("duration_ns", "from its start to its end"),
-        whole("gap_ns", "since the end of the one before; NULL: that is not remembered"),
+        whole(
+            "gap_ns",
+            "since the end of the one before; NULL: not remembered, or another thread ran it",
+        ),
         truth("sampled", "a capture was taken of it"),
         truth("raised", "it raised"),
     ),

@@ -38,12 +38,11 @@ def _times(work: Work, shift_ns: int | Missing) -> Mapping[str, Array]:
     start_ns = recent.start_ns + (0 if isinstance(shift_ns, Missing) else shift_ns)
     gap_ns = np.zeros(count, dtype=np.int64)
     gap_ns[1:] = recent.start_ns[1:] - recent.end_ns[:-1]
-    is_first = np.arange(count) == 0
     return {
         "step": np.arange(recent.first_step, recent.first_step + count, dtype=np.int64),
         "start_ns": np.ma.masked_array(start_ns, mask=np.full(count, is_lost)),
         "duration_ns": recent.end_ns - recent.start_ns,
-        "gap_ns": np.ma.masked_array(gap_ns, mask=is_first),
+        "gap_ns": np.ma.masked_array(gap_ns, mask=~recent.has_gap),
         "sampled": recent.sampled,
         "raised": recent.raised,
     }

@@ -155,7 +155,8 @@ def longest_usual_ns(work: Work) -> int | None:
     comes seldom, as the end of an epoch, would weigh too much in a mean of few recorded steps.
     """
     recent = work.recent
-    gaps_ns = (recent.start_ns[1:] - recent.end_ns[:-1])[~recent.sampled[:-1]]
+    is_usual = recent.has_gap[1:] & ~recent.sampled[:-1]
+    gaps_ns = (recent.start_ns[1:] - recent.end_ns[:-1])[is_usual]
     if len(gaps_ns) < _FEWEST_GAPS:
         return None
     return int(_LONGEST_USUAL * max(float(np.quantile(gaps_ns, 0.9)), _SMALLEST_GAP_NS))

@@ -82,7 +82,7 @@ def step(run: OpenRun, question: Question) -> Document:
         "work": early.place(work),
         "step": number,
         "duration_ns": int(remembered.step_ns[row]),
-        "gap_ns": int(remembered.gap_ns[row]) if row else None,
+        "gap_ns": int(remembered.gap_ns[row]) if remembered.has_gap[row] else None,
         "start_unix_ns": None if isinstance(shift_ns, Missing) else start_ns + shift_ns,
         "is_sampled": bool(remembered.sampled[row]),
         "has_raised": bool(remembered.raised[row]),
