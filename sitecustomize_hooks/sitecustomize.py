@@ -19,6 +19,8 @@ def _arm(boot):
         return
     if sys.version_info < (3, 6) or sys.implementation.name != "cpython":
         return
+    if "_signal" not in sys.modules:
+        return  # a subinterpreter, the only one that starts without it; what we import there breaks Python 3.12 at exit
     if "tfprobe_agent" in sys.modules:  # an inner `tfprobe run` was first; one agent is enough
         return
     from tfprobe_agent import boot as agent_boot

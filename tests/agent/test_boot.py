@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.launching import interpreter
 from tests.support import toy_tensorflow
 from tests.support.agent import Laboratory
 from tfprobe.store.events import read_interpreters
@@ -18,11 +19,17 @@ from tfprobe.store.events import read_interpreters
 RECORDED = {"loss": 1}
 
 
-def _bare(laboratory: Laboratory, code: str, *path: Path, armed: bool) -> tuple[int, str, str]:
+def _bare(
+    laboratory: Laboratory,
+    code: str,
+    *path: Path,
+    armed: bool,
+    python: str | Path = sys.executable,
+) -> tuple[int, str, str]:
     entries = [laboratory.boot] * armed + list(path or [laboratory.folder / "packages"])
     environment = {"PYTHONPATH": os.pathsep.join(map(str, entries)), "PATH": "/usr/bin:/bin"}
     ended = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+        [python, "-c", code], env=environment, capture_output=True, text=True, timeout=120
     )
     return ended.returncode, ended.stdout, ended.stderr
 
@@ -261,3 +268,37 @@ def test_other_modules_of_that_name_do_no_harm(laboratory: Laboratory) -> None:
     code = "import tensorflow.python.client.session as module; print(module.BaseSession)"
 
     assert _bare(laboratory, code, armed=True) == (0, "3\n", "")
+
+
+SUBINTERPRETER = """
+import tensorflow.python.client.session as module
+module.BaseSession().run("loss")
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+inner = interpreters.create()
+interpreters.run_string(inner, '''
+import sys
+import tensorflow.python.client.session as module
+for _ in range(5): module.BaseSession().run("inner")
+print([name for name in sys.modules if "tfprobe" in name], len(sys.path), flush=True)
+''')
+interpreters.destroy(inner)
+"""
+
+
+@pytest.mark.parametrize("version", ["3.8", "this", "3.12", "3.13"])
+def test_a_subinterpreter_is_left_alone(laboratory: Laboratory, version) -> None:
+    """The process has one recording, that of its main interpreter, and ends as it does bare."""
+    laboratory.arm()
+    python = sys.executable if version == "this" else interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} under ~/.pyenv")
+
+    bare = _bare(laboratory, SUBINTERPRETER, armed=False, python=python)
+    armed = _bare(laboratory, SUBINTERPRETER, armed=True, python=python)
+
+    assert bare[0] == 0
+    assert armed == bare
+    assert laboratory.counts() == RECORDED
