@@ -12,6 +12,8 @@ from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
 
 _HOOKS = "sitecustomize_hooks"
 _ENTRY = "sitecustomize.py"
+# The same file again: what `site` looks for after it, where another sitecustomize was first.
+_SECOND_ENTRY = "usercustomize.py"
 _AGENT = "tfprobe_agent"
 
 
@@ -21,6 +23,7 @@ def write(run: RunFolder, config: Mapping[str, object]) -> None:
     run.boot.mkdir(0o700)
     _copy_tree(hooks / _AGENT, run.boot / _AGENT)
     write_file(run.config, (json.dumps(config) + "\n").encode())
+    _copy_file(hooks / _ENTRY, run.boot / _SECOND_ENTRY)
     _copy_file(hooks / _ENTRY, run.boot / _ENTRY)
 
 
