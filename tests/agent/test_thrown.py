@@ -242,3 +242,35 @@ def _asks(handler: ast.ExceptHandler) -> bool:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     return not called.isdisjoint({"let_through", "_let_through", "failed"})
+
+
+@pytest.mark.parametrize("name", ["_event_ns", "calls.watcher"])
+def test_a_watch_that_is_interrupted_as_it_begins_is_none(laboratory: Laboratory, name) -> None:
+    """The next step ends what there is of it; no error of ours comes of that."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish(f"""
+import signal
+from tfprobe_agent import calls, gaps
+def handler(number, frame): raise TimeoutError("theirs")
+signal.signal(signal.SIGALRM, handler)
+session.run("loss")  # after which the cost of an event is known
+holder = calls if "." in {name!r} else gaps
+attribute = {name!r}.split(".")[-1]
+original = getattr(holder, attribute)
+def interrupted(*args):
+    setattr(holder, attribute, original)
+    signal.raise_signal(signal.SIGALRM)
+    return original(*args)
+setattr(holder, attribute, interrupted)
+for _ in range(4):
+    try:
+        session.run("loss")
+    except TimeoutError as error:
+        print(error)
+print(sys.getprofile() is not None)
+""")
+
+    assert lines == ["theirs", "True"]
+    assert laboratory.counts() == {"loss": 5}
+    assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
