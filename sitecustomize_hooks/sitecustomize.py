@@ -1,8 +1,11 @@
 """Arm the agent when a Python interpreter of a recorded job starts, then step out of the way.
 
+It lies in the boot directory under two names. As `sitecustomize` it runs first of all. As `usercustomize` it is found
+only where a sitecustomize before ours has kept this one from running, and has not run the next.
+
 This file must parse and do no harm on every Python there is, 2.7 included. It may not print, raise an error of ours,
-or leave a trace: the boot directory leaves sys.path again, and the sitecustomize that ours shadows runs as if found
-first. Where there is none, the import fails just as it would without us.
+or leave a trace: the boot directory leaves sys.path again, and the module of that name that ours shadows runs as if
+found first. Where there is none, the import fails just as it would without us.
 """
 
 import os
@@ -19,6 +22,8 @@ def _arm(boot):
         return
     if sys.version_info < (3, 6) or sys.implementation.name != "cpython":
         return
+    if "_signal" not in sys.modules:
+        return  # a subinterpreter, the only one that starts without it; what we import there breaks Python 3.12 at exit
     if "tfprobe_agent" in sys.modules:  # an inner `tfprobe run` was first; one agent is enough
         return
     from tfprobe_agent import boot as agent_boot
@@ -27,30 +32,35 @@ def _arm(boot):
 
 
 def _leave_path(boot):
-    """Take the boot directory off sys.path; PYTHONPATH keeps it for child processes."""
+    """Take the boot directory off sys.path; PYTHONPATH keeps it for child processes. Return what lies behind it."""
+    behind = sys.path[sys.path.index(boot) + 1 :] if boot in sys.path else sys.path
     sys.path[:] = [entry for entry in sys.path if entry != boot]
     sys.path_importer_cache.pop(boot, None)
+    return [entry for entry in behind if entry != boot]
 
 
-def _run_shadowed():
-    """Run the sitecustomize that ours hides; its errors, a missing one's included, go through to `site` unchanged."""
+def _run_shadowed(path):
+    """Run the module of our name that ours hides; its errors, a missing one's included, go through to `site` unchanged.
+
+    What lies before ours has run: it is what looked for the next one, which is ours.
+    """
     if sys.version_info < (3,):
         import imp
 
-        file, path, description = imp.find_module("sitecustomize", sys.path)
-        del sys.modules["sitecustomize"]
-        imp.load_module("sitecustomize", file, path, description)
+        file, path, description = imp.find_module(__name__, path)
+        del sys.modules[__name__]
+        imp.load_module(__name__, file, path, description)
         return
     # The frozen modules are always there; importlib.machinery would bring modules that the job has not imported.
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 
-    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    spec = PathFinder.find_spec(__name__, path)
     if spec is None or spec.loader is None:
-        # `site` ignores exactly this error, and no `sitecustomize` stays in sys.modules: as without us.
-        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+        # `site` ignores exactly this error, and no module of this name stays in sys.modules: as without us.
+        raise ImportError("No module named %r" % __name__, name=__name__)
     module = module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
+    sys.modules[__name__] = module
     spec.loader.exec_module(module)
 
 
@@ -58,8 +68,9 @@ try:
     _arm(_boot_directory())
 except Exception:
     pass  # nothing of ours may reach the job; with no agent there is no log to write to
+_path = sys.path
 try:
-    _leave_path(_boot_directory())
+    _path = _leave_path(_boot_directory())
 except Exception:
     pass
-_run_shadowed()
+_run_shadowed(_path)

@@ -8,6 +8,7 @@ import functools
 import threading
 
 from .guard import STATE, failed, never_raise_noting
+from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .recorder import CURRENT, THREAD, thread_name
 
@@ -109,7 +110,7 @@ def note(kind, name, start_ns, end_ns, told=False):
 def begin(kind, name, args=(), kwargs=None):
     """Note that an activity begins; return what `end` needs, or None inside another of its kind on this thread.
 
-    `name` may be a function of the call's arguments.
+    `name` may be a function of the call's arguments. Who calls this puts `doing` back as it was, whatever happens.
     """
     mine = THREAD.mine
     if kind in mine.doing:
@@ -118,17 +119,15 @@ def begin(kind, name, args=(), kwargs=None):
     start_ns = ORIGINAL.monotonic_ns()
     told = kind in _LONG and _tell_begin(kind, name, start_ns)
     mine.doing += (kind,)
-    return kind, name, start_ns, told
+    return mine, kind, name, start_ns, told
 
 
 @never_raise_noting
 def end(began):
     """Note that an activity has ended; one that a forked child ends was its parent's."""
     end_ns = ORIGINAL.monotonic_ns()
-    kind, name, start_ns, told = began
-    mine = THREAD.mine
-    if kind in mine.doing:
-        mine.doing = tuple(other for other in mine.doing if other != kind)
+    mine, kind, name, start_ns, told = began
+    if mine is THREAD.mine:
         note(kind, name, start_ns, end_ns, told)
 
 
@@ -140,10 +139,16 @@ def noted(kind, name):
 
     def around(original):
         def call(*args, **kwargs):
-            began = begin(kind, name, args, kwargs)
+            mine, began = THREAD.mine, None
+            doing = mine.doing
             try:
+                began = begin(kind, name, args, kwargs)
                 return original(*args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
             finally:
+                mine.doing = doing
                 if began is not None:
                     end(began)
 
@@ -233,7 +238,11 @@ class activity:  # noqa: N801 - reads as a statement: with tfprobe.activity("loa
 
         @functools.wraps(function)
         def named(*args, **kwargs):
-            with activity(name):
-                return function(*args, **kwargs)
+            try:
+                with activity(name):
+                    return function(*args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
 
         return named

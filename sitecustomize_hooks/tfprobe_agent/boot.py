@@ -106,7 +106,7 @@ class Finder:
             if spec is not None:
                 self._watch(spec.loader, name, seen_ns)
         except Exception:
-            pass  # a loader that cannot be watched: the module goes unrecorded, the import goes on
+            let_through()  # a loader that cannot be watched: the module goes unrecorded, the import goes on
         return spec
 
     def _ask_the_others(self, name, path, target):
@@ -139,7 +139,7 @@ class Finder:
                 elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
-                pass  # as below: without hooks there is nothing to tell, and no log to tell it to
+                let_through()  # as below: without hooks there is nothing to tell, and no log to tell it to
 
         loader.exec_module = exec_and_fire
 
@@ -170,6 +170,7 @@ class Finder:
             hooks.module_ready(name, module, self.boot)
             self._tell_imports()
         except Exception:
+            let_through()
             # hooks guard themselves; what gets here is an agent that cannot even be imported
             self.find_spec = _find_nothing
 
@@ -198,8 +199,18 @@ class _Supplier:
         try:
             from .activities import activity
         except Exception:
+            let_through()
             raise ImportError("No module named %r" % MARKS, name=MARKS)
         module.activity = activity
+
+
+def let_through():
+    """Raise the exception being handled again if it is the job's; most interpreters never need to know how to tell."""
+    try:
+        from .interruptions import let_through
+    except ImportError:
+        return  # an agent of which a file is missing
+    let_through()
 
 
 def _find_nothing(name, path=None, target=None):

@@ -2,6 +2,7 @@
 
 import os
 
+from .interruptions import let_through
 from .originals import ORIGINAL, read_file
 
 ROOT = "/sys/fs/cgroup"
@@ -101,4 +102,5 @@ def _text(path):
     try:
         return read_file(path).decode("ascii", "replace")
     except OSError:
+        let_through()
         return ""

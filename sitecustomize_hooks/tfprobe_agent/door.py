@@ -4,9 +4,11 @@ The fast path is inline and on purpose free of calls into the agent: it is paid 
 """
 
 import sys
+import threading
 
-from . import gaps, settings, sizes
+from . import gaps, settings, sizes, tracing
 from .guard import STATE, failed
+from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
 from .recorder import THREAD, current
@@ -24,6 +26,8 @@ from .steps import (
 
 # Calls timed, once a process, to know what a step that is not sampled costs.
 CALIBRATION_CALLS = 512
+# The result of a call that has not returned.
+UNSET = object()
 
 
 def make(find, tracer, notice=None, by=0, salt=0, applies=None, otherwise=None):
@@ -39,14 +43,15 @@ def make(find, tracer, notice=None, by=0, salt=0, applies=None, otherwise=None):
     `otherwise(original)` returns what is called where the call is no step, if that is not the original.
     `around(original, owner)` is for a function that is no method: its Work is known by the id of `owner`.
     """
-    thread, state, clock = THREAD, STATE, ORIGINAL.monotonic_ns
+    thread, state, clock, unset = THREAD, STATE, ORIGINAL.monotonic_ns, UNSET
 
     def around(original, owner=None):
         passing = original if otherwise is None else otherwise(original)
         key_at, fixed = (by, None) if owner is None else (sys.maxsize, id(owner))
 
         def door(*args, **kwargs):
-            work = sample = over = None
+            mine = work = sample = over = None
+            result = unset
             try:
                 mine = thread.mine
                 if mine.depth:
@@ -64,49 +69,46 @@ def make(find, tracer, notice=None, by=0, salt=0, applies=None, otherwise=None):
                             sample = start_sample(work, tracer, original, args, kwargs)
                             start = clock()
                         mine.depth = 1
-            except Exception:
-                thread.mine.depth = 0
+                        if sample is None:
+                            result = original(*args, **kwargs)
+                        else:
+                            result = sample.call(*sample.args, **sample.kwargs)
+                        end = clock()
+                        mine.depth = 0
+                        if sample is not None:
+                            finish_sample(work, sample, result, start, end)
+                        else:
+                            step = work.n
+                            ring = work.ring
+                            at = (step & RING_MASK) * 2
+                            ring[at] = start
+                            ring[at + 1] = end
+                            work.n = step = step + 1
+                            work.words[work.count_at] = step
+                            if step >= work.next_fold:
+                                work.stored()
+                        if over is not None:
+                            over, ending = None, over
+                            ending()
+                        return result
+            except BaseException as error:
+                # What is the job's goes on from each of these branches: what it threw into our code, too.
+                if result is not unset:
+                    _settle(mine, work, sample, over, start)
+                    failed("after a step")
+                    return result
+                if work is not None and mine.depth:
+                    _settle(mine, work, sample, over, start, RAISED_FLAG)
+                    leave_traceback(error)
+                    raise
                 work = None
                 _give_up(sample, over)
                 failed("before a step")
-            except BaseException:  # Ctrl-C: the job's
-                thread.mine.depth = 0
-                _give_up(sample, over)
-                raise
-            if work is None:
+            try:
                 return passing(*args, **kwargs)
-            try:
-                if sample is None:
-                    result = original(*args, **kwargs)
-                else:
-                    result = sample.call(*sample.args, **sample.kwargs)
-            except BaseException:
-                try:
-                    _raised(work, sample, over, start)
-                except Exception:
-                    failed("after a step that raised")
+            except BaseException as error:
+                leave_traceback(error)
                 raise
-            try:
-                end = clock()
-                mine.depth = 0
-                if sample is not None:
-                    finish_sample(work, sample, result, start, end)
-                else:
-                    step = work.n
-                    ring = work.ring
-                    at = (step & RING_MASK) * 2
-                    ring[at] = start
-                    ring[at + 1] = end
-                    work.n = step = step + 1
-                    work.words[work.count_at] = step
-                    if step >= work.next_fold:
-                        work.stored()
-                if over is not None:
-                    over()
-            except Exception:
-                mine.depth = 0
-                failed("after a step")
-            return result
 
         return door
 
@@ -126,6 +128,7 @@ class Sample:
         self.why = None
         self.request = None  # the sequence of the order it is taken for, if any
         self.opening_ns = 0
+        self.thread = threading.get_ident()
 
     def feeds(self):
         """Return what the step was fed; None where steps are not fed."""
@@ -135,7 +138,7 @@ class Sample:
         raise NotImplementedError
 
     def abandon(self):
-        """End the trace of a step that raised, keeping nothing."""
+        """End the trace, if it has not ended, keeping nothing. May be called again."""
         raise NotImplementedError
 
 
@@ -173,14 +176,19 @@ def start_sample(work, tracer, original, args, kwargs):
             sample.request = recorder.schedule.sequence if why == "request" else None
             sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
         return sample
-    except Exception:
-        if sample is not None:
-            sample.abandon()
+    except BaseException:
+        abandon(sample)
         return failed("starting a sample", sampling_only=True)
-    except BaseException:  # Ctrl-C: the job's, but nothing of ours may stay open
-        if sample is not None:
-            sample.abandon()
-        raise
+
+
+def abandon(sample):
+    """End a trace that was begun for a step that is not recorded; `sample` may not have come as far as its caller."""
+    if sample is None:
+        holder, eager = tracing.holder(), THREAD.mine.eager_work
+        if holder is not None and holder.thread == threading.get_ident() and holder is not (eager and eager.collected):
+            sample = holder
+    if sample is not None:
+        sample.abandon()
 
 
 def finish_sample(work, sample, result, start_ns, end_ns):
@@ -234,20 +242,22 @@ def _give_up(sample, over):
     try:
         if over is not None:
             over()
-        if sample is not None:
-            sample.abandon()
+        abandon(sample)
     except Exception:
         failed("giving up a sample", sampling_only=True)
 
 
-def _raised(work, sample, over, start_ns):
-    """Record a step that raised."""
-    THREAD.mine.depth = 0
-    work.record(start_ns, ORIGINAL.monotonic_ns(), RAISED_FLAG)
-    if over is not None:
-        over()
-    if sample is not None:
-        sample.abandon()
+def _settle(mine, work, sample, over, start_ns, flags=0):
+    """Leave a step whose call raised, or after whose call an exception came: it is recorded, nothing stays open."""
+    mine.depth = 0
+    try:
+        work.ensure_recorded(start_ns, ORIGINAL.monotonic_ns(), flags)
+        if over is not None:
+            over()
+        if sample is not None:
+            sample.abandon()
+    except Exception:
+        failed("after a step")
 
 
 def _calibrate(recorder):

@@ -9,6 +9,7 @@ import sys
 
 from . import redact
 from .guard import failed
+from .interruptions import let_through
 from .originals import ORIGINAL
 from .recorder import CURRENT
 from .steps import ENDING_WORD, EXIT_WORD, STATUS_WORD
@@ -155,6 +156,7 @@ def _message(error):
     try:
         text = str(error)
     except Exception:
+        let_through()
         return ""  # the job's own __str__ failed
     return redact.text(" ".join(text[: 100 * MESSAGE_LENGTH].split()))[:MESSAGE_LENGTH]
 
@@ -190,6 +192,7 @@ def _store_status_at_exit(steps):
         library = ctypes.CDLL(None)
         on_exit, store = library.on_exit, library.srand48_r
     except (OSError, AttributeError):
+        let_through()
         return False  # not glibc
     window = ctypes.c_char.from_buffer(steps.mapping, STATUS_WORD * 8)
     # The interpreter would unmap it before that.

@@ -5,7 +5,7 @@ import sys
 import weakref
 
 from . import door, optimized, patching, profiler
-from .recorder import current, find_named, remember
+from .recorder import current, entry_of, find_named, remember
 from .steps import RETRACES
 
 _CONTEXT = "tensorflow.python.eager.context"
@@ -33,7 +33,7 @@ def patch(module):
             continue  # the tracing machinery under def_function.Function, not a door
         # A parameter server's coordinator calls concrete functions below __call__, to be able to cancel them.
         method = "_call_impl" if name == "ConcreteFunction" and "_call_impl" in cls.__dict__ else "__call__"
-        patching.patch_door(cls, method, door.make(find, profiler.trace, applies=executing_eagerly))
+        patching.patch_method(cls, method, door.make(find, profiler.trace, applies=executing_eagerly))
 
 
 def mark_keras(function, kind, model_name):
@@ -42,7 +42,7 @@ def mark_keras(function, kind, model_name):
     known = KERAS_FUNCTIONS.get(key)
     if known is not None and known[0]() is function and known[1:] == (kind, model_name):
         return
-    KERAS_FUNCTIONS[key] = (weakref.ref(function, lambda _: KERAS_FUNCTIONS.pop(key, None)), kind, model_name)
+    KERAS_FUNCTIONS[key] = (entry_of(function, KERAS_FUNCTIONS, key), kind, model_name)
 
 
 def executing_eagerly():

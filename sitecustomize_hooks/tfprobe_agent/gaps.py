@@ -69,12 +69,13 @@ def begin(mine, recorder, work, step):
     watch.event_ns = _event_ns(recorder)
     for each in recorder.works:
         each.words[each.poll_at] = 0
-    mine.watch = watch
-    recorder.watches.add(watch)
     allowance = Allowance(min(MAX_EVENTS, MAX_OWN_NS // watch.event_ns), MAX_OWN_NS, watch.event_ns)
     watch.start_ns = ORIGINAL.monotonic_ns()
     watch.opening_ns = watch.start_ns - began_ns
     watch.profile, watch.settle = calls.watcher(frame, watch.start_ns, allowance, _begins_step, partial(_over, mine))
+    # Whole by now, and found by whoever ends it: an exception of the job may come before the last line.
+    recorder.watches.add(watch)
+    mine.watch = watch
     ORIGINAL.setprofile(watch.profile)
 
 
@@ -188,11 +189,11 @@ def _event_ns(recorder):
 def _calibration(frame):
     """Return how long some calls take, watched if a frame is given."""
     function, function_in_c = _do_nothing, len
-    if frame is not None:
-        began_ns = ORIGINAL.monotonic_ns()
-        profile, _ = calls.watcher(frame, began_ns, Allowance(NEVER, NEVER, 1), _begins_step, _do_nothing)
-        ORIGINAL.setprofile(profile)
     try:
+        if frame is not None:
+            began_ns = ORIGINAL.monotonic_ns()
+            profile, _ = calls.watcher(frame, began_ns, Allowance(NEVER, NEVER, 1), _begins_step, _do_nothing)
+            ORIGINAL.setprofile(profile)
         began_ns = ORIGINAL.monotonic_ns()
         for _ in range(CALIBRATION_CALLS):
             function()

@@ -5,9 +5,9 @@ leave counting and timing alone. An error anywhere else stops the agent in this 
 """
 
 import functools
-import signal
 import sys
 
+from .interruptions import let_through
 from .log import Log
 
 
@@ -30,15 +30,9 @@ STATE = State()
 
 
 def failed(where, sampling_only=False, noting_only=False):
-    """Answer the exception being handled; re-raises it only if a signal handler of the job raised it, not we."""
+    """Answer the exception being handled, by stepping aside; one of the job's goes through unanswered."""
+    let_through()
     error = sys.exc_info()[1]
-    try:
-        is_theirs = _raised_by_signal_handler(error)
-    except Exception:
-        is_theirs = False
-    if is_theirs:
-        del error  # with its traceback it would hold this frame, and this frame it
-        raise
     try:
         if noting_only:
             STATE.noting = False
@@ -50,6 +44,7 @@ def failed(where, sampling_only=False, noting_only=False):
         if STATE.on_failure is not None:
             STATE.on_failure(where, "%s: %s" % (type(error).__name__, error), STATE.aside)
     except Exception:
+        let_through()
         STATE.aside = True  # even telling went wrong; silence is all that is left
 
 
@@ -96,23 +91,3 @@ def never_raise_noting(function):
             return failed(function.__name__, noting_only=True)
 
     return guarded
-
-
-def _raised_by_signal_handler(error):
-    """Tell whether a signal handler of the job runs in the traceback: a time-out of theirs, not an error of ours."""
-    codes = {_code_of(signal.getsignal(number)) for number in range(1, signal.NSIG)}
-    frame = error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code in codes:
-            return True
-        frame = frame.tb_next
-    return False
-
-
-def _code_of(handler):
-    """Return the code of a signal handler, be it a function, a method, a functools.partial or an object."""
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    if callable(handler) and not hasattr(handler, "__code__"):
-        handler = type(handler).__call__
-    return getattr(handler, "__code__", None)

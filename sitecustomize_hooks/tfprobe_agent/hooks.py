@@ -92,13 +92,17 @@ def _arm(boot):
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
     else:
-        patching.patch_function(threading, "_after_fork", _after_fork_36)
+        patching.patch_call(threading, "_after_fork", _around_after_fork)
 
 
-def _after_fork_36(wrapped, instance, args, kwargs):
+def _around_after_fork(original):
     """Until Python 3.7 brings os.register_at_fork: the interpreter calls this of `threading` in every forked child."""
-    wrapped(*args, **kwargs)
-    _after_fork()
+
+    def after_fork(*args, **kwargs):
+        original(*args, **kwargs)
+        _after_fork()
+
+    return after_fork
 
 
 def _after_fork():

@@ -10,6 +10,7 @@ from json import dumps
 from . import ranks, redact
 from .boot import INTERPRETER_PID
 from .config import rank_variables
+from .interruptions import let_through
 from .originals import ORIGINAL, OpenFile, read_file, write_all
 
 AGENT_VERSION = 1
@@ -41,12 +42,13 @@ class Journal:
         try:
             ORIGINAL.mkdir(host_directory, 0o700)
         except FileExistsError:
-            pass  # another process of this host was first
+            let_through()  # another process of this host was first
         stem = os.path.join(host_directory, "%d-%d" % (self.pid, self.started_unix_ns // 1000000))
         for suffix in ("",) + tuple("-%d" % number for number in range(2, 100)):
             try:
                 ORIGINAL.mkdir(stem + suffix, 0o700)
             except FileExistsError:
+                let_through()
                 continue  # same pid in another pid namespace, same millisecond
             return stem + suffix
         raise FileExistsError(stem)
@@ -74,7 +76,7 @@ class Journal:
         try:
             write_all(self._log(name).descriptor(), lines)
         except OSError:
-            pass  # disk full, or closed by the job: the counts go on, in memory that is mapped
+            let_through()  # disk full, or closed by the job: the counts go on, in memory that is mapped
 
     def _log(self, name):
         log = self._logs.get(name)
@@ -89,7 +91,7 @@ class Journal:
         descriptor = ORIGINAL.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             write_all(descriptor, data)
-        except OSError:
+        except BaseException:
             ORIGINAL.unlink(temporary)  # a full disk gets its bytes back
             raise
         finally:
@@ -161,6 +163,7 @@ def _arguments():
     try:
         return [part.decode("utf-8", "replace") for part in read_file("/proc/self/cmdline").split(b"\0")[:-1]]
     except OSError:
+        let_through()
         return [str(argument) for argument in getattr(sys, "argv", [])]
 
 
@@ -175,6 +178,7 @@ def _first_line(path):
     try:
         return read_file(path).decode("ascii", "replace").strip() or None
     except OSError:
+        let_through()
         return None  # not Linux, or no /proc in this container
 
 
@@ -182,6 +186,7 @@ def _target(path):
     try:
         return ORIGINAL.readlink(path)
     except OSError:
+        let_through()
         return None
 
 
@@ -190,6 +195,7 @@ def _pid_started_ticks():
     try:
         return int(read_file("/proc/self/stat").rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
+        let_through()
         return None
 
 

@@ -5,6 +5,7 @@ import weakref
 
 from . import activities, door, functions, optimized, patching, profiler
 from .guard import failed
+from .interruptions import leave_traceback
 from .recorder import THREAD, find_named, remember
 from .steps import OPTIMIZER_STEPS, PER_EXECUTION, THREADS
 
@@ -29,24 +30,31 @@ def patch_model(module):
         for method, activity in _LOOPS:
             patching.patch_method(cls, method, _in_phase(method, activity))
         for method in _ON_BATCH:
-            patching.patch_door(cls, method, _on_batch(method))
+            patching.patch_method(cls, method, _on_batch(method))
         for maker, attribute, kind in _MAKERS:
-            patching.patch_door(cls, maker, _adopting(attribute, kind))
+            patching.patch_method(cls, maker, _adopting(attribute, kind))
 
 
 def patch_execution_functions(module):
     """Patch where TensorFlow 1.15 makes the functions that its eager fit, evaluate and predict run."""
-    patching.patch_function(module, "_make_execution_function", _execution_function)
+    patching.patch_call(module, "_make_execution_function", _execution_function)
 
 
-def _execution_function(wrapped, instance, args, kwargs):
-    made = wrapped(*args, **kwargs)
-    try:
-        model, mode = args if len(args) == 2 else (kwargs["model"], kwargs["mode"])
-        return _with_door(model, _BY_MODE[mode], made)
-    except Exception:
-        failed("_make_execution_function")
-    return made
+def _execution_function(original):
+    def make(*args, **kwargs):
+        try:
+            made = original(*args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        try:
+            model, mode = args if len(args) == 2 else (kwargs["model"], kwargs["mode"])
+            return _with_door(model, _BY_MODE[mode], made)
+        except Exception:
+            failed("_make_execution_function")
+        return made
+
+    return make
 
 
 class Phase:
@@ -63,32 +71,38 @@ class Phase:
 def _in_phase(kind, activity=None):
     """Note which Keras method a thread is in; the steps inside it have doors of their own."""
 
-    def wrapper(wrapped, instance, args, kwargs):
-        outer = THREAD.mine.phase
-        before = began = None
-        try:
-            began = activity and activities.begin(activity, "%s.%s" % (_model_name(instance), kind))
-            THREAD.mine.phase = Phase(kind, _model_name(instance), weakref.ref(instance))
-            before = _optimizer_steps(instance) if kind == "fit" and THREAD.mine.depth == 0 else None
-        except Exception:
-            failed("entering %s" % kind)
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            THREAD.mine.phase = outer
-            if began is not None:
-                activities.end(began)
+    def around(original):
+        def method(self, *args, **kwargs):
+            mine = THREAD.mine
+            outer, doing = mine.phase, mine.doing
+            before = began = None
             try:
-                _note_optimizer_steps(instance, before)
-            except Exception:
-                failed("leaving %s" % kind)
+                try:
+                    began = activity and activities.begin(activity, "%s.%s" % (_model_name(self), kind))
+                    mine.phase = Phase(kind, _model_name(self), weakref.ref(self))
+                    before = _optimizer_steps(self) if kind == "fit" and mine.depth == 0 else None
+                except Exception:
+                    failed("entering %s" % kind)
+                return original(self, *args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            finally:
+                mine.phase, mine.doing = outer, doing
+                try:
+                    if began is not None:
+                        activities.end(began)
+                    _note_optimizer_steps(self, before)
+                except Exception:
+                    failed("leaving %s" % kind)
 
-    return wrapper
+        return method
+
+    return around
 
 
 def _on_batch(kind):
     """One call is one step where Keras executes eagerly; in graph mode the step is the callable inside."""
-    in_phase = _in_phase(kind)
     salt = 1 + _ON_BATCH.index(kind)
 
     def find(mine, args, kwargs):
@@ -98,13 +112,7 @@ def _on_batch(kind):
         remember(id(args[0]) + salt, args[0], work)
         return work
 
-    def inside(original):
-        def on_batch(self, *args, **kwargs):
-            return in_phase(original.__get__(self), self, args, kwargs)
-
-        return on_batch
-
-    return door.make(find, profiler.trace, salt=salt, applies=functions.executing_eagerly, otherwise=inside)
+    return door.make(find, profiler.trace, salt=salt, applies=functions.executing_eagerly, otherwise=_in_phase(kind))
 
 
 def _adopting(attribute, kind):
@@ -112,7 +120,11 @@ def _adopting(attribute, kind):
 
     def around(original):
         def make(self, *args, **kwargs):
-            made = original(self, *args, **kwargs)
+            try:
+                made = original(self, *args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
             try:
                 if made is None and getattr(self.__dict__.get(attribute), _OURS, False):
                     return made

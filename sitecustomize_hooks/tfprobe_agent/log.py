@@ -5,6 +5,7 @@ import sys
 import traceback
 
 from .config import debug_file
+from .interruptions import let_through
 from .originals import ORIGINAL, write_all
 
 
@@ -22,7 +23,7 @@ class Log:
             try:
                 _append(path, record.encode("utf-8", "replace"))
             except OSError:
-                pass  # disk full, directory gone: the job matters more than our log
+                let_through()  # disk full, directory gone: the job matters more than our log
 
     def error(self, where):
         """Write the exception being handled, with its traceback."""

@@ -39,9 +39,10 @@ class SharedWork(Work):
         """Append a step of one of the threads and return its number; between steps of two threads is no gap."""
         with self.lock:
             if self.latest is not forwarding:
-                self.latest = forwarding
                 flags |= NEW_THREAD_FLAG
-            return self.record(start_ns, end_ns, flags)
+            self.ensure_recorded(start_ns, end_ns, flags)
+            self.latest = forwarding
+            return self.n - 1
 
 
 class ForwardingWork(Work):
@@ -65,6 +66,9 @@ class ForwardingWork(Work):
             after_first(self)
         return step
 
+    def ensure_recorded(self, start_ns, end_ns, flags=0):
+        self.record(start_ns, end_ns, flags)  # the shared work knows whether it has this step
+
     def stored(self):
         slot = ((self.n - 1) & RING_MASK) * 2
         self.record(self.ring[slot], self.ring[slot + 1])
@@ -78,7 +82,7 @@ class ForwardingWork(Work):
 class UntimedWork(Work):
     """The work of one thread for steps that steps.bin has no room for: their number is all that is kept."""
 
-    __slots__ = ("_give_up_ns", "_lock", "_over")
+    __slots__ = ("_counted_ns", "_give_up_ns", "_lock", "_over")
 
     def __init__(self, file, kind, lock, now_ns, over):
         """Count under `lock`; call `over()` when it is time to look for room again."""
@@ -90,13 +94,19 @@ class UntimedWork(Work):
         self._lock = lock
         self._over = over
         self._give_up_ns = now_ns + REFUSED_NS
+        self._counted_ns = 0  # when the latest step that is counted began
 
     def record(self, start_ns, end_ns, flags=0):
         with self._lock:
-            self.file.add(UNTIMED_STEPS, 1)
+            if start_ns != self._counted_ns:
+                self._counted_ns = start_ns
+                self.file.add(UNTIMED_STEPS, 1)
         if end_ns >= self._give_up_ns:
             self._over()
         return 0
+
+    def ensure_recorded(self, start_ns, end_ns, flags=0):
+        self.record(start_ns, end_ns, flags)
 
     def stored(self):
         self.n = 1

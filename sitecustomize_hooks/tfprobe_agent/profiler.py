@@ -8,7 +8,8 @@ import threading
 from . import door, graphs, patching, tracing
 from .config import profiling_disabled
 from .guard import failed
-from .journal import WINDOW, tensorflow_version
+from .interruptions import leave_traceback
+from .journal import WINDOW, remove_tree, tensorflow_version
 from .originals import ORIGINAL
 from .recorder import THREAD, current
 
@@ -24,9 +25,9 @@ _CRASHES_CLUSTERS = (2, 17)
 
 def patch(module):
     """Make the job's own profiler calls win; in profiler_v2 and its TensorFlow 1 forerunner."""
-    patching.patch_function(module, "start", _start)
-    patching.patch_function(module, "start_server", _start_server)
-    patching.patch_function(module, "start_profiler_server", _start_server)
+    patching.patch_call(module, "start", _around_start)
+    patching.patch_call(module, "start_server", _around_start_server)
+    patching.patch_call(module, "start_profiler_server", _around_start_server)
 
 
 def trace(work, why, original, args, kwargs):
@@ -68,7 +69,6 @@ class Window(door.Sample):
         self.directory = None
         self.opened_ns = ORIGINAL.monotonic_ns()
         self._taking = threading.Lock()
-        self._holds_lock = False
 
     def open(self):
         """Start the profiler; return why not, or None when it runs."""
@@ -83,39 +83,41 @@ class Window(door.Sample):
             if current().journal.devices is None:
                 graphs.note_devices(current(), None)  # no sample will: its place in the cluster is known by now
             return "TensorFlow %s crashes processes of a cluster when it profiles them" % tensorflow_version()
-        if not tracing.TRACING.lock.acquire(False) and not _reclaimed():
+        if not tracing.take(self) and not self._reclaims():
             return "another step is being traced"
-        self._holds_lock = True
         declined = "an error"
         try:
             declined = self._start(module)
         finally:
             if declined is not None:
-                self._close()
+                self.abandon()
         if declined is not None:
             return declined
         THREAD.mine.collecting = [] if self.function is None else [self.function]
         return None
 
     def _start(self, module):
-        if tracing.job_holds_profiler() or not module._profiler_lock.acquire(False):
-            return "the job is profiling"
+        locked = []
         try:
-            if module._profiler is not None:
+            # By one call of a function in C, so that no exception of the job comes between the lock and our knowing of
+            # it: TensorFlow's own lock would stay locked.
+            locked.extend(map(module._profiler_lock.acquire, (False,)))
+            if tracing.job_holds_profiler() or not locked[0] or module._profiler is not None:
                 return "the job is profiling"
             self.directory = current().journal.path("captures", WINDOW + str(threading.get_ident()))
-            session = module._pywrap_profiler.ProfilerSession()
+            self.session = session = module._pywrap_profiler.ProfilerSession()
             try:
                 session.start(self.directory, dict(_OPTIONS))
-            except Exception as error:
+            except BaseException as error:
+                self.session = None
                 if type(error).__name__ != "AlreadyExistsError":
                     raise
                 return "a profiler session is open in this process"
-            self.session = session
             tracing.TRACING.window = self
             return None
         finally:
-            module._profiler_lock.release()
+            if True in locked:
+                module._profiler_lock.release()
 
     def surrender(self):
         """End the window for the job's sake, keeping nothing; True if it was still open. Any thread may call this."""
@@ -149,21 +151,34 @@ class Window(door.Sample):
         self._take()
         self._close()
 
+    def _reclaims(self):
+        """Take the profiler from a window that is stale; True if it is ours now."""
+        window = tracing.TRACING.window
+        if window is None or not window.is_stale():
+            return False
+        window.abandon()
+        return tracing.take(self)
+
     def is_stale(self):
         """Tell whether nothing may ever end this window: an eager step that takes too long, or whose loop is over."""
         return self.call is None and ORIGINAL.monotonic_ns() - self.opened_ns > STALE_NS
 
     def _close(self):
-        """Give the profiler back; once, because a stale window is closed by whoever wants it and ended later."""
-        with self._taking:
-            held, self._holds_lock = self._holds_lock, False
-        if held:
-            if tracing.TRACING.window is self:
-                tracing.TRACING.window = None
-            tracing.release()
+        """Give the profiler back, unless it was: a stale window is closed by whoever wants it and ended later."""
+        if tracing.TRACING.window is self:
+            tracing.TRACING.window = None
+        tracing.give_back(self)
 
     def _export(self, session, name):
         """Let TensorFlow write its files and keep the XSpace; returns its size in bytes."""
+        try:
+            return self._keep(session, name)
+        except BaseException:
+            if ORIGINAL.isdir(self.directory):
+                remove_tree(self.directory)  # the next window would take for its own what is left of this one
+            raise
+
+    def _keep(self, session, name):
         session.export_to_tb()
         capture = current().journal.path("captures", name)
         size = 0
@@ -202,15 +217,6 @@ def _crashes_here():
     return numbers is None or tuple(map(int, numbers.groups())) >= _CRASHES_CLUSTERS
 
 
-def _reclaimed():
-    """Take the profiler from a window that is stale; True if it is ours now."""
-    window = tracing.TRACING.window
-    if window is None or not window.is_stale():
-        return False
-    window.abandon()
-    return tracing.TRACING.lock.acquire(False)
-
-
 def wait_for_accelerators():
     """Wait until what the step put on accelerators has run: calls return before kernels end. Nothing on a CPU."""
     context = sys.modules[_CONTEXT]._context
@@ -223,22 +229,33 @@ def wait_for_accelerators():
             tensorflow.zeros([]).numpy()
 
 
-def _start(wrapped, instance, args, kwargs):
-    try:
-        tracing.job_begins()
-    except Exception:
-        if tracing.TRACING.window is not None:
-            tracing.TRACING.window.session = None  # whatever went wrong, this ends our profiler session
-        failed("making way for the job's profiler")
-    try:
-        return wrapped(*args, **kwargs)
-    finally:
+def _around_start(original):
+    def start(*args, **kwargs):
+        calls, call = tracing.TRACING.job_calls, object()
         try:
-            tracing.job_ends()
-        except Exception:
-            failed("after a profiler call of the job")
+            try:
+                tracing.job_begins(call)
+            except Exception:
+                if tracing.TRACING.window is not None:
+                    tracing.TRACING.window.session = None  # whatever went wrong, this ends our profiler session
+                failed("making way for the job's profiler")
+            return original(*args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        finally:
+            calls.discard(call)
+
+    return start
 
 
-def _start_server(wrapped, instance, args, kwargs):
-    tracing.TRACING.job_server = True
-    return wrapped(*args, **kwargs)
+def _around_start_server(original):
+    def start_server(*args, **kwargs):
+        tracing.TRACING.job_server = True
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+
+    return start_server

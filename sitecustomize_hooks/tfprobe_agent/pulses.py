@@ -10,6 +10,7 @@ except ImportError:  # a Python built without it
 
 from . import cgroups
 from .guard import never_raise_noting
+from .interruptions import let_through
 from .originals import ORIGINAL, read_file
 from .recorder import CURRENT, current
 
@@ -89,7 +90,7 @@ def _fields(path, names):
                 words = value.split()
                 found[names[name]] = int(words[0]) << (10 if words[1:] == [b"kB"] else 0)
     except (OSError, ValueError, IndexError):
-        pass  # no /proc, or one that says it otherwise: the numbers stay unknown
+        let_through()  # no /proc, or one that says it otherwise: the numbers stay unknown
     return found
 
 
@@ -105,4 +106,5 @@ def _asked(question):
     try:
         return question()
     except (OSError, ValueError, AttributeError, TypeError):
+        let_through()
         return None

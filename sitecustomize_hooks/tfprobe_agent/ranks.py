@@ -8,6 +8,7 @@ import sys
 from json import loads
 
 from .config import rank_variables
+from .interruptions import let_through
 
 _CONTEXT = "tensorflow.python.eager.context"
 # A number of more digits is nobody's rank, and some Pythons refuse to read one of thousands.
@@ -69,6 +70,7 @@ def _first(sources, variables):
         try:
             found = source(variables)
         except Exception:
+            let_through()
             found = None  # not ours to judge; whoever reads this for a living will say what is wrong with it
         if found is not None:
             return found

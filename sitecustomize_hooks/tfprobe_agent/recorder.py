@@ -4,11 +4,13 @@ import os
 import sys
 import threading
 import weakref
+from _operator import methodcaller
 from collections import deque
 
 from . import gaps, graphs, greenlets, overflow, tracing
 from .config import read_config
 from .guard import STATE, never_raise, never_raise_noting, never_raise_sampling
+from .interruptions import let_through
 from .journal import Journal, tensorflow_version
 from .originals import ORIGINAL
 from .schedule import Schedule
@@ -47,6 +49,8 @@ DELETION_LOOK_S = 0.005
 SESSION_FILE = os.path.join("python", "client", "session.py")
 # Ways to name a step that one thread remembers; a job that builds new fetches all the time starts over.
 MAX_KEYS = 4096
+# References to what has died are thrown away when there are so many of them.
+SPARE_KEYS = 64
 
 
 class OneThread:
@@ -142,23 +146,35 @@ def remember(key, owner, work, things=()):
     An id names a thing while it lives, so the entry goes with the first of them. Nothing of the job's is kept alive but
     strings: a tensor leads to its graph and from there, through a py_function, to whatever the job put there.
     """
-    known, kept = THREAD.mine.known, THREAD.mine.kept
+    mine = THREAD.mine
+    known, kept = mine.known, mine.kept
     if work is None:
         return
     if len(known) > MAX_KEYS:
         known.clear()
-        kept.clear()
-
-    def forget(_):
-        known.pop(key, None)
-        kept.pop(key, None)
-
+    if len(kept) > 2 * len(known) + SPARE_KEYS:
+        mine.kept = kept = {key: references for key, references in kept.items() if key in known}
     try:
-        watched = [thing if isinstance(thing, str) else weakref.ref(thing, forget) for thing in things]
-        kept[key] = weakref.ref(owner, forget), watched
+        watched = [thing if isinstance(thing, str) else entry_of(thing, known, key) for thing in things]
+        kept[key] = entry_of(owner, known, key), watched
     except TypeError:
+        let_through()
         return  # something that cannot be watched: its work is looked up by name at each step
     known[key] = work
+
+
+class _Entry(weakref.ref):
+    """A weak reference that takes its entry out of a table. In C alone: an exception that the job throws into a
+    callback written in Python would be printed and lost."""
+
+    __slots__ = ("pop",)
+
+
+def entry_of(thing, table, key):
+    """Return a weak reference that takes `key` out of `table` when the thing dies; raises TypeError."""
+    entry = _Entry(thing, methodcaller("pop", key, None))
+    entry.pop = table.pop
+    return entry
 
 
 class Recorder:
@@ -193,7 +209,7 @@ class Recorder:
             self.journal.write_process()
             self.has_process_file = True
         except OSError:
-            pass  # a full disk: once more at exit
+            let_through()  # a full disk: once more at exit
         rank = self.journal.rank
         self.schedule.is_rank = rank is not None and rank["world"] != 1
 
@@ -360,9 +376,8 @@ class Recorder:
         window = tracing.TRACING.window
         if window is not None:
             window.surrender()  # after the last step of an eager loop: no mark comes to end it
-        if tracing.TRACING.lock.acquire(True, EXIT_WAIT_S):
+        if tracing.is_given_back(EXIT_WAIT_S):
             never_raise_sampling(self.journal.remove_windows)()
-            tracing.TRACING.lock.release()
         never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
         never_raise_noting(_await_deletions)()
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())

@@ -6,6 +6,7 @@ from hashlib import sha1
 
 from . import door, graphs, patching, tracing
 from .guard import failed
+from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .recorder import THREAD, current, find_named, remember
 
@@ -20,10 +21,10 @@ def patch(module):
     base = module.BaseSession
     # Everything below calls the original methods, found before any of them is wrapped.
     doors = _Doors(module, base._make_callable_from_options)
-    patching.patch_door(base, "run", door.make(_find_run, doors.trace_run, _notice_job_trace, by=1))
+    patching.patch_method(base, "run", door.make(_find_run, doors.trace_run, _notice_job_trace, by=1))
     patching.patch_method(base, "make_callable", doors.make_callable)
     patching.patch_method(base, "_make_callable_from_options", doors.make_from_options)
-    patching.patch_door(base._Callable, "__call__", door.make(doors.find_callable, doors.trace_callable))
+    patching.patch_method(base._Callable, "__call__", door.make(doors.find_callable, doors.trace_callable))
 
 
 def patch_keras_backend(module):
@@ -33,19 +34,26 @@ def patch_keras_backend(module):
         patching.patch_method(function, "__call__", _with_role)
 
 
-def _with_role(wrapped, instance, args, kwargs):
-    outer = THREAD.mine.role
-    try:
-        THREAD.mine.role = _role_of(instance)
-        if THREAD.mine.role is not None:
-            # Called outside of fit before, its callable may be known for no role: this call has one.
-            THREAD.mine.known.pop(id(getattr(instance, "_callable_fn", None)), None)
-    except Exception:
-        failed("entering a Keras function")
-    try:
-        return wrapped(*args, **kwargs)
-    finally:
-        THREAD.mine.role = outer
+def _with_role(original):
+    def call(self, *args, **kwargs):
+        mine = THREAD.mine
+        outer = mine.role
+        try:
+            try:
+                mine.role = _role_of(self)
+                if mine.role is not None:
+                    # Called outside of fit before, its callable may be known for no role: this call has one.
+                    mine.known.pop(id(getattr(self, "_callable_fn", None)), None)
+            except Exception:
+                failed("entering a Keras function")
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        finally:
+            mine.role = outer
+
+    return call
 
 
 def _role_of(function):
@@ -96,16 +104,24 @@ class _Doors:
             current().declined(work, why)
         return why is not None
 
-    def make_callable(self, wrapped, instance, args, kwargs):
+    def make_callable(self, original):
         """Wrap the function that `make_callable` returns in a door of its own."""
-        made = wrapped(*args, **kwargs)
-        try:
-            given = dict(zip(("fetches", "feed_list", "accept_options"), args))
-            given.update(kwargs)
-            return self._wrap_made(made, instance, given)
-        except Exception:
-            failed("make_callable")
-        return made
+
+        def make_callable(session, *args, **kwargs):
+            try:
+                made = original(session, *args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            try:
+                given = dict(zip(("fetches", "feed_list", "accept_options"), args))
+                given.update(kwargs)
+                return self._wrap_made(made, session, given)
+            except Exception:
+                failed("make_callable")
+            return made
+
+        return make_callable
 
     def _wrap_made(self, made, session, given):
         feed_list = given.get("feed_list")
@@ -128,15 +144,23 @@ class _Doors:
 
         return functools.wraps(made)(door.make(find, trace, _notice_job_trace)(made, made))
 
-    def make_from_options(self, wrapped, instance, args, kwargs):
+    def make_from_options(self, original):
         """Remember the options of a C++ callable; its traced twin is made from them when it is first sampled."""
-        made = wrapped(*args, **kwargs)
-        try:
-            options = args[0] if args else kwargs["callable_options"]
-            self.callable_options[made] = options.SerializeToString()
-        except Exception:
-            failed("_make_callable_from_options")
-        return made
+
+        def make(session, *args, **kwargs):
+            try:
+                made = original(session, *args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            try:
+                options = args[0] if args else kwargs["callable_options"]
+                self.callable_options[made] = options.SerializeToString()
+            except Exception:
+                failed("_make_callable_from_options")
+            return made
+
+        return make
 
     def find_callable(self, mine, args, kwargs):
         """Return the Work of a C++ callable: a step of Keras where Keras says so."""
@@ -177,11 +201,7 @@ class _Doors:
         session = instance._session
         given = dict(kwargs)
         sample = _SessionSample(self.protos, work, session, None, args[1:], given, kwargs.get("run_metadata"))
-        try:
-            sample.call = self._twin(instance, session, options, sample)
-        except Exception:
-            sample.abandon()
-            raise
+        sample.call = self._twin(instance, session, options, sample)
         given["run_metadata"] = sample.metadata
         return sample
 
@@ -212,7 +232,6 @@ class _SessionSample(door.Sample):
         self.graph = graphs.write_session_graph(recorder, session.graph)
         # A Python function inside the step may start a profiler and could not be kept waiting: the step waits for it.
         self.wants_full = recorder.config.trace_level == "full" and not self.graph.runs_python
-        self.reserved = False
         self.session_config = getattr(session, "_config", None)
 
     def feeds(self):
@@ -223,15 +242,14 @@ class _SessionSample(door.Sample):
         return self.args if "fetches" not in self.kwargs else ()
 
     def options_for(self, job_options):
-        """Return RunOptions like the job's own, traced; reserves the profiler once nothing can fail any more."""
+        """Return RunOptions like the job's own, traced; takes the profiler if that is possible."""
         self.job_options = job_options
         options = self.protos.RunOptions()
         if job_options is not None:
             options.CopyFrom(job_options)
         if self.first:
             options.output_partition_graphs = True  # what really ran after placement and grappler; once is enough
-        self.reserved = self.wants_full and tracing.acquire_full()
-        self.level = "full" if self.reserved else "software"
+        self.level = "full" if self.wants_full and tracing.take_full(self) else "software"
         options.trace_level = options.FULL_TRACE if self.level == "full" else options.SOFTWARE_TRACE
         return options
 
@@ -256,9 +274,7 @@ class _SessionSample(door.Sample):
             self.job_metadata.ClearField("partition_graphs")
 
     def abandon(self):
-        if self.reserved:
-            self.reserved = False
-            tracing.release()
+        tracing.give_back(self)
 
 
 def _find_run(mine, args, kwargs):
@@ -325,8 +341,9 @@ def _notice_job_trace(args, kwargs):
     options = kwargs.get("options") if "options" in kwargs else args[3] if len(args) > 3 else None
     if options is None or not _traces(options):
         return None
-    tracing.job_begins()
-    return tracing.job_ends
+    call = object()
+    tracing.job_begins(call)
+    return functools.partial(tracing.TRACING.job_calls.discard, call)
 
 
 def _debugs(options):

@@ -4,6 +4,7 @@ import sys
 
 from .config import speed_variables
 from .guard import never_raise_noting
+from .interruptions import let_through
 from .originals import ORIGINAL
 from .recorder import THREAD, current
 
@@ -65,6 +66,7 @@ def _asked(question):
     try:
         return question()
     except Exception:
+        let_through()
         return None  # another TensorFlow's words: this one setting stays unknown
 
 

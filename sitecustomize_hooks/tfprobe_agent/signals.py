@@ -6,6 +6,7 @@ import `subprocess` or start processes by `multiprocessing`.
 
 import os
 
+from .boot import let_through
 from .originals import ORIGINAL
 
 # SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL, SIGTERM: what is sent to end a process.
@@ -39,7 +40,7 @@ def _replace(name, target_of):
             if number in _ENDING:
                 _note(target_of(int(target)), int(number))
         except Exception:
-            pass  # wrong arguments, which the original refuses; or no room for the note
+            let_through()  # wrong arguments, which the original refuses; or no room for the note
         return original(*args)
 
     send.__name__ = send.__qualname__ = name

@@ -10,6 +10,7 @@ import mmap
 import os
 import sys
 
+from .interruptions import let_through
 from .originals import ORIGINAL, OpenFile
 
 KINDS = (
@@ -74,6 +75,7 @@ class StepsFile:
             self.words = self._mapped()
         except (OSError, ValueError, TypeError):
             # A file system without shared mmap or allocation (some FUSE, 9p): keep words in memory, write them out.
+            let_through()
             self.plain = True
             self.capacity = PLAIN_CAPACITY
             self.words = memoryview(bytearray((HEADER_WORDS + self.capacity * WORK_WORDS) * WORD)).cast("q")
@@ -118,6 +120,7 @@ class StepsFile:
             try:
                 ORIGINAL.fallocate(self._file.descriptor(), base * WORD, WORK_WORDS * WORD)
             except OSError:
+                let_through()
                 self._refused_until_ns = now_ns + REFUSED_NS
                 return None  # disk full, or closed by the job: the works so far go on
         words = self.words
@@ -158,6 +161,7 @@ class StepsFile:
         try:
             is_written = ORIGINAL.pwrite(self._file.descriptor(), words, at * WORD) == words.nbytes
         except OSError:
+            let_through()
             is_written = False  # or the job closed the file
         if not is_written:
             self._unwritten_until_ns = ORIGINAL.monotonic_ns() + REFUSED_NS
@@ -172,6 +176,7 @@ class StepsFile:
         try:
             data = ORIGINAL.pread(self._file.descriptor(), 3 * WORD, REQUEST * WORD)
         except OSError:
+            let_through()
             return  # closed by the job: nobody can ask it any more
         if len(data) == 3 * WORD:
             self.words[REQUEST : REQUEST + 3] = memoryview(data).cast("q")
@@ -212,9 +217,9 @@ class Work:
         "count_at",
         "declined",
         "file",
+        "flagged",
         "index",
         "kind",
-        "last_end_ns",
         "last_sampled",
         "marks",
         "n",
@@ -254,7 +259,7 @@ class Work:
         self.samples = 0
         self.last_sampled = -1
         self.cost_ns = 0  # of the latest sample
-        self.last_end_ns = 0
+        self.flagged = -1, 0, 0  # the latest step with flags, and how many there were of each flag with it
         self.retraces = 0
         self.declined = None, 0, 0  # why no sample was taken last, how often in a row, how often told
         self.owner = None
@@ -271,10 +276,8 @@ class Work:
         slot = (self.n & RING_MASK) * 2
         self.ring[slot] = start_ns
         self.ring[slot + 1] = end_ns | flags
-        if flags & RAISED_FLAG:
-            self.words[self.base + RAISED] += 1
-        if flags & SAMPLED_FLAG:
-            self.words[self.base + SAMPLED] += 1
+        if flags:
+            self._count_flags(flags)
         self.n += 1
         self.words[self.count_at] = self.n
         step = self.n - 1
@@ -292,6 +295,23 @@ class Work:
         self.next_fold = self.n + 1
         self.words[self.base + THREADS] += 1
 
+    def ensure_recorded(self, start_ns, end_ns, flags=0):
+        """Record a step, also where an exception of the job has interrupted its recording at any instruction."""
+        if self.n == 0 or self.ring[((self.n - 1) & RING_MASK) * 2] != start_ns:
+            self.record(start_ns, end_ns, flags)
+            return
+        self.words[self.count_at] = self.n
+        if self.n >= self.next_fold:
+            self.stored()
+
+    def _count_flags(self, flags):
+        """Count a step that raised or was sampled; once, if this is done again for the same step."""
+        words, base = self.words, self.base
+        if self.flagged[0] != self.n:
+            raised = words[base + RAISED] + (flags & RAISED_FLAG != 0)
+            self.flagged = self.n, raised, words[base + SAMPLED] + (flags & SAMPLED_FLAG != 0)
+        words[base + RAISED], words[base + SAMPLED] = self.flagged[1:]
+
     def stored(self):
         """Do what follows a stored step: write it out where there is no mmap, fold a full block."""
         if self.starts_thread:
@@ -303,7 +323,7 @@ class Work:
         if self.after_first is not None:
             after_first, self.after_first = self.after_first, None
             after_first(self)
-        if self.n % FOLD == 0:
+        if self.n - self.totals[0] >= FOLD:
             self.fold()
             self.look()
             self.words[self.poll_at] = 0  # whatever somebody wrote there
@@ -315,23 +335,30 @@ class Work:
             self.after_fold(self)
 
     def fold(self):
-        """Fold the last FOLD steps into the aggregates and switch slots."""
+        """Fold the FOLD steps after the last fold into the aggregates and switch slots.
+
+        Nothing counts before the last line: a fold that an exception of the job interrupts is done again.
+        """
         began_ns = ORIGINAL.monotonic_ns()
-        first = ((self.n - FOLD) & RING_MASK) * 2
+        totals = self.totals[:]
+        folded = totals[0]
+        first = (folded & RING_MASK) * 2
         block = self.ring[first : first + 2 * FOLD]
+        last_end_ns = self.ring[((folded - 1) & RING_MASK) * 2 + 1] & TIME_MASK if folded else 0
         numpy = sys.modules.get("numpy")
         fold = _fold if numpy is None else functools.partial(_fold_with_numpy, numpy)
-        self.last_end_ns = fold(self.totals, block, self.last_end_ns)
+        last_end_ns = fold(totals, block, last_end_ns)
         slot = 1 - self.words[self.base + SLOT]
         at = self.base + AGGREGATES_AT + slot * AGGREGATE_WORDS
-        self.words[at : at + AGGREGATE_WORDS] = memoryview(self.totals)
+        self.words[at : at + AGGREGATE_WORDS] = memoryview(totals)
         self.words[self.base + SLOT] = slot
-        self.words[ACTIVE_WORD] = self.last_end_ns
+        self.words[ACTIVE_WORD] = last_end_ns
         self.words[FOLD_NS] += ORIGINAL.monotonic_ns() - began_ns
         if self.plain:
             self.file.flush(at, AGGREGATE_WORDS)
             self.file.flush(self.base, THREADS + 1)
             self.file.flush_header()
+        self.totals = totals
 
     def latest_ns(self):
         """Return the time of the latest step, 0 before the first."""

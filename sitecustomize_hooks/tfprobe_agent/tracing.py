@@ -9,19 +9,24 @@ import sys
 import threading
 
 from . import config
+from .originals import ORIGINAL
 
 # How long a profiler call of the job waits for a traced step of ours to end, in seconds. A step that lasts longer may
 # be waiting for the very caller; then the job gets TensorFlow's own answer.
 USER_WAIT_S = 5.0
+# How often those who wait look, in seconds.
+_LOOK_S = 0.001
+_PROFILER = "profiler"
 
 
 class _Tracing:
     """The state of this process; made anew after a fork."""
 
     def __init__(self):
-        self.lock = threading.Lock()  # held while a session of ours may be open
+        self.held = {}  # under _PROFILER whoever has the profiler while a session of ours may be open
+        self.giving_back = threading.Lock()
         self.window = None  # the open profiler window, if any
-        self.job_profiling = 0  # calls of the job that are tracing or starting a profiler right now
+        self.job_calls = set()  # calls of the job that are tracing or starting a profiler right now
         self.job_server = False  # the job serves remote captures, which may begin at any time
 
 
@@ -41,41 +46,64 @@ def profiler_modules():
 
 def job_holds_profiler():
     """Tell whether the job itself has, or is about to have, a profiler session."""
-    return TRACING.job_profiling > 0 or any(
+    return len(TRACING.job_calls) > 0 or any(
         getattr(module, "_profiler", None) is not None for module in profiler_modules()
     )
 
 
-def acquire_full():
-    """Try to reserve the profiler for one step of ours; True if reserved (then call `release`)."""
+def take(holder):
+    """Try to take the profiler; True if it is the holder's (then call `give_back`).
+
+    By one call of a function in C: an exception that the job throws in behind it finds the holder there.
+    """
+    return TRACING.held.setdefault(_PROFILER, holder) is holder
+
+
+def give_back(holder):
+    """Give the profiler back, if the holder has it."""
+    with TRACING.giving_back:
+        if TRACING.held.get(_PROFILER) is holder:
+            del TRACING.held[_PROFILER]
+
+
+def holder():
+    """Return whoever has the profiler, or None."""
+    return TRACING.held.get(_PROFILER)
+
+
+def is_given_back(patience_s):
+    """Wait until nobody has the profiler; False if somebody still does then."""
+    until_ns = ORIGINAL.monotonic_ns() + int(patience_s * 1e9)
+    while holder() is not None:
+        if ORIGINAL.monotonic_ns() >= until_ns:
+            return False
+        ORIGINAL.sleep(_LOOK_S)
+    return True
+
+
+def take_full(holder):
+    """Try to take the profiler for one step of ours that is to be traced on all devices."""
     if config.profiling_disabled() or config.foreign_profiler() or TRACING.job_server:
         return False
-    if not TRACING.lock.acquire(False):
+    if not take(holder):
         return False
     if job_holds_profiler():
-        TRACING.lock.release()
+        give_back(holder)
         return False
     return True
 
 
-def release():
-    """Give the profiler back."""
-    TRACING.lock.release()
-
-
-def job_begins():
+def job_begins(call):
     """Make way for a profiler call of the job: close our window, or wait for our traced step to end.
 
-    Call `job_ends` when the call of the job has returned, even if this raised.
+    `call` is any object; when the call has returned it is to be discarded from `job_calls`.
     """
-    TRACING.job_profiling += 1
-    window = TRACING.window
-    if window is not None and window.surrender():
-        return
-    if TRACING.lock.acquire(True, USER_WAIT_S):
-        TRACING.lock.release()
-
-
-def job_ends():
-    """The profiler call of the job has returned."""
-    TRACING.job_profiling = max(0, TRACING.job_profiling - 1)
+    calls = TRACING.job_calls
+    try:
+        calls.add(call)
+        window = TRACING.window
+        if window is None or not window.surrender():
+            is_given_back(USER_WAIT_S)
+    except BaseException:
+        calls.discard(call)
+        raise

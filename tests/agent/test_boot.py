@@ -13,16 +13,23 @@ import pytest
 
 from tests.support import toy_tensorflow
 from tests.support.agent import Laboratory
+from tests.support.interpreters import interpreter
 from tfprobe.store.events import read_interpreters
 
 RECORDED = {"loss": 1}
 
 
-def _bare(laboratory: Laboratory, code: str, *path: Path, armed: bool) -> tuple[int, str, str]:
+def _bare(
+    laboratory: Laboratory,
+    code: str,
+    *path: Path,
+    armed: bool,
+    python: str | Path = sys.executable,
+) -> tuple[int, str, str]:
     entries = [laboratory.boot] * armed + list(path or [laboratory.folder / "packages"])
     environment = {"PYTHONPATH": os.pathsep.join(map(str, entries)), "PATH": "/usr/bin:/bin"}
     ended = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+        [python, "-c", code], env=environment, capture_output=True, text=True, timeout=120
     )
     return ended.returncode, ended.stdout, ended.stderr
 
@@ -261,3 +268,101 @@ def test_other_modules_of_that_name_do_no_harm(laboratory: Laboratory) -> None:
     code = "import tensorflow.python.client.session as module; print(module.BaseSession)"
 
     assert _bare(laboratory, code, armed=True) == (0, "3\n", "")
+
+
+SUBINTERPRETER = """
+import tensorflow.python.client.session as module
+module.BaseSession().run("loss")
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+inner = interpreters.create()
+interpreters.run_string(inner, '''
+import sys
+import tensorflow.python.client.session as module
+for _ in range(5): module.BaseSession().run("inner")
+print([name for name in sys.modules if "tfprobe" in name], len(sys.path), flush=True)
+''')
+interpreters.destroy(inner)
+"""
+
+
+@pytest.mark.parametrize("version", ["3.8", "this", "3.12", "3.13"])
+def test_a_subinterpreter_is_left_alone(laboratory: Laboratory, version) -> None:
+    """The process has one recording, that of its main interpreter, and ends as it does bare."""
+    laboratory.arm()
+    python = sys.executable if version == "this" else interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} under ~/.pyenv")
+
+    bare = _bare(laboratory, SUBINTERPRETER, armed=False, python=python)
+    armed = _bare(laboratory, SUBINTERPRETER, armed=True, python=python)
+
+    assert bare[0] == 0
+    assert armed == bare
+    assert laboratory.counts() == RECORDED
+
+
+# One that some tool has put before ours, and that runs the next one as ours does.
+CHAINING = """
+import builtins, sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+builtins.ran = getattr(builtins, "ran", []) + ["tool"]
+behind = sys.path[sys.path.index(%r) + 1:]
+spec = PathFinder.find_spec("sitecustomize", behind)
+if spec is not None:
+    sys.modules["sitecustomize"] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+"""
+USERS = "import builtins; builtins.ran = getattr(builtins, 'ran', []) + ['user']\n"
+
+
+@pytest.mark.parametrize("chains", [True, False])
+@pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.13", "this"])
+def test_a_sitecustomize_before_ours_runs_once(laboratory: Laboratory, version, chains) -> None:
+    """Each runs as often as without us, and the job is recorded; in a virtual environment only
+    where that one runs the next.
+    """
+    laboratory.arm(trace_level="off")
+    python = sys.executable if version == "this" else interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} under ~/.pyenv")
+    packages, tool, user = (laboratory.folder / name for name in ("packages", "tool", "user"))
+    for folder, text in ((tool, CHAINING % str(tool) if chains else USERS), (user, USERS)):
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(text)
+    (user / "usercustomize.py").write_text(USERS.replace("user", "user again"))
+    code = """
+import builtins, sys
+import tensorflow.python.client.session as module
+print(builtins.ran, module.BaseSession().run("loss"), [name for name in sys.path if "boot" in name])
+"""
+
+    bare = _bare(laboratory, code, tool, user, packages, armed=False, python=python)
+    path = tool, laboratory.boot, user, packages
+    recorded = _bare(laboratory, code, *path, armed=False, python=python)
+
+    survives = chains or version != "this"
+    assert survives is (laboratory.folders() != [])
+    assert recorded[1:] == bare[1:] or not survives
+
+
+def test_the_second_entry_runs_the_usercustomize_that_it_hides(laboratory: Laboratory) -> None:
+    """Where a sitecustomize before ours does not run the next one, and the user has both."""
+    laboratory.arm(trace_level="off")
+    python = interpreter("3.11")
+    if python is None:
+        pytest.skip("no Python 3.11 under ~/.pyenv")
+    tool, user = laboratory.folder / "tool", laboratory.folder / "user"
+    for folder, name in ((tool, "sitecustomize"), (user, "usercustomize")):
+        folder.mkdir()
+        (folder / f"{name}.py").write_text(USERS.replace("user", name))
+    code = "import builtins, sys; print(builtins.ran, sys.modules['usercustomize'].__file__)"
+
+    bare = _bare(laboratory, code, tool, user, armed=False, python=python)
+    armed = _bare(laboratory, code, tool, laboratory.boot, user, armed=False, python=python)
+
+    assert armed == bare
+    assert len(read_interpreters(laboratory.boot / "interpreters.tsv")) == 1

@@ -308,16 +308,18 @@ import threading, time
 from tfprobe_agent import recorder, tracing
 session.run("loss")
 def hold(seconds):
-    with tracing.TRACING.lock:
-        held.set()
-        time.sleep(seconds)
+    step = object()
+    tracing.take(step)
+    held.set()
+    time.sleep(seconds)
+    tracing.give_back(step)
 for seconds, patience in ((0.05, 60), (60, 0.2)):
     recorder.EXIT_WAIT_S = patience
     held = threading.Event()
     threading.Thread(target=hold, args=(seconds,), daemon=True).start()
     held.wait()
     recorder.at_exit()
-    print(tracing.TRACING.lock.locked())
+    print(tracing.holder() is not None)
 """)
 
     assert (short, long) == ("False", "True")

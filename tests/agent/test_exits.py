@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.launching import interpreter
 from tests.support.agent import PATIENCE_S, PREFACE, Laboratory
+from tests.support.interpreters import interpreter
 from tfprobe.store.catalogue import ProcessEntry, glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine

@@ -18,12 +18,12 @@ door = load("door")
 LOOK = """
 import copy, functools, inspect, json, pickle, sys
 sys.path.append(%(hooks)r)
-if %(use_wrapt)r:
-    import wrapt
 from tfprobe_agent import door, patching
 
-def same(wrapped, instance, args, kwargs):
-    return wrapped(*args, **kwargs)
+def same(original):
+    def call(self, *args, **kwargs):
+        return original(self, *args, **kwargs)
+    return call
 
 class Model(object):
     def __init__(self, name="m"):
@@ -48,9 +48,9 @@ if %(how)r == "method":
     patching.patch_method(Model, "fit", same)
 elif %(how)r == "door":
     make = door.make(lambda *_: None, None)
-    patching.patch_door(Model, "fit", make)
+    patching.patch_method(Model, "fit", make)
     once = Model.__dict__["fit"]
-    patching.patch_door(Model, "fit", make)
+    patching.patch_method(Model, "fit", make)
 else:
     once = Model.__dict__["fit"]
 assert Model.__dict__["fit"] is once
@@ -64,6 +64,7 @@ seen = {
     "signature": [str(inspect.signature(f)) for f in (bound, Model.fit, child.fit)],
     "spec": [str(inspect.getfullargspec(f)) for f in (bound, Model.fit)],
     "annotations": str(Model.fit.__annotations__),
+    "types": [type(f).__name__ for f in (bound, bound.__func__, Model.fit)],
     "kinds": [inspect.ismethod(bound), callable(bound), inspect.isroutine(Model.fit)],
     "source": inspect.unwrap(Model.fit).__code__.co_name,
     "hash": hash(child.fit.__func__) is not None,
@@ -72,10 +73,12 @@ seen = {
 for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
     again = pickle.loads(pickle.dumps([bound, child.fit, Model.fit], protocol))
     seen["pickle %%d" %% protocol] = [again[0](1), again[1](1), again[2](model, 1)]
+    seen["pickled types %%d" %% protocol] = [type(f).__name__ for f in again]
     seen["pickled self %%d" %% protocol] = again[0].__self__ is not model
 shallow, deep = copy.copy(bound), copy.deepcopy(bound)
+seen["copied types"] = [type(f).__name__ for f in (shallow, deep)]
 seen["copies"] = [shallow(1), deep(1), shallow.__self__ is model, deep.__self__ is model]
-seen["copied function"] = copy.deepcopy(Model.fit) is Model.__dict__["fit"] or %(how)r == "method"
+seen["copied function"] = copy.deepcopy(Model.fit) is Model.__dict__["fit"]
 pair = copy.deepcopy([model, model.fit])
 seen["memo"] = pair[1].__self__ is pair[0]
 try:
@@ -86,10 +89,10 @@ print(json.dumps(seen, sort_keys=True))
 """
 
 
-def look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dict[str, object]:
+def look(python: str | Path, folder: Path, how: str) -> dict[str, object]:
     """Return what a job sees of a class, bare or patched by `how`."""
     script = folder / "look.py"
-    script.write_text(LOOK % {"hooks": str(HOOKS), "how": how, "use_wrapt": use_wrapt})
+    script.write_text(LOOK % {"hooks": str(HOOKS), "how": how})
     ended = subprocess.run(
         [str(python), "-B", str(script)],
         capture_output=True,
@@ -105,10 +108,10 @@ def look(python: str | Path, folder: Path, how: str, *, use_wrapt: bool) -> dict
 
 @pytest.mark.parametrize("how", ["door", "method"])
 def test_a_patched_method_looks_like_the_original(tmp_path: Path, python, how) -> None:
-    """Name, signature, pickle, copies, calls through instance, class and super; without wrapt."""
-    bare = look(python, tmp_path, "bare", use_wrapt=False)
+    """Name, type, signature, pickle, copies, calls through instance, class and super."""
+    bare = look(python, tmp_path, "bare")
 
-    assert look(python, tmp_path, how, use_wrapt=False) == bare
+    assert look(python, tmp_path, how) == bare
 
 
 @pytest.fixture(params=["3.6", "3.13", "this"])
@@ -141,7 +144,6 @@ def test_what_is_not_a_plain_method_is_left_alone() -> None:
     before = dict(vars(Odd))
     for name in ("static", "of_class", "value", "inherited", "absent"):
         patching.patch_method(Odd, name, None)
-        patching.patch_door(Odd, name, None)
 
     assert dict(vars(Odd)) == before
 
@@ -154,13 +156,16 @@ def test_a_function_is_patched_once() -> None:
     calls: list[str] = []
     module.start = lambda: "started"  # type: ignore[attr-defined]
 
-    def wrapper(wrapped, instance, args, kwargs):
-        calls.append("ours")
-        return wrapped(*args, **kwargs)
+    def around(original):
+        def call():
+            calls.append("ours")
+            return original()
+
+        return call
 
     for _ in range(3):
-        patching.patch_function(module, "start", wrapper)
-        patching.patch_function(module, "absent", wrapper)
+        patching.patch_call(module, "start", around)
+        patching.patch_call(module, "absent", around)
 
     assert (module.start(), calls) == ("started", ["ours"])
 
@@ -205,3 +210,83 @@ for _ in range(3): threaded(1)
 
     assert laboratory.counts() == {"outer": 4, "threaded": 3, "inner": 3}
     assert {w.thread for w in laboratory.steps().works if w.name == "inner"} == {"worker"}
+
+
+FAILING = """
+import json, traceback
+import tensorflow.python.eager.backprop as backprop
+import tensorflow.python.framework.func_graph as func_graph
+import tensorflow.python.keras.engine.training as training
+import tensorflow.python.training.optimizer as optimizers
+import tensorflow.python.training.saver as savers
+from tfprobe_agent.activities import activity
+
+class Theirs(Exception): pass
+cause, context = KeyError("cause"), KeyError("context")
+
+def fail(*_):
+    # frames of ours between this one and the job's call
+    frame, ours = sys._getframe(1), 0
+    while frame is not None and frame.f_code is not attempt.__code__:
+        ours += "tfprobe_agent" in frame.f_code.co_filename
+        frame = frame.f_back
+    frames.append(ours)
+    try:
+        raise context
+    except KeyError:
+        raise Theirs from cause
+
+model, optimizer = training.Model(), optimizers.Optimizer()
+model.make_train_function = lambda: fail
+inner = def_function.Function(fail)
+frames, seen = [], []
+class Unreadable:
+    __iter__ = fail
+CALLS = {
+    "run": lambda: session.run(fail), "function": lambda: def_function.Function(fail)(1),
+    "inside": lambda: session.run(lambda: inner(1)), "fit": lambda: model.fit(),
+    "callable": lambda: session.make_callable(fail)(),
+    "trace": lambda: func_graph.func_graph_from_py_func("traced", fail),
+    "activity": lambda: activity("mine")(fail)(),
+}
+
+def attempt(call):
+    try:
+        call()
+    except Theirs as error:
+        return error
+
+for _ in range(3):
+    for name, call in CALLS.items():
+        del frames[:]
+        error = attempt(call)
+        files = [entry.filename for entry in traceback.extract_tb(error.__traceback__)]
+        seen.append([
+            name, frames, ["tfprobe_agent" in file for file in files].count(True),
+            error.__cause__ is cause, error.__context__ is context, error.__suppress_context__,
+        ])
+        print(json.dumps(seen[-1]))
+"""
+
+
+def test_what_a_call_raises_has_no_frame_of_ours(laboratory: Laboratory, python) -> None:
+    """Traced or not; each wrapped call has one frame on the stack, and causes are as they were."""
+    laboratory.arm(every=2)
+
+    lines = [json.loads(line) for line in laboratory.finish(FAILING, python=python)]
+
+    calls = {"run": 1, "function": 1, "inside": 2, "fit": 1, "callable": 2, "trace": 1}
+    shown = 0 if python_version(python) >= (3, 11) else None
+    for name, frames, in_traceback, *chain in lines:
+        # The activity is a decorator of ours, which the job has written down itself.
+        assert frames == [calls.get(name, 1)]
+        assert in_traceback == (frames[0] if shown is None else shown), name
+        assert chain == [True, True, True]
+    assert len(lines) == 21
+
+
+def python_version(python: str) -> tuple[int, ...]:
+    """Give the version of an interpreter."""
+    code = "import sys; print(*sys.version_info[:2])"
+    ended = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return tuple(map(int, ended.stdout.split()))

@@ -125,8 +125,8 @@ def test_of_a_step_only_its_row_is_read(tmp_path, monkeypatch):
     (record,) = reader.read().works
 
     assert record.executed == 5003
-    # header, first words, fold count, three rows, and the count again
-    assert sizes == [4096, 80, 8, 3 * 16, 8]
+    # header, first words, fold count, the last known row and three, threads, and the count again
+    assert sizes == [4096, 80, 8, 4 * 16, 8, 8]
 
 
 def test_a_work_that_comes_later_is_read(tmp_path):

@@ -13,6 +13,11 @@ tracing = load("tracing")
 session_doors = load("session")
 profiler = load("profiler")
 
+# Two steps that want to be traced.
+STEP, OTHER = SimpleNamespace(name="step"), SimpleNamespace(name="other")
+# A profiler call of the job.
+CALL = object()
+
 
 class Window:
     """An open window of ours that counts who closed it."""
@@ -23,17 +28,6 @@ class Window:
     def surrender(self) -> bool:
         was_open, self.is_open = self.is_open, False
         return was_open
-
-
-class NeverWaitedFor:
-    """A lock that somebody holds, and that knows who asked for it."""
-
-    def __init__(self) -> None:
-        self.was_asked = False
-
-    def acquire(self, *_: object) -> bool:
-        self.was_asked = True
-        return False
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +43,14 @@ def fresh(monkeypatch: pytest.MonkeyPatch):
 
 def test_one_step_is_traced_at_a_time() -> None:
     """The second of two threads declines; after the first has ended, it may."""
-    assert tracing.acquire_full()
-    assert not tracing.acquire_full()
+    assert tracing.take_full(STEP)
+    assert not tracing.take_full(OTHER)
 
-    tracing.release()
+    tracing.give_back(OTHER)
+    assert not tracing.take_full(OTHER)
+    tracing.give_back(STEP)
 
-    assert tracing.acquire_full()
+    assert tracing.take_full(OTHER)
 
 
 @pytest.mark.parametrize(
@@ -64,64 +60,63 @@ def test_no_full_trace_beside_another_profiler(monkeypatch, name) -> None:
     """A full trace would raise after the step has run, or take CUPTI from the other."""
     monkeypatch.setenv(name, "1")
 
-    assert not tracing.acquire_full()
-    assert not tracing.TRACING.lock.locked()
+    assert not tracing.take_full(STEP)
+    assert tracing.holder() is None
 
 
 def test_no_full_trace_while_the_job_profiles(monkeypatch) -> None:
     """While its call is running, while its session is open, and while it serves captures."""
-    tracing.job_begins()
-    assert not tracing.acquire_full()
-    tracing.job_ends()
-    assert tracing.acquire_full()
-    tracing.release()
+    tracing.job_begins(CALL)
+    assert not tracing.take_full(STEP)
+    tracing.TRACING.job_calls.discard(CALL)
+    assert tracing.take_full(STEP)
+    tracing.give_back(STEP)
 
     module = SimpleNamespace(_profiler=object())
     monkeypatch.setitem(tracing.sys.modules, "tensorflow.python.profiler.profiler_v2", module)
-    assert not tracing.acquire_full()
+    assert not tracing.take_full(STEP)
     module._profiler = None
     tracing.TRACING.job_server = True
-    assert not tracing.acquire_full()
-    assert not tracing.TRACING.lock.locked()
+    assert not tracing.take_full(STEP)
+    assert tracing.holder() is None
 
 
 def test_an_open_window_is_given_up_at_once() -> None:
     """The lock stays with the step that opened it; the job's call does not wait for that."""
-    lock = NeverWaitedFor()
-    tracing.TRACING.lock = lock
+    assert tracing.take(STEP)
     tracing.TRACING.window = window = Window()
 
-    tracing.job_begins()
+    tracing.job_begins(CALL)
 
     assert not window.is_open
-    assert not lock.was_asked
+    assert tracing.holder() is STEP
 
 
 def test_the_job_waits_for_a_traced_step_to_end(monkeypatch) -> None:
     """A session that TensorFlow opened inside our step ends with the step."""
     monkeypatch.setattr(tracing, "USER_WAIT_S", 5.0)
-    assert tracing.acquire_full()
-    ended = threading.Timer(0.05, tracing.release)
+    assert tracing.take_full(STEP)
+    ended = threading.Timer(0.05, tracing.give_back, [STEP])
     ended.start()
 
-    tracing.job_begins()
+    tracing.job_begins(CALL)
 
     ended.join()
-    assert not tracing.TRACING.lock.locked()
-    assert not tracing.acquire_full()
-    tracing.job_ends()
-    assert tracing.acquire_full()
+    assert tracing.holder() is None
+    assert not tracing.take_full(STEP)
+    tracing.TRACING.job_calls.discard(CALL)
+    assert tracing.take_full(STEP)
 
 
 def test_a_profiler_started_inside_a_traced_step_does_not_wait_for_ever() -> None:
     """The step may be waiting for the very caller; then TensorFlow gives its own answer."""
-    assert tracing.acquire_full()
+    assert tracing.take_full(STEP)
 
-    tracing.job_begins()
+    tracing.job_begins(CALL)
 
-    assert tracing.TRACING.lock.locked()
-    tracing.job_ends()
-    tracing.release()
+    assert tracing.holder() is STEP
+    tracing.TRACING.job_calls.discard(CALL)
+    tracing.give_back(STEP)
 
 
 def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch) -> None:
@@ -146,7 +141,7 @@ def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch
     with pytest.raises(TypeError):
         doors.trace_run(work, "every", session, None, ("loss", None, bogus), {})
 
-    assert not tracing.TRACING.lock.locked()
+    assert tracing.holder() is None
 
 
 JOB = """

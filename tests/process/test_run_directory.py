@@ -67,7 +67,7 @@ def test_the_boot_directory_holds_only_the_agent(launcher: Launcher) -> None:
     ended = launcher.run("--", "true")
 
     names = {path.name for path in ended.run.joinpath("boot").iterdir()}
-    assert names == {"config.json", "sitecustomize.py", "tfprobe_agent"}
+    assert names == {"config.json", "sitecustomize.py", "usercustomize.py", "tfprobe_agent"}
     assert not list(ended.run.rglob("__pycache__"))
     assert not list(ended.run.rglob(".tmp-*"))
 

@@ -10,6 +10,9 @@ from pathlib import Path
 from tfprobe.store.agent_files import AGENT, ENTRY, hooks_dir
 from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
 
+# The agent's entry again: what `site` looks for after it, where another sitecustomize was first.
+_SECOND_ENTRY = "usercustomize.py"
+
 
 def write(run: RunFolder, config: Mapping[str, object]) -> None:
     """Create the boot directory with the agent and its config.json. Raises OSError."""
@@ -17,6 +20,7 @@ def write(run: RunFolder, config: Mapping[str, object]) -> None:
     run.boot.mkdir(0o700)
     _copy_tree(hooks / AGENT, run.boot / AGENT)
     write_file(run.config, (json.dumps(config) + "\n").encode())
+    _copy_file(hooks / ENTRY, run.boot / _SECOND_ENTRY)
     _copy_file(hooks / ENTRY, run.boot / ENTRY)
 
 

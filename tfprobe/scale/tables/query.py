@@ -181,8 +181,8 @@ def _check(connection: DuckDBPyConnection, query: str) -> None:
         raise UsageError("The query holds what is no UTF-8.")
     statements = interruptibly(connection, lambda: connection.extract_statements(query))
     if len(statements) != 1:
-        what = "no query" if not statements else f"{len(statements)} statements"
-        raise UsageError(f"There is {what} where one query is expected.", hint=_HINT)
+        count = f"{len(statements)} statements" if statements else "none"
+        raise UsageError(f"Expected one query, got {count}.", hint=_HINT)
     (statement,) = statements
     if statement.type != duckdb.StatementType.SELECT:
         kind = statement.type.name
