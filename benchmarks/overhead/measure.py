@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,39 @@ def job(python: str, script: str, *args: str, record: Sequence[str] | None = Non
         return once if record is None else replace(once, account_s=_account_s(Path(folder)))
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedSteps:
+    """The steps of a recorded loop by its own stopwatch, and what the agent says of them."""
+
+    durations_ns: list[int]
+    traced: list[int]
+    # Of all traces, with the watch of the time after them; and of code maps, made in a step.
+    account_ns: int
+
+
+def recorded_steps(python: str, script: str, *args: str) -> RecordedSteps:
+    """Record a job of jobs/ that prints how long its steps took, with the default budget."""
+    with tempfile.TemporaryDirectory() as folder:
+        launch = [sys.executable, "-m", "tfprobe", "run", "-q", "-o", folder, "--"]
+        stdout = _output([*launch, python, str(JOBS / script), *args])
+        (line,) = (line for line in stdout.splitlines() if line.startswith("STEPS "))
+        (process,) = Path(folder).glob("*/*/*/steps.bin")
+        events = [
+            json.loads(line) for line in process.with_name("events.jsonl").read_text().splitlines()
+        ]
+        (traced_ns,) = struct.unpack_from("<q", process.read_bytes(), _TRACED_WORD * 8)
+    samples = [event for event in events if event["event"] == "sample"]
+    code_ns = sum(event["cost_ns"] for event in events if event["event"] == "code")
+    durations_ns = json.loads(line.split(" ", 1)[1])
+    loop = max(samples, key=lambda event: event["step"])["work"]
+    traced = [event["step"] for event in samples if event["work"] == loop]
+    return RecordedSteps(durations_ns, traced, traced_ns + code_ns)
+
+
+# Header word of steps.bin: ns added by tracing (docs/design.md).
+_TRACED_WORD = 17
+
+
 def triples(
     bare: Callable[[], Once], off: Callable[[], Once], default: Callable[[], Once], count: int
 ) -> tuple[list[Once], list[Once], list[Once]]:
@@ -87,17 +121,22 @@ def triples(
 
 def process(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Once:
     """Run a command; fail loudly if it does."""
+    started = time.perf_counter()
+    stdout = _output(command, extra)
+    wall_s = time.perf_counter() - started
+    lines = [line for line in stdout.splitlines() if line.startswith("MEASURED ")]
+    return Once(wall_s, json.loads(lines[-1].split(" ", 1)[1]) if lines else {})
+
+
+def _output(command: Sequence[str], extra: Mapping[str, str] | None = None) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TFPROBE_")}
     env = {**kept, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", **(extra or {})}
-    started = time.perf_counter()
     done = subprocess.run(command, env=env, capture_output=True, text=True)
-    wall_s = time.perf_counter() - started
     if done.returncode != 0:
         raise SystemExit(
             f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}"
         )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("MEASURED ")]
-    return Once(wall_s, json.loads(lines[-1].split(" ", 1)[1]) if lines else {})
+    return done.stdout
 
 
 def _account_s(output: Path) -> float:

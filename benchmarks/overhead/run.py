@@ -29,6 +29,7 @@ from measure import (  # noqa: E402
     loop_s,
     pairs,
     process,
+    recorded_steps,
     repeated,
     triples,
     wall_s,
@@ -54,13 +55,14 @@ class Size:
     triples: int
     rounds: int
     softmax_steps: int
+    session_steps: int
     by_hand_steps: int
     network_steps: dict[str, int]
     processes: int
 
 
-FULL = Size(5, 9, 200, 20_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000}, 40)
-QUICK = Size(1, 1, 20, 2_000, 50, {"cnn": 60, "resnet": 45, "loop": 60}, 5)
+FULL = Size(5, 9, 200, 20_000, 12_000, 500, {"cnn": 1000, "resnet": 200, "loop": 1000}, 40)
+QUICK = Size(1, 1, 20, 2_000, 2_000, 50, {"cnn": 60, "resnet": 45, "loop": 60}, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,34 @@ def account(
     )
 
 
+def aftermath(cell: str, python: str, size: Size) -> Row:
+    """What a traced step costs in its process, and what it leaves behind for the steps after it.
+
+    By the job's own stopwatch, beside the steps around: the step itself, the one after it, in which
+    the watch of the time between ends, and the twenty after that.
+    """
+    found = recorded_steps(python, "session_steps.py", "--steps", str(size.session_steps))
+    excess_ns: dict[int, list[float]] = {}
+    for step in found.traced:
+        around = found.durations_ns[max(step - 100, 0) : step + 100]
+        usual_ns = statistics.median(around)
+        for after, duration_ns in enumerate(found.durations_ns[step : step + 22]):
+            excess_ns.setdefault(after, []).append(duration_ns - usual_ns)
+    measured_ns = sum(excess_ns[0]) + sum(excess_ns[1])
+    left_us = statistics.mean(statistics.median(excess_ns[after]) for after in range(2, 22)) / 1e3
+    usual_us = statistics.median(found.durations_ns) / 1e3
+    return Row(
+        f"{len(found.traced)} traced steps and what they leave behind",
+        cell,
+        f"{usual_us:.0f} us a step",
+        f"{statistics.median(excess_ns[0]) / 1e3:+.0f} us, the next"
+        f" {statistics.median(excess_ns[1]) / 1e3:+.0f} us, each of the 20 after {left_us:+.1f} us",
+        f"{measured_ns / 1e6:.1f} ms; account {found.account_ns / 1e6:.1f} ms",
+        "account ± 20 %",
+        _kept(abs(measured_ns - found.account_ns) <= 0.2 * measured_ns),
+    )
+
+
 def _median_difference_s(some: Sequence[Once], others: Sequence[Once]) -> float:
     pairs_s = zip(map(wall_s, some), map(wall_s, others), strict=True)
     return statistics.median(one - other for one, other in pairs_s)
@@ -295,6 +325,8 @@ BENCHMARKS = (
     _whole("custom loop", TF2, functools.partial(_network, "loop"), 1.01),
     _whole("MNIST softmax, Session", TF1, _softmax, 1.02),
     _whole("MNIST softmax, Session", TF2, _softmax, 1.02),
+    Benchmark("aftermath", TF1, functools.partial(aftermath, TF1)),
+    Benchmark("aftermath", TF2, functools.partial(aftermath, TF2)),
     _account("MNIST softmax, Session", TF1, _softmax),
     _account("MNIST softmax, Session", TF2, _softmax),
     _account("custom loop", TF2, functools.partial(_network, "loop")),
