@@ -31,11 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _filtered_streams() -> Iterator[None]:
     # A program without one of the streams has None in its place.
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (stream and cast(TextIO, Printed(stream)) for stream in streams)
+    filtered = [stream and cast(TextIO, Printed(stream)) for stream in streams]
+    sys.stdout, sys.stderr = filtered
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = streams
+        # Of a closed pipe click puts a stream in their place that does not complain at exit.
+        if sys.stdout is filtered[0]:
+            sys.stdout = streams[0]
+        if sys.stderr is filtered[1]:
+            sys.stderr = streams[1]
 
 
 def _status_of(given: list[str]) -> int:
