@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.profiles import Span, Step, op, profile, work
+from tests.support.profiles import Span, Step, op, process, profile, work
 from tfprobe.model.spans import SpanKind
 from tfprobe.terminal.input import lay_out
 from tfprobe.views.input.verdict import judge
@@ -22,7 +22,7 @@ def page(wait_us: int, width: int = 100) -> str:
     ]
     steps = [Step(rows, wait_us + 1000, spans=spans)]
     works = judge(profile(steps, works=[work(kind="fit", name="model" * 20)]))
-    return lay_out(works, 1, width=width, colour=False)
+    return lay_out(works, [process()], width=width, colour=False)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -52,3 +52,16 @@ def test_a_work_that_does_not_wait_has_no_bottleneck() -> None:
     assert "it does not wait for input" in text
     assert "▶" not in text
     assert "→" not in text
+
+
+def test_a_work_among_several_processes_has_the_name_of_its_process() -> None:
+    """As in the other views: by rank, else by pid."""
+    steps = [Step([op("IteratorGetNext", 0, 5000)], 6000)]
+    processes = [process(rank=3), process(rank=None, pid=77)]
+    works = judge(profile(steps, works=[work(kind="fit", name="m")], processes=processes))
+
+    by_rank = lay_out(works, processes, width=100, colour=False)
+    by_pid = lay_out(works, processes[::-1], width=100, colour=False)
+
+    assert by_rank.startswith("fit m, rank 3: ")
+    assert by_pid.startswith("fit m, pid 77: ")

@@ -214,6 +214,24 @@ def test_a_rank_that_was_killed_or_is_behind_is_told() -> None:
     assert "the middle process made 60 steps, and fewer: rank 4 (30)." in text
 
 
+def test_several_ranks_that_were_killed_are_told_in_one_sentence() -> None:
+    """Two are joined by a word, not by a comma."""
+    parts = job()
+    parts[4], parts[5] = (changed(parts[at], state="killed") for at in (4, 5))
+
+    assert "Rank 4 and rank 5 were killed." in said(parts)
+
+
+@pytest.mark.parametrize(("state", "is_told"), [("finished", False), ("killed", True)])
+def test_a_server_killed_after_its_workers_finished_is_no_fault(state: str, is_told: bool) -> None:
+    """A parameter server never ends by itself."""
+    parts = [changed(each, state="finished") for each in job()]
+    parts[0] = changed(parts[0], role="ps", state="killed")
+    parts[1] = changed(parts[1], state=state)
+
+    assert ("Ps 0" in said(parts)) is is_told
+
+
 def test_machines_of_one_name_are_told() -> None:
     """Their boots tell them apart; people cannot."""
     parts = [changed(each, host="localhost") for each in job()]

@@ -84,6 +84,14 @@ def test_an_import_that_began_before_the_agent_is_in_the_wall_time():
     assert item.elsewhere_ns == 500 * MS
 
 
+def test_an_import_that_ended_after_the_last_noted_time_is_in_the_wall_time():
+    """A parameter server notes no time from the moment on at which it waits in C++."""
+    item = used(activity("import", "tensorflow", -500, 2500))
+
+    assert item.wall_ns == 3000 * MS
+    assert by_name(item)["import tensorflow"].share_ratio == 1.0
+
+
 def test_other_threads_do_not_interrupt():
     """What another thread does at the same time is not taken out."""
     found = by_name(

@@ -105,3 +105,26 @@ def test_each_excess_is_of_one_step() -> None:
     found = excesses(times, np.array([100.0, 400.0]))
 
     assert found == pytest.approx(np.array([[0, 0], [0.1, 0], [0, 0.2]]))
+
+
+def test_workers_that_a_busy_machine_slows_in_turns_are_equal() -> None:
+    """Another job slows many steps in a row, which are one misfortune and not many."""
+    accused = 0
+    for seed in range(40):
+        turn = np.random.default_rng(seed)
+        busy = np.repeat(turn.random((2, 16)), 25, axis=1)
+        times = 1e8 * (1 + busy + 0.05 * turn.standard_normal(busy.shape))
+        accused += bool(names(times, np.full(400, 1.5e8)))
+
+    # Of these forty runs, six would be accused if each step counted as independent of the last.
+    assert accused <= 1
+
+
+def test_of_two_the_constantly_slow_one_is_named_on_a_busy_machine() -> None:
+    """What lasts over all of the run is no chance."""
+    turn = np.random.default_rng(3)
+    busy = np.repeat(turn.random((1, 16)), 25, axis=1)
+    times = 1e8 * (1 + busy + 0.05 * turn.standard_normal((2, 400)))
+    times[1] += 3e7
+
+    assert names(times, np.full(400, 1.5e8)) == [1]
