@@ -76,7 +76,7 @@ def command(
         from tfprobe.terminal.input import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
-        reading.show_page(lay_out(works, len(profile.processes), width=width, colour=colour))
+        reading.show_page(lay_out(works, profile.processes, width=width, colour=colour))
     return 0
 
 

@@ -181,6 +181,11 @@ class Process:
         return titled(number, self.title)
 
     @property
+    def place(self) -> str:
+        """Name it among the processes of its job: by its rank where it has one."""
+        return self.label if self.rank is None else titled(f"rank {self.rank}", self.title)
+
+    @property
     def shown_program(self) -> str | None:
         """Return what it runs as documents show it; None where nobody knows."""
         return self.title or self.program or None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, titled
+from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.breakdown.between import Cause
@@ -59,19 +59,13 @@ def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
     work = item.work
     name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
     if len(processes) > 1 and not isinstance(work, Missing):
-        name += f", {_named(processes[work.process])}"
+        name += f", {processes[work.process].place}"
     times = f"{numbers.duration(item.step_ns)} a step"
     between_ns = item.between_ns
     if not isinstance(between_ns, Missing):
         times += f" and {numbers.duration(between_ns)} to the next"
     count = "1 recorded step" if len(item.steps) == 1 else f"{len(item.steps)} recorded steps"
     return f"{name}: {times}, mean of {count}"
-
-
-def _named(process: Process) -> str:
-    if process.rank is None:
-        return process.label
-    return titled(f"rank {process.rank}", process.title)
 
 
 def answer(shares: Mapping[Part, float]) -> str:

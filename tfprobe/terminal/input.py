@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.input.sources import Kind, Producer, Source
@@ -39,12 +40,12 @@ _SHOWN_SOURCES = 5
 _UNSEEN_RATIO = 0.2
 
 
-def lay_out(works: Sequence[WorkInput], processes: int, *, width: int, colour: bool) -> str:
+def lay_out(works: Sequence[WorkInput], processes: Sequence[Process], *, width: int, colour: bool) -> str:
     """Return the page of `tfprobe input`: the work with most time first."""
     return page.render(_parts(works, processes, width), width=width, colour=colour)
 
 
-def _parts(works: Sequence[WorkInput], processes: int, width: int) -> Iterator[RenderableType]:
+def _parts(works: Sequence[WorkInput], processes: Sequence[Process], width: int) -> Iterator[RenderableType]:
     for at, item in enumerate(works):
         if at:
             yield page.blank()
@@ -60,11 +61,11 @@ def _parts(works: Sequence[WorkInput], processes: int, width: int) -> Iterator[R
             yield page.paragraph(f"→ {sentence}")
 
 
-def _title(item: WorkInput, processes: int) -> str:
+def _title(item: WorkInput, processes: Sequence[Process]) -> str:
     work = item.work
     name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
-    if processes > 1 and not isinstance(work, Missing):
-        name += f" (process {work.process + 1})"
+    if len(processes) > 1 and not isinstance(work, Missing):
+        name += f", {processes[work.process].place}"
     cycle = "cycle" if item.is_watched else "step"
     count = "1 recorded step" if item.captures == 1 else f"{item.captures} recorded steps"
     return f"{name}: {numbers.duration(item.cycle_ns)} a {cycle}, mean of {count}"

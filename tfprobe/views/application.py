@@ -110,10 +110,13 @@ def _wall_ns(process: Process, kinds: Iterable[_Kind]) -> int | Missing:
         return process.hooks
     if not process.hooks.wall_ns:
         return Missing("the process noted no activity to measure against")
-    # The agent starts in the middle of the import of TensorFlow, which it times from its begin.
-    starts_ns = [int(kind.start_ns.min()) for kind in kinds if not kind.is_step]
-    first_ns = min(starts_ns, default=process.started_unix_ns)
-    return process.hooks.wall_ns + max(process.started_unix_ns - first_ns, 0)
+    # The agent starts in the middle of the import of TensorFlow, which it times from its begin. A
+    # process that waits in C++ or was killed may have ended activities since it last noted a time.
+    noted = [kind for kind in kinds if not kind.is_step and len(kind.start_ns)]
+    started_ns = process.started_unix_ns
+    start_ns = min([started_ns, *(int(kind.start_ns.min()) for kind in noted)])
+    end_ns = max([started_ns + process.hooks.wall_ns, *(int(kind.end_ns.max()) for kind in noted)])
+    return end_ns - start_ns
 
 
 def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:

@@ -144,11 +144,15 @@ def _python(process: Process) -> str | Missing:
 def _gone(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
     again = {(each.team, each.rank): each.generation for each in places}
     last = [place for place in places if place.generation == again[place.team, place.rank]]
+    workers = {processes[each.process].state for each in last if each.team == WORKERS}
     for state in ("failed", "killed"):
         gone = [processes[at] for at in (p.process for p in last) if processes[at].state == state]
+        if workers == {"finished"}:
+            # A server only ends when it is killed, which jobs do once their workers have finished.
+            gone = [each for each in gone if each.role != "ps"]
         if gone and len(gone) < len(processes):
             verb = "failed" if state == "failed" else f"{_were(gone)} {state}"
-            yield f"{_capital(some([name(process) for process in gone]))} {verb}."
+            yield f"{_capital(_and([name(process) for process in gone]))} {verb}."
     restarted = [each for each in places if each.is_restart]
     if restarted:
         told = some(sorted({name(processes[each.process]) for each in restarted}))
@@ -156,6 +160,12 @@ def _gone(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]
             f"{_capital(told)} began again, each in a process of its own: steps of the earlier one "
             "are compared with nobody's of the later one."
         )
+
+
+def _and(texts: Sequence[str]) -> str:
+    if not 1 < len(texts) <= _SHOWN:
+        return some(texts)
+    return f"{some(texts[:-1])} and {texts[-1]}"
 
 
 def _were(what: Sequence[object]) -> str:

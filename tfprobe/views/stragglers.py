@@ -30,6 +30,8 @@ _LEAST_STEPS = 5
 # It must be slow in most parts of the run: one bad hour is another question.
 _BLOCKS = 8
 _MOST_BLOCKS_RATIO = 0.75
+# With fewer steps to a block, blocks scatter by the noise of single steps alone.
+_LEAST_OF_BATCHES = 8 * _BLOCKS
 # Among few the spread of the others is what lies between their first and their last, so many times.
 _SPREADS_OF_FEW = 2.0
 # Beyond what rounding and timers do to equal processes.
@@ -43,7 +45,7 @@ class Late:
     `excess_ratio` is what it takes longer than the middle process at the same step, as a part of
     the step: a mean over steps without the highest and lowest quarter. `z` is how far that is from
     the middle of the team in units of the team's spread (0.6745 by MAD), `own_z` how far in units
-    of what its own steps scatter; of two both are that. `steps` are those compared. `is_named` says
+    of what its own steps, and parts of the run, scatter; of two both are that. `steps` are those compared. `is_named` says
     that it is no chance.
     """
 
@@ -93,12 +95,13 @@ def _judge(excess: Floats, row: int, means: Floats, errors: Floats, at: int) -> 
     middle = float(np.median(means)) if len(means) >= FEW else float(np.median(others))
     beyond = float(means[at]) - middle
     own_z = beyond / max(float(errors[at]), _LEAST_SPREAD)
+    risk = _TEAM_RISK if len(means) == 2 else _OWN_RISK
     # One other has no spread: its own steps alone say what is usual.
     z = own_z if len(means) == 2 else beyond / max(_spread(means, errors, at), _LEAST_SPREAD)
     is_named = (
         beyond >= _least(len(means))
         and z >= _limit_of_team(len(means))
-        and own_z >= _quantile(_OWN_RISK / len(means), len(own) - 1)
+        and own_z >= _quantile(risk / len(means), _freedom(own))
         and _is_lasting(own - middle, beyond)
     )
     return Late(row, beyond, z, own_z, len(own), is_named)
@@ -145,12 +148,24 @@ def _midmean(values: Floats) -> float:
 
 
 def _error_of_midmean(values: Floats) -> float:
-    """Return its standard error: that of the winsorised values (Tukey and McLaughlin, 1963)."""
+    """Return its standard error: that of the winsorised values (Tukey and McLaughlin, 1963).
+
+    A busy machine slows many steps in a row, which are then not independent: the midmeans of parts
+    of the run scatter more than this says, and their own standard error counts (batch means).
+    """
     ordered = np.sort(values)
     count, cut = len(ordered), len(ordered) // 4
     winsorised = np.clip(ordered, ordered[cut], ordered[count - cut - 1])
     kept = (count - 2 * cut) / count
-    return float(winsorised.std(ddof=1)) / (kept * math.sqrt(count))
+    error = float(winsorised.std(ddof=1)) / (kept * math.sqrt(count))
+    if count < _LEAST_OF_BATCHES:
+        return error
+    batches = [_midmean(each) for each in np.array_split(values, _BLOCKS)]
+    return max(error, float(np.std(batches, ddof=1)) / math.sqrt(_BLOCKS))
+
+
+def _freedom(values: Floats) -> int:
+    return (_BLOCKS if len(values) >= _LEAST_OF_BATCHES else len(values)) - 1
 
 
 def _is_lasting(excess: Floats, beyond: float) -> bool:
