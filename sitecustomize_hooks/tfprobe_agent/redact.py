@@ -24,7 +24,8 @@ _BEFORE_KEY = frozenset(
     ["access", "account", "admin", "api", "app", "auth", "crypt", "decryption", "deploy", "encrypt", "encryption"]
     + ["hmac", "license", "master", "oauth", "priv", "private", "root", "rsa", "secret", "session", "shared", "sign"]
     + ["signing", "ssh", "ssl", "storage", "subscription", "tls", "webhook"]
-    + ["anthropic", "aws", "azure", "comet", "gcp", "github", "gitlab", "google", "hf", "neptune", "openai", "wandb"]
+    + ["anthropic", "aws", "azure", "cohere", "comet", "consumer", "fernet", "gcp", "github", "gitlab", "google"]
+    + ["groq", "hf", "kaggle", "mistral", "neptune", "ngc", "openai", "replicate", "wandb"]
 )
 # Before `pass`; a pass of nothing else is one over data.
 _BEFORE_PASS = frozenset(
@@ -34,33 +35,24 @@ _BEFORE_PASS = frozenset(
 _BEFORE_TOKENS = ("access", "api", "auth", "bearer", "refresh")
 # What a model calls a token: `pad_token`, `max_token`, `mask_token`.
 _BEFORE_WORD_TOKEN = frozenset(
-    ["audio", "bos", "class", "cls", "decoder", "end", "eos", "image", "lang", "language", "mask", "max", "min", "next"]
-    + ["num", "pad", "padding", "per", "sentinel", "sep", "special", "start", "stop", "sub", "unk", "video", "word"]
+    ["audio", "blank", "bos", "class", "cls", "decoder", "dist", "distill", "distillation", "end", "eod"]
+    + ["eos", "eot", "first", "image", "keep", "lang", "language", "last", "latent", "mask", "max", "mem"]
+    + ["memory", "min", "n", "next", "num", "pad", "padding", "patch", "per", "prefix", "prompt", "query"]
+    + ["register", "sentinel", "sep", "soft", "sos", "special", "start", "stop", "sub", "text", "unk", "video"]
+    + ["vision", "visual", "word"]
 )
 _AFTER_WORD_TOKEN = frozenset(
-    ["acc", "accuracy", "batch", "batches", "budget", "classification", "drop", "dropout", "embedding", "embeddings"]
-    + [
-        "id",
-        "ids",
-        "index",
-        "indices",
-        "level",
-        "loss",
-        "mask",
-        "masks",
-        "merging",
-        "mixer",
-        "mixing",
-        "pool",
-        "pooling",
-    ]
-    + ["pos", "position", "positions", "shift", "vocab", "weight", "weights"]
+    ["acc", "accuracy", "batch", "batches", "budget", "classification", "drop", "dropout", "emb", "embed", "embedding"]
+    + ["embeddings", "hidden", "id", "ids", "index", "indices", "keep", "learner", "level", "loss", "mask", "masking"]
+    + ["masks", "merge", "merging", "mixer", "mixing", "noise", "pool", "pooling", "pos", "position", "positions"]
+    + ["pruning", "reduction", "shift", "vocab", "weight", "weights"]
 )
 # A name that ends so tells of a secret, and does not hold it: `password_file`, `token_type`, `auth_method`.
 _ABOUT = frozenset(
-    ["column", "count", "dim", "dims", "dir", "endpoint", "expiry", "field", "file", "files", "folder", "host", "len"]
-    + ["length", "limit", "method", "mode", "name", "names", "path", "policy", "port", "provider", "scope", "size"]
-    + ["strategy", "timeout", "ttl", "type", "types", "user", "username"]
+    ["column", "count", "dim", "dims", "dir", "endpoint", "expiry", "field", "file", "files", "folder", "fraction"]
+    + ["frames", "heads", "host", "layer", "layers", "len", "length", "limit", "method", "mode", "name", "names", "num"]
+    + ["path", "points", "policy", "port", "prob", "provider", "rate", "ratio", "scope", "size", "strategy", "timeout"]
+    + ["ttl", "type", "types", "user", "username"]
 )
 # In the query of a URL these, too, are what opens the door: signed URLs of storages, keys of services.
 _IN_QUERY = re.compile(r"key\Z|(?:.*[._-])?(?:sig|signature)\Z", re.IGNORECASE)
@@ -74,6 +66,9 @@ _OF_SWITCHES = frozenset(
 _SHAPE = re.compile(
     r"\b(?:[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|(?:AKIA|ASIA)[0-9A-Z]{12,}"
     r"|AIza[\w-]{30,}|ya29\.[\w-]{16,}|xox[abeprs]-[\w-]{10,}|xapp-[\w-]{10,}|gl(?:pat|dt|rt)-[\w-]{16,}"
+    r"|nvapi-[\w-]{30,}|gsk_\w{30,}|r8_\w{30,}|dapi[0-9a-f]{32}"
+    r"|hooks\.slack\.com/(?:services|workflows)/[\w/-]+|discord(?:app)?\.com/api/webhooks/[\w/-]+"
+    r"|bot\d{8,10}:[\w-]{30,}"
     r"|npm_\w{30,}|dckr_pat_[\w-]{16,}|pypi-[\w-]{30,}|hvs\.[\w-]{16,})"
     r"|(?<![\w-])(?:sk-[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"
 )

@@ -55,7 +55,7 @@ class FollowedEvents:
         if event.kind == "sample" and name is not None:
             self.samples[name] = event
         if event.kind == "settings" and isinstance(told, dict):
-            self.settings = told if isinstance(self.settings, Missing) else self.settings
+            self.settings = _chosen(told) if isinstance(self.settings, Missing) else self.settings
         if event.kind == "exception":
             self.exception = _raised(event)
         if event.kind == "aside":
@@ -67,6 +67,12 @@ class FollowedEvents:
 
     def _tell(self, what: str) -> None:
         self._problems.append(Problem(self._where, what))
+
+
+def _chosen(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings, of which the environment is one by name; a damaged file may hold another."""
+    is_sound = isinstance(settings.get("environment"), dict | None)
+    return settings if is_sound else {**settings, "environment": {}}
 
 
 def _raised(event: Event) -> Raised:

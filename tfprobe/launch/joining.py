@@ -113,9 +113,12 @@ def _is_open(folder: RunFolder, agreed: Agreed) -> bool:
 def _is_ours(folder: RunFolder) -> bool:
     """Say whether a run is this user's: the job runs what lies in its boot/.
 
-    A file server may give all files to one user; then a new directory is of the same.
+    A file server may give all files to one user; then a new directory is of the same. A link is no
+    run: it may lead elsewhere while the job loads code by this path.
     """
     owner = ownership.owner(folder.root)
+    if folder.root.is_symlink():
+        return False
     return owner == os.geteuid() or owner == ownership.owner_of_new(folder.root.parent)
 
 

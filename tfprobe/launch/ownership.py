@@ -63,8 +63,8 @@ def trusted(environment: Mapping[str, str]) -> set[int]:
 
 
 def owner(path: Path) -> int:
-    """Return who owns what is at a path. Raises OSError."""
-    return path.stat().st_uid
+    """Return who owns what is at a path; of a link, the link itself. Raises OSError."""
+    return path.lstat().st_uid
 
 
 def owner_of_new(directory: Path) -> int:

@@ -51,6 +51,9 @@ class Tail:
         """Return the lines since the last call; none where the file is not ours to read."""
         try:
             found = os.stat(self._path)
+        except (OSError, ValueError):  # ValueError: no file can have such a name
+            return self._gone()
+        try:
             seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
             if seen == self._seen:
                 return NewLines([], False)

@@ -176,7 +176,7 @@ def read_process(path: Path) -> ProcessManifest:
         devices=_devices(document.get("devices")),
         rank=_rank(document.get("rank")),
         service=service,
-        program=take.texts("program") if document.get("program") else (),
+        program=take.command("program") if document.get("program") else (),
         interpreter_pid=take.optional_integer("interpreter_pid"),
         pgid=take.optional_integer("pgid"),
     )

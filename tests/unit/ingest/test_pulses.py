@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
 from tfprobe.errors import Missing
@@ -70,6 +72,16 @@ def test_settings_are_those_of_the_first_sample(tmp_path):
 
     assert process.settings == chosen
     assert other.settings == NO_SETTINGS
+
+
+@pytest.mark.parametrize("environment", [5, "x", ["TF_XLA_FLAGS"], True])
+def test_an_environment_that_is_none_has_no_variables(tmp_path, environment):
+    """A damaged file may hold anything in its place; findings ask it for variables."""
+    told = {"event": "settings", "settings": {"jit": True, "environment": environment}}
+
+    (process,) = _load(tmp_path / "a", told).processes
+
+    assert process.settings == {"jit": True, "environment": {}}
 
 
 def test_a_step_tells_what_it_was_fed_and_gave_back(tmp_path):

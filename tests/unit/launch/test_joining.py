@@ -40,6 +40,18 @@ def test_a_run_of_another_user_is_not_joined(
     assert sorted(os.listdir(tmp_path)) == ["job", "job-2"]
 
 
+def test_a_link_to_a_run_is_not_joined(run: RunFolder, tmp_path: Path) -> None:
+    """In a directory of all users somebody else's link could lead elsewhere once the job runs."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "job").symlink_to(run.root)
+
+    joined = joining.enter(shared, JOB, CONFIG)
+
+    assert joined.id == "job-2"
+    assert not joined.root.is_symlink()
+
+
 def test_a_file_server_that_gives_all_files_to_one_user_is_no_hindrance(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ SECRET_NAMES = [
     *("TF_TOKEN_app_terraform_io", "password1", "GITHUB_TOKEN_2", "-Dpwd", "-Dapi.key", "sshkey"),
     *("OPENAI_KEY", "access_tokens", "OAuthToken", "APIKey", "spring.datasource.password", "pw"),
     *("AWS_ACCESS_KEY_ID", "x-api-key", "client_secret", "refresh-token", "--use_auth_token"),
+    *("--kaggle_key", "fernet-key", "consumerKey", "--session_key", "--target-token", "hf_token_p"),
     *("Set-Cookie", "Proxy-Authorization", "encryptionKey", "sas_token", "DOCKER_AUTH_CONFIG"),
 ]
 OTHER_NAMES = [
@@ -35,6 +36,8 @@ OTHER_NAMES = [
     *("--monkey", "--passes", "token_type_ids", "pad_token", "--eos-token-id", "mask_token"),
     *("max_token", "num_token", "token_dropout", "hotkey", "primary_key", "compass", "one_pass"),
     *("password_file", "auth_method", "token-embedding-dim", "design_key", "forward_pass", "path"),
+    *("prompt_token", "--visual_token", "token_keep_rate", "token_ratio", "--secret_layer"),
+    *("session_key_frames", "master_key_points", "token_heads", "n_token", "token_masking_prob"),
     *("tokens_per_batch", "detokenize", "authenticity", "keypoints", "passthrough", "--key_size"),
 ]
 
@@ -159,6 +162,14 @@ SHAPES = [
     ("run ghp_abcdefghijklmnopqrst", "run ***"),
     ("--id AKIAABCDEFGHIJKLMNOP", "--id ***"),
     ("x sk-abcdefghijklmnopqrstuvwx y", "x *** y"),
+    (f"run nvapi-{'a1' * 20}", "run ***"),
+    (f"run gsk_{'a1' * 20} r8_{'a1' * 18} dapi{'a1' * 16}", "run *** *** ***"),
+    (f"--to https://hooks.slack.com/services/T0/B0/{S} x", "--to https://*** x"),
+    (f"--to https://discord.com/api/webhooks/1/{S} x", "--to https://*** x"),
+    (
+        f"https://api.telegram.org/bot123456789:{S}{'a' * 30}/get",
+        "https://api.telegram.org/***/get",
+    ),
     ("eyJhbGciOiJI.eyJzdWIi.abc-_", "***"),
     ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- x", "*** x"),
 ]
@@ -291,7 +302,7 @@ def test_old_recordings_are_masked_as_they_are_read(tmp_path: Path) -> None:
     run = {"schema": "tfprobe.run/1", "id": "r", "pid": 1, "started_unix_ns": 1}
     run |= {"command": ["t.py", f"--dbpassword={S}"], "environment": {"TF_URL": f"http://a:{S}@h"}}
     process = {"schema": "tfprobe.process/1", "host": "h", "pid": 1, "started_unix_ns": 1}
-    process |= {"argv": ["t.py", "--dbpassword", S]}
+    process |= {"argv": ["t.py", "--dbpassword", S], "program": ["t.py", "--dbpassword", S]}
     (tmp_path / "run.json").write_text(json.dumps(run))
     (tmp_path / "process.json").write_text(json.dumps(process))
 
@@ -299,7 +310,8 @@ def test_old_recordings_are_masked_as_they_are_read(tmp_path: Path) -> None:
 
     assert told.command == ("t.py", "--dbpassword=***")
     assert told.environment == {"TF_URL": "http://***@h"}
-    assert read_process(tmp_path / "process.json").argv == ("t.py", "--dbpassword", "***")
+    process_told = read_process(tmp_path / "process.json")
+    assert process_told.argv == process_told.program == ("t.py", "--dbpassword", "***")
 
 
 def test_the_environment_is_an_allow_list() -> None:

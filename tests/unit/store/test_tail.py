@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 
+import pytest
+
 from tfprobe.store.lines import Latest, Tail, integer, whole_lines
 
 
@@ -141,3 +143,9 @@ def test_the_latest_are_kept_and_bad_lines_counted(tmp_path):
 
     assert (first, latest.read(), latest.bad_lines) == ((1, 2), (2, 3), 2)
     assert latest.read() is latest.read()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "n" * 5000])
+def test_a_name_that_no_file_can_have_is_that_of_no_file(tmp_path, name):
+    """A recording may call its host so; that ends no report."""
+    assert Tail(tmp_path / name).read().lines == []

@@ -83,4 +83,4 @@ def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _whole(value: object) -> int:
     text = str(value)
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

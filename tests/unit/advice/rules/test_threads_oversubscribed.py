@@ -42,7 +42,10 @@ def test_a_short_run_knows_its_cpus_by_what_the_job_saw() -> None:
     assert found("threads_oversubscribed", short) is not None
 
 
-@pytest.mark.parametrize(("threads", "told"), [("8", True), ("7", False), ("many", False)])
+@pytest.mark.parametrize(
+    ("threads", "told"),
+    [("8", True), ("7", False), ("many", False), ("²", False), ("9" * 5000, False)],
+)
 def test_openmp_counts(threads: str, told: bool) -> None:
     """By its variable, where that is a number."""
     finding = found("threads_oversubscribed", _work(4.0, environment={"OMP_NUM_THREADS": threads}))
