@@ -7,7 +7,7 @@ program in `sys.last_value` whatever the hook does; the C library tells its `on_
 import os
 import sys
 
-from . import redact
+from . import builtin, redact
 from .guard import failed
 from .interruptions import let_through
 from .originals import ORIGINAL
@@ -46,19 +46,14 @@ def at_exit():
 
 def patch():
     """Note the status of os._exit, by which multiprocessing ends forked children. Nothing else sees it."""
-    original = os._exit
+    builtin.precede("_exit", _leaves)
 
-    def _exit(*args, **kwargs):
-        try:
-            _leave(args[0] if args else kwargs.get("status"))
-        except Exception:
-            failed("os._exit")
-        return original(*args, **kwargs)
 
-    _exit.__doc__ = original.__doc__
-    _exit.__qualname__ = "_exit"
-    _exit.__module__ = "os"  # where pickle finds it
-    os._exit = _exit
+def _leaves(args, kwargs):
+    try:
+        _leave(args[0] if args else kwargs.get("status"))
+    except Exception:
+        failed("os._exit")
 
 
 def watch_multiprocessing():

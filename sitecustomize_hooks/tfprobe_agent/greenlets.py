@@ -67,4 +67,8 @@ def state_property(module, name, make, end):
         else:
             states.put(greenlet, state)
 
-    return property(find, put)
+    def forget(_local):
+        """In a forked child: its greenlets go on, the steps that they have recorded are its parent's."""
+        by_id.clear()
+
+    return property(find, put, forget)

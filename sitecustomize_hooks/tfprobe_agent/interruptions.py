@@ -5,6 +5,9 @@ instruction of ours and leave a traceback of our frames. What is the job's goes 
 """
 
 import sys
+from _functools import partial
+from _operator import attrgetter
+from _signal import NSIG, getsignal
 from opcode import opmap
 
 _RAISES = frozenset(opmap[name] for name in ("RAISE_VARARGS", "RERAISE") if name in opmap)
@@ -80,21 +83,37 @@ def _was_thrown(error):
 
 
 def _handles_signal(frame):
-    """Tell whether a function was called as a signal handler: with a number and the frame that was interrupted.
+    """Tell whether a function was called as a signal handler: it is one, or has the frame that was interrupted.
 
-    Whether it is a handler still, nobody can tell: many reset themselves. Arguments may have been deleted, as style
-    guides want it of unused ones.
+    Many handlers reset themselves, and many assign to their arguments or delete them, as style guides want it of unused
+    ones.
     """
+    number, interrupted = _last_arguments(frame)
+    if interrupted is not None and interrupted is frame.f_back:
+        return True
+    if interrupted is _GONE and (number is _GONE or type(number) is int):
+        return True
+    return any(_code_of(getsignal(each)) is frame.f_code for each in range(1, NSIG))
+
+
+def _last_arguments(frame):
     code = frame.f_code
     values = frame.f_locals
     names = code.co_varnames[: code.co_argcount]
     arguments = [values.get(name, _GONE) for name in names]
     if code.co_flags & _TAKES_MORE_ARGUMENTS:
         arguments.extend(values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ()))
-    if len(arguments) < 2:
-        return False
-    number, interrupted = arguments[-2:]
-    return (interrupted is _GONE or interrupted is frame.f_back) and (number is _GONE or type(number) is int)
+    return arguments[-2:] if len(arguments) > 1 else (None, None)
+
+
+def _code_of(handler):
+    """Return the code that runs when a signal handler is called; None of one written in C."""
+    for _ in range(_MOST_LAYERS):
+        if type(handler) is _FUNCTION:
+            return handler.__code__
+        inner = _INNER.get(type(handler))
+        handler = _attribute(type(handler), "__call__") if inner is None else inner(handler)
+    return None
 
 
 def _arrived_from_outside(error, innermost):
@@ -128,3 +147,13 @@ def _needs_no_argument(maker):
 
 
 _FUNCTION = type(let_through)
+
+
+class _Bound:
+    def method(self):
+        """Give the type of methods a name."""
+
+
+# What a signal handler may be but a function, and where in it the function is; how deep one looks.
+_INNER = {partial: attrgetter("func"), type(_Bound().method): attrgetter("__func__")}
+_MOST_LAYERS = 8

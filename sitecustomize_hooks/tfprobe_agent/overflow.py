@@ -32,8 +32,12 @@ class SharedWork(Work):
 
     def __init__(self, *args):
         Work.__init__(self, *args)
-        self.lock = threading.RLock()  # a signal handler of the job may run a step in the middle of another
         self.latest = None  # who recorded the step before
+
+    def place(self, words, base):
+        Work.place(self, words, base)
+        # Reentrant: a signal handler of the job may run a step in the middle of another.
+        self.lock = threading.RLock()  # anew in a forked child, where its holder may be gone
 
     def record_from(self, forwarding, start_ns, end_ns, flags):
         """Append a step of one of the threads and return its number; between steps of two threads is no gap."""

@@ -118,6 +118,13 @@ class _Threads(ORIGINAL.local):
         if self.__dict__.get("mine") is mine:
             self.end = _End(mine.works)
 
+    @classmethod
+    def forget_greenlets(cls):
+        """Let all greenlets begin anew, where they are followed."""
+        states = getattr(cls, "mine", None)
+        if isinstance(states, property):
+            states.fdel(None)
+
 
 THREAD = _Threads()
 
@@ -445,6 +452,7 @@ def forget_parent():
     parent = CURRENT.recorder
     if parent is not None:  # otherwise the nearest ancestor that was recorded: a daemon forks twice before it works
         CURRENT.parent = parent.journal.name
+        parent.steps.leave(parent.works)
     CURRENT.recorder = None
     CURRENT.opening = threading.Lock()
     CURRENT.started_ns = ORIGINAL.monotonic_ns()
@@ -453,6 +461,7 @@ def forget_parent():
     STATE.leaving = False
     STATE.log = type(STATE.log)()
     gaps.forget(THREAD.mine)
+    _Threads.forget_greenlets()
     THREAD.renew()
 
 

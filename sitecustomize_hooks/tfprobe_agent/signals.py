@@ -6,6 +6,7 @@ import `subprocess` or start processes by `multiprocessing`.
 
 import os
 
+from . import builtin
 from .boot import let_through
 from .originals import ORIGINAL
 
@@ -27,26 +28,20 @@ def watch(boot):
     """Note the calls of os.kill and os.killpg in this process; once."""
     if _NOTED.path is None:
         _NOTED.path = os.path.join(boot, "signals.tsv")
-        _replace("kill", lambda pid: pid or -os.getpgrp())
-        _replace("killpg", lambda group: -(group or os.getpgrp()))
+        builtin.precede("kill", _noting(lambda pid: pid or -os.getpgrp()))
+        builtin.precede("killpg", _noting(lambda group: -(group or os.getpgrp())))
 
 
-def _replace(name, target_of):
-    original = getattr(os, name)
-
-    def send(*args):
+def _noting(target_of):
+    def note(args, _kwargs):
         try:
             target, number = args
             if number in _ENDING:
                 _note(target_of(int(target)), int(number))
         except Exception:
             let_through()  # wrong arguments, which the original refuses; or no room for the note
-        return original(*args)
 
-    send.__name__ = send.__qualname__ = name
-    send.__doc__ = original.__doc__
-    send.__module__ = "os"  # where pickle finds it
-    setattr(os, name, send)
+    return note
 
 
 def _note(target, number):

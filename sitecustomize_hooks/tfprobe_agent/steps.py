@@ -181,6 +181,13 @@ class StepsFile:
         if len(data) == 3 * WORD:
             self.words[REQUEST : REQUEST + 3] = memoryview(data).cast("q")
 
+    def leave(self, works):
+        """In a forked child: what is still written here, by a step in whose midst it forked, stays in its memory."""
+        self.words = self.scratch().words
+        self.plain = False
+        for work in works:
+            work.place(self.words, HEADER_WORDS)
+
     def scratch(self):
         """Return a file that is nowhere, with room for one work: to measure ourselves on."""
         return _Scratch()
@@ -242,16 +249,11 @@ class Work:
 
     def __init__(self, file, index, kind, name, base):
         self.file = file
-        self.words = file.words
         self.plain = file.plain
         self.index = index
         self.kind = kind
         self.name = name
-        self.base = base
-        self.count_at = base + COUNT
-        self.poll_at = base + LOOK
-        self.ring_at = base + RING_AT
-        self.ring = file.words[self.ring_at : self.ring_at + 2 * RING_STEPS]
+        self.place(file.words, base)
         self.n = 0
         self.next_sample = 0
         self.next_fold = 1 if self.plain else FOLD  # when to call `stored` next; after every step without mmap
@@ -270,6 +272,15 @@ class Work:
         self.shared = None  # the Work that this one hands its steps to: see overflow
         self.starts_thread = False  # the next step is the first of another thread
         self.totals = array.array("q", bytes(AGGREGATE_WORDS * WORD))
+
+    def place(self, words, base):
+        """Store from now on in the block of these words that begins at `base`."""
+        self.words = words
+        self.base = base
+        self.count_at = base + COUNT
+        self.poll_at = base + LOOK
+        self.ring_at = base + RING_AT
+        self.ring = words[self.ring_at : self.ring_at + 2 * RING_STEPS]
 
     def record(self, start_ns, end_ns, flags=0):
         """Append one step and return its number; the count is stored last. The doors do the same inline."""

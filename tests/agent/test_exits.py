@@ -258,3 +258,49 @@ for function in (os._exit, os.kill, os.killpg):
         for function in (os._exit, os.kill, os.killpg)
     ]
     assert said.count("refused") == 3
+
+
+def test_what_stands_before_functions_in_c_is_like_them(
+    laboratory: Laboratory, python: str
+) -> None:
+    """No method where a class has it; its errors, signature and pickle are theirs."""
+    laboratory.arm(trace_level="off")
+    job = """
+import inspect, pickle, posix, subprocess
+def error_of(function, *args, **kwargs):
+    try: function(*args, **kwargs)
+    except Exception as error: return type(error), str(error)
+WRONG = [(), (1,), ("x", 9), (None,), (1, 0, 2), (99999999, 0)]
+for name in ("kill", "killpg", "_exit"):
+    ours, theirs = getattr(os, name), getattr(posix, name)
+    assert ours is not theirs
+    class Holder:
+        held = ours
+    assert Holder().held is ours
+    for args in WRONG:
+        if name != "_exit" or args in ((), (None,), (1, 0, 2)):
+            assert error_of(ours, *args) == error_of(theirs, *args), args
+    assert error_of(ours, nothing=1) == error_of(theirs, nothing=1)
+    assert inspect.isbuiltin(ours) and isinstance(ours, type(theirs))
+    assert inspect.signature(ours) == inspect.signature(theirs)
+    assert (ours.__name__, ours.__doc__, repr(ours)) == (name, theirs.__doc__, repr(theirs))
+    assert pickle.loads(pickle.dumps(ours)) is ours
+"""
+
+    assert laboratory.finish(STEP + job, python=python) == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the interpreter restores the frame")
+def test_a_signal_that_cannot_be_sent_has_the_traceback_that_it_has_without_us(
+    laboratory: Laboratory,
+) -> None:
+    """No frame of ours in it."""
+    laboratory.arm(trace_level="off")
+
+    lines = laboratory.finish("""
+import subprocess, traceback
+try: os.kill(99999999, 9)
+except ProcessLookupError as error: print(len(traceback.extract_tb(error.__traceback__)))
+""")
+
+    assert lines == ["1"]

@@ -249,3 +249,70 @@ in_child(lambda: steps(3))
     )
 
     assert len(laboratory.folders()) == 1
+
+
+def test_a_child_that_leaves_the_step_it_was_forked_in_writes_nothing_of_its_parents(
+    laboratory: Laboratory, python: str
+) -> None:
+    """By an exception or by a return, after the parent has gone on."""
+    laboratory.arm(trace_level="off")
+
+    laboratory.finish(
+        FORK
+        + """
+gate, opened = os.pipe()
+def forks():
+    pid = os.fork()
+    if pid == 0:
+        os.close(opened)
+        os.read(gate, 1)
+        if is_raising: raise SystemExit(0)
+    return pid
+children = []
+for is_raising in (True, False):
+    child = session.run(forks)
+    if child == 0: os._exit(0)
+    children.append(child)
+for _ in range(6): session.run(lambda: 1)
+os.close(opened)
+for child in children: os.waitpid(child, 0)
+""",
+        python=python,
+    )
+
+    (work,) = laboratory.steps(_family(laboratory)[0]).works
+    assert (work.count, work.raised) == (8, 0)
+
+
+def test_steps_of_greenlets_that_go_on_in_a_child_are_the_childs(laboratory: Laboratory) -> None:
+    """They have stepped in the parent; the child counts what they do from then on."""
+    laboratory.arm(trace_level="off")
+    (laboratory.folder / "packages/greenlet.py").write_text("""
+class greenlet:
+    dead = False
+    def __init__(self, parent=None):
+        self.parent = parent
+main = greenlet()
+current = main
+def getcurrent():
+    return current
+""")
+
+    laboratory.finish(
+        FORK
+        + """
+import greenlet
+other = greenlet.greenlet(greenlet.main)
+def step_of_another():
+    greenlet.current = other
+    steps(5)
+    greenlet.current = greenlet.main
+step_of_another()
+in_child(step_of_another)
+step_of_another()
+"""
+    )
+
+    parent, (child,) = _family(laboratory)
+    assert laboratory.counts(parent) == {"loss": 10}
+    assert laboratory.counts(child) == {"loss": 5}

@@ -274,3 +274,42 @@ print(sys.getprofile() is not None)
     assert lines == ["theirs", "True"]
     assert laboratory.counts() == {"loss": 5}
     assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
+
+
+@pytest.mark.parametrize("kind", ["function", "object", "method", "static", "partial", "frame"])
+def test_a_handler_may_assign_to_its_arguments(laboratory: Laboratory, kind) -> None:
+    """`number = signal.Signals(number)` is usual; what it raises is the job's all the same."""
+    laboratory.arm(every=1)
+
+    lines = laboratory.finish(f"""
+import functools, signal
+def function(number, frame):
+    number = frame = signal.Signals(number)
+    raise TimeoutError(number.name)
+def resets_itself(number, frame):
+    number = signal.signal(number, signal.SIG_IGN)
+    raise TimeoutError("SIGALRM")
+class Handler:
+    def __call__(self, number, frame): number = frame = None; raise TimeoutError("SIGALRM")
+    def method(self, number, frame): number = frame = None; raise TimeoutError("SIGALRM")
+    @staticmethod
+    def static(number, frame): number = frame = None; raise TimeoutError("SIGALRM")
+def with_more(more, number, frame): number = frame = None; raise TimeoutError("SIGALRM")
+handler = {{
+    "function": function, "object": Handler(), "method": Handler().method, "static": Handler.static,
+    "partial": functools.partial(with_more, 1), "frame": resets_itself,
+}}[{kind!r}]
+signal.signal(signal.SIGALRM, handler)
+def as_graph_def(add_shapes):
+    signal.raise_signal(signal.SIGALRM)
+original, session.graph.as_graph_def = session.graph.as_graph_def, as_graph_def
+try:
+    session.run("loss")
+except TimeoutError as error:
+    print(error)
+session.graph.as_graph_def = original
+session.run("loss")
+""")
+
+    assert lines == ["SIGALRM"]
+    assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
