@@ -104,6 +104,8 @@ _BRACKET_OR_QUOTE = re.compile(r"[\[\](){}\"']")
 _PLAIN = re.compile(r"[^\s;&|,\"'\\\[({]+")
 _NEXT_PAIR = re.compile(r",[\w.-]+=")
 _HEADERS = ("authorization", "cookie")
+_LONGEST_NAME = 200
+_LAST_NAME = re.compile(r"([\w.-]+)(?:\s*[=:]\s*|\s+)\Z")
 
 
 def arguments(words):
@@ -254,8 +256,13 @@ def _separator(value, name):
 def _value_end(value, name, separator, start, quote):
     """Return where a value ends. In doubt it is longer: what is masked too much harms nobody."""
     if ":" in separator and name.lower().endswith(_HEADERS) and _QUOTE.match(value, start) is None:
-        return _LINE.match(value, start).end()
+        end = _LINE.match(value, start).end()
+        last = _LAST_NAME.search(value, max(start, end - _LONGEST_NAME), end)
+        # The quote that ends the line begins the value of another secret.
+        return _word_end(value, end, quote) if last is not None and is_secret(last.group(1)) else end
     end = _word_end(value, start, quote)
+    scheme = _SCHEME.match(value, start, end)
+    start = start if scheme is None else scheme.end()
     while _OPTION.match(value[start:end]) is not None and is_secret(value[start:end]):
         blank = _BLANK.match(value, end)  # the value looks like an option whose value is another secret
         if blank is None or blank.end() == len(value):
@@ -276,7 +283,9 @@ def _word_end(value, start, quote):
             break
         opening = _QUOTE.match(value, position)
         is_closed = False
-        if opening is not None:
+        if value.startswith(MASK, position):  # as read again: what was quoted or in brackets, perhaps
+            position, is_closed = position + len(MASK), True
+        elif opening is not None:
             if position > start and _closes_outer(value, opening, quote):
                 break
             position, is_closed = _after_quoted(value, opening), True

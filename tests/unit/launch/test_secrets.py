@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.agent import load
@@ -237,6 +237,7 @@ _WORDS = st.sampled_from(
 _TEXTS = st.lists(_WORDS, max_size=25).map("".join)
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.lists(_TEXTS, max_size=4))
 def test_masking_again_changes_nothing(arguments) -> None:
     """What is read is masked as what is written was; both must be the same command."""
@@ -245,6 +246,7 @@ def test_masking_again_changes_nothing(arguments) -> None:
     assert mask_arguments(once) == once
 
 
+@settings(derandomize=True, deadline=None)
 @given(_TEXTS, _TEXTS)
 def test_a_quoted_value_of_a_secret_never_shows(before, value) -> None:
     """Whatever it holds, as long as a shell or JSON reads it as one value."""
