@@ -68,7 +68,7 @@ TARGETS = frozenset(
 TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
 # What a program imports to name its activities (its marks.py); supplied where it is not installed.
 MARKS = "tfprobe"
-# What a process imports that may start others, and tell them to end.
+# What a process imports that may start others, and tell them to end; or it forks by itself.
 SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
 # What gevent and eventlet import: several of them share a thread.
 GREENLETS = "greenlet"
@@ -84,6 +84,8 @@ def arm(boot):
     _report_interpreter(boot)
     if not SENDERS.isdisjoint(sys.modules):
         _watch_signals(boot)
+    elif hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_parent=_watching_signals(boot))  # who forks by itself ends what it forked, too
 
 
 class Finder:
@@ -179,6 +181,16 @@ def _watch_signals(boot):
     from . import signals
 
     signals.watch(boot)
+
+
+def _watching_signals(boot):
+    def forked():
+        try:
+            _watch_signals(boot)
+        except Exception:
+            let_through()  # whom this process ends is not told, then
+
+    return forked
 
 
 def _supplied():

@@ -225,6 +225,31 @@ if __name__ == "__main__":
     assert told == ([] if "3.13" in python else ["no room"])
 
 
+def test_a_server_that_ends_its_forked_workers_has_not_killed_them(laboratory: Laboratory) -> None:
+    """It forks and signals by itself, and imports neither subprocess nor multiprocessing."""
+    job = """
+import signal
+assert not {"subprocess", "multiprocessing.popen_fork"} & set(sys.modules)
+reading, writing = os.pipe()
+workers = []
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        session.run("loss")
+        os.write(writing, b".")
+        while True: time.sleep(60)
+    workers.append(pid)
+for pid in workers:
+    os.read(reading, 1)
+    os.kill(pid, signal.SIGTERM)
+    os.waitpid(pid, 0)
+"""
+
+    _end(laboratory, job)
+
+    assert [state for state, _ in _ends(laboratory)] == ["finished", "terminated", "terminated"]
+
+
 def test_a_child_that_somebody_else_kills_is_killed(laboratory: Laboratory) -> None:
     """As the kernel does when memory runs out, whatever its parent makes of it."""
     job = """
