@@ -94,11 +94,13 @@ def make(find, tracer, notice=None, by=0, salt=0, applies=None, otherwise=None):
             except BaseException as error:
                 # What is the job's goes on from each of these branches: what it threw into our code, too.
                 if result is not unset:
-                    _settle(mine, work, sample, over, start)
+                    mine.depth = 0
+                    _settle(work, sample, over, start)
                     failed("after a step")
                     return result
                 if work is not None and mine.depth:
-                    _settle(mine, work, sample, over, start, RAISED_FLAG)
+                    mine.depth = 0  # before any call of ours: at the recursion limit none succeeds
+                    _settle(work, sample, over, start, RAISED_FLAG)
                     leave_traceback(error)
                     raise
                 work = None
@@ -247,9 +249,8 @@ def _give_up(sample, over):
         failed("giving up a sample", sampling_only=True)
 
 
-def _settle(mine, work, sample, over, start_ns, flags=0):
+def _settle(work, sample, over, start_ns, flags=0):
     """Leave a step whose call raised, or after whose call an exception came: it is recorded, nothing stays open."""
-    mine.depth = 0
     try:
         work.ensure_recorded(start_ns, ORIGINAL.monotonic_ns(), flags)
         if over is not None:

@@ -26,6 +26,7 @@ ENTRY_POINTS = frozenset(
         "boot:_find_nothing",
         "boot:let_through",
         "door:make.around.door",
+        "door:_settle",
         "hooks:_around_after_fork.after_fork",
         "guard:failed",
         "guard:never_raise.guarded",

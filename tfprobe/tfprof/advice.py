@@ -21,6 +21,8 @@ from tfprobe.views.scope import scope
 
 _AVERAGE = -1
 _TOP = 3
+# What the engine adds to a sum before it divides by it: it turns 34.375 % into 34.37.
+_NO_ZERO_US = 1e-10
 # Lines of Python that take less, and those further down, are not told.
 _LEAST_LINE_US = 1000
 _DEEPEST_LINE = 3
@@ -115,9 +117,9 @@ def _expensive_operation(profile: GraphProfile, remarks: list[str]) -> Iterator[
 
 def _dear_ops(profile: GraphProfile, of_steps: Costs) -> Iterator[str]:
     view = op(profile, of_steps, _choice(max_depth=3, least_us=1))
-    whole_us = value(view.total, "micros")
+    whole_us = value(view.total, "micros") + _NO_ZERO_US
     for place, entry in enumerate(view.entries[:_TOP], 1):
-        share = 100 * value(entry.own, "micros") / whole_us if whole_us else 0.0
+        share = 100 * value(entry.own, "micros") / whole_us
         yield f"top {place} operation type: {entry.name}, {_times(entry.own)} ({share:.2f}%)"
 
 
