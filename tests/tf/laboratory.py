@@ -141,15 +141,17 @@ class Started:
     def interrupted(self, number: int) -> Outcome:
         """Send a signal until the job ends; return what is left of it.
 
-        Python loses an interrupt that reaches it in a callback which may not raise.
+        Python loses an interrupt that reaches it in a callback which may not raise. A job that says
+        that it has handled the signal gets it once, however long it then takes to end.
         """
         for _ in range(JOB_TIMEOUT_S // RESEND_S):
             self.process.send_signal(number)
             try:
                 self.process.wait(RESEND_S)
+                break
             except subprocess.TimeoutExpired:
-                continue
-            break
+                if b"handled" in self.said():
+                    break
         return self.outcome()
 
     def outcome(self) -> Outcome:
