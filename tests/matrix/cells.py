@@ -29,10 +29,9 @@ READING = (
     "test_memory.py",
     "test_steps.py",
     "test_tiers.py",
-    "test_transfers.py",
 )
 # Input pipelines and clusters are made in another way by each line of TensorFlow.
-PIPELINES = ("test_distributed.py", "test_input.py")
+PIPELINES = ("test_distributed.py", "test_input.py", "test_transfers.py")
 # The Python interface, formulas, and TensorFlow's own tools, which answer the same from any cell.
 TOOLS = (
     "test_engine.py",

@@ -30,8 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _job_of(item: pytest.Item) -> str | None:
     """Name the job whose outcomes a test shares with others."""
-    if item.path.name == "test_activities.py":
-        return "activities"
+    if item.path.name in ("test_activities.py", "test_transfers.py"):
+        return item.path.stem
     job = getattr(item, "callspec", None) and item.callspec.params.get("job")  # type: ignore[attr-defined]
     if job is None:
         return None

@@ -66,19 +66,6 @@ def test_a_planted_cause_is_named(planted, cause: str) -> None:
     assert findings[FOUND[cause]]["action"]
 
 
-def test_a_slow_worker_is_named_by_its_rank(laboratory: Laboratory) -> None:
-    """The other waits for it in each collective."""
-    # Newer ones are not traced in a cluster: see docs/limits.md.
-    need_tensorflow(laboratory, (2, 4), (2, 16))
-    outcome = laboratory.start("slow_worker.py", record=["--every", "3"]).outcome()
-    assert outcome.status == 0, outcome.stderr[-2000:]
-
-    finding = _findings(outcome)["straggler"]
-
-    assert finding["subject"]["rank"] == 1
-    assert finding["severity"] != "info"
-
-
 def test_a_read_of_each_step_is_named_with_its_line(planted) -> None:
     """Without an accelerator it costs next to nothing, so it is told without alarm."""
     findings = _findings(planted("numpy_each_step"))

@@ -43,7 +43,10 @@ def _goes_on(threads: list[int], loops: list[int]) -> bool:
     )
 
 
-@pytest.mark.parametrize("job", [pytest.param(job, id=job.id) for job in JOBS])
+# TensorFlow 1 has no profiler for eager steps, of which that job has no others.
+@pytest.mark.parametrize(
+    "job", [pytest.param(job, id=job.id) for job in JOBS if job.id != "keras-1-eager"]
+)
 def test_every_step_was_sampled_when_asked_for(laboratory: Laboratory, job: Job) -> None:
     """With `--every 1` each completed step of a work has a capture, whatever ran before it. Only of
     threads that run at once, one is traced at a time.

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import pytest
 
-from tests.tf.laboratory import Laboratory
+from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
 from tests.tf.requirements import need_tensorflow
 
 LATE_US = 200_000
 
 
-def test_the_slow_one_of_two_workers_is_who_the_other_waits_for(laboratory: Laboratory) -> None:
-    """Worker 1 sleeps 200 ms before each all-reduce; worker 0 spends that time waiting."""
+@pytest.fixture(scope="module")
+def slow_worker(laboratory: Laboratory) -> Outcome:
+    """Two workers, of which worker 1 sleeps 200 ms before each all-reduce."""
     # Newer ones are not traced in a cluster: see docs/limits.md.
     need_tensorflow(laboratory, (2, 4), (2, 16))
-
     recorded = laboratory.start("slow_worker.py", record=["--every", "3"]).outcome()
-
     assert recorded.status == 0, recorded.stderr[-3000:]
-    command = [sys.executable, "-m", "tfprobe", "transfers", str(recorded.run), "--json"]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return recorded
+
+
+def test_the_slow_worker_is_a_finding_by_its_rank(slow_worker: Outcome) -> None:
+    """The other waits for it in each collective."""
+    findings = tfprobe_json("advise", str(slow_worker.run))["findings"]
+
+    (finding,) = [each for each in findings if each["rule"] == "straggler"]
+    assert finding["subject"]["rank"] == 1
+    assert finding["severity"] != "info"
+
+
+def test_the_slow_one_of_two_workers_is_who_the_other_waits_for(slow_worker: Outcome) -> None:
+    """Worker 0 spends the time that worker 1 sleeps waiting."""
+    found = tfprobe_json("transfers", str(slow_worker.run))
+
     early, late = found["collectives"]["ranks"]
     assert (early["rank"], late["rank"]) == (0, 1)
     # Of TensorFlow 2.4's collectives some go on when the recording of their step ends.
