@@ -118,12 +118,14 @@ def _answer(
 
 
 def _ends_the_engine(profile: GraphProfile, view: str, options: Mapping[str, Any]) -> bool:
-    """Whether the engine is known to end its process: on a code view without any line, of no depth
-    at all, or whose root is trimmed. To advise it makes a code view, too.
+    """Whether the engine is known to end its process: on a code view without any line of its own
+    (it drops gradients without a forward op), of no depth at all, or whose root is trimmed. To
+    advise it makes a code view, too.
     """
     if view not in ("advise", "code"):
         return False
     if compile_patterns(options.get("trim_name_regexes", ())).any_matches(ROOT):
         return True
-    lines = code(profile, costs(profile, -1), Choice(max_depth=2)).shown.children
+    chosen = Choice(max_depth=2, as_engine=True)
+    lines = code(profile, costs(profile, -1), chosen).shown.children
     return not lines or options.get("max_depth", 1) < 1

@@ -95,6 +95,17 @@ class Case:
     asks: tuple[tuple[str, Mapping[str, Any]], ...]
 
 
+def gradient_alone() -> Case:
+    """Return a graph of one gradient with a line, whose forward op is missing."""
+    graph = message_class("tfprobe.graph.GraphDef")()
+    node = graph.node.add(name="gradients/a_grad/MatMul", op="MatMul")
+    log = message_class("tfprobe.tfprof.OpLogProto")()
+    log.id_to_string[1] = "train.py"
+    traces = log.log_entries.add(name=node.name).code_def.traces
+    traces.add(file_id=1, lineno=7, function_id=1)
+    return Case(graph.SerializeToString(), log.SerializeToString(), steps=(), asks=())
+
+
 @st.composite
 def cases(draw: st.DrawFn, *, most_asks: int = 8) -> Case:
     """Return any case."""

@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from tests.tf.differences import differences
 from tests.tf.engine import Engine
 from tests.tf.laboratory import Laboratory
-from tests.tf.profiles import Case, cases
+from tests.tf.profiles import Case, cases, gradient_alone
 from tests.tf.requirements import need_python, need_tensorflow
 
 CASES = int(os.environ.get("TFPROBE_CASES", "200"))
@@ -32,6 +32,7 @@ def engine(laboratory: Laboratory) -> Iterator[Engine]:
 
 
 @given(case=cases())
+@example(case=gradient_alone())
 @settings(
     max_examples=CASES,
     database=None,
