@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -47,22 +48,25 @@ def main(names: list[str]) -> int:
         known = ", ".join(cell.name for cell in CELLS)
         print(f"no such cell: {', '.join(sorted(unknown))}; there are {known}", file=sys.stderr)
         return 2
+    wanted = [cell for cell in CELLS if not names or cell.name in names]
     results = []
-    for cell in CELLS:
-        if not names or cell.name in names:
+    # pip waits for the index and the disk: the next environments are made while tests run.
+    with ThreadPoolExecutor(max_workers=1) as maker:
+        environments = [maker.submit(prepare, cell) for cell in wanted]
+        for cell, environment in zip(wanted, environments, strict=True):
             print(f"{cell.name} ...", flush=True)
-            results.append(run(cell))
+            results.append(run(cell, environment))
             print(f"{cell.name}: {verdict(results[-1])}", flush=True)
     strict = os.environ.get("CI") == "true"
     show(results)
     return close(results, strict=strict)
 
 
-def run(cell: Cell) -> Result:
-    """Prepare the cell and run the tests in it."""
+def run(cell: Cell, environment: Future[Path]) -> Result:
+    """Run the tests in the cell, once its environment is there."""
     result = Result(cell)
     try:
-        python = prepare(cell)
+        python = environment.result()
     except Unavailable as error:
         result.unavailable = str(error)
         return result

@@ -45,7 +45,9 @@ TOOLS = (
 )
 # Every function of the agent is made to raise: that does not differ but between TensorFlow 1 and 2.
 FAULTS = ("test_faults.py",)
-FURTHER = READING + PIPELINES + TOOLS + FAULTS
+# How a process ends is Python's more than TensorFlow's: the oldest, the newest, and two between.
+ENDINGS = ("test_endings.py",)
+FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS
 
 # TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
 CELLS = (
@@ -54,13 +56,18 @@ CELLS = (
         "3.6",
         ("tensorflow==1.14.0", "protobuf<3.20", "h5py<3", "termcolor<2"),
         first=("pip>=21,<22", "setuptools<60", "wheel<0.38"),
+        more=ENDINGS,
     ),
     Cell(
         "tf1.15-py3.7",
         "3.7",
         ("tensorflow==1.15.5", "protobuf<3.21", "keras==2.3.1", "h5py<3", "scikit-learn"),
         required=True,
-        more=READING + PIPELINES + FAULTS + ("test_float_ops.py", "test_profile_proto.py"),
+        more=READING
+        + PIPELINES
+        + FAULTS
+        + ENDINGS
+        + ("test_float_ops.py", "test_profile_proto.py"),
     ),
     Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21")),
     Cell("tf2.12-py3.8", "3.8", ("tensorflow-cpu==2.12.1",), required=True),
@@ -69,7 +76,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
-        more=PIPELINES,
+        more=PIPELINES + ENDINGS,
     ),
     Cell(
         "tf2.16-py3.12",
@@ -81,9 +88,13 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "tensorboard", INTERFACE),
         required=True,
-        more=FURTHER,
+        more=READING + PIPELINES + TOOLS + FAULTS,
     ),
     Cell(
-        "tf2.21-py3.13", "3.13", ("tensorflow-cpu==2.21.*", "tensorboard", INTERFACE), required=True
+        "tf2.21-py3.13",
+        "3.13",
+        ("tensorflow-cpu==2.21.*", "tensorboard", INTERFACE),
+        required=True,
+        more=ENDINGS,
     ),
 )

@@ -225,6 +225,18 @@ class Laboratory:
         return bare.outcome(), recorded.outcome()
 
 
+def as_bare(bare: Outcome, recorded: Outcome) -> None:
+    """Assert that a job printed the same and ended the same, bare and recorded."""
+    assert bare.stdout.decode() == recorded.stdout.decode(), recorded.stderr[-3000:]
+    assert bare.status == recorded.status, recorded.stderr[-3000:]
+
+
+def count(outcome: Outcome, kind: str, has: str) -> list[int]:
+    """Return the counts of the works of `kind` with `has` in their name, in ascending order."""
+    works = [work for work in outcome.work if work["kind"] == kind and has in work["name"]]
+    return sorted(work["count"] for work in works)
+
+
 def environment_of_a_job(extra: Mapping[str, str]) -> dict[str, str]:
     """Return this process's environment without our own variables, quiet, without a GPU, and with
     `extra`.
