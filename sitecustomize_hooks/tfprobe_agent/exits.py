@@ -15,7 +15,7 @@ from .recorder import CURRENT
 from .steps import ENDING_WORD, EXIT_WORD, STATUS_WORD
 
 # What the ending word says.
-EXIT_HOOKS, EXCEPTION, OS_EXIT = 1, 2, 3
+EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
 # What the status word says until the C library stores a status there.
 STATUS_FOLLOWS = 1
 MESSAGE_LENGTH = 300
@@ -45,8 +45,13 @@ def at_exit():
 
 
 def patch():
-    """Note the status of os._exit, by which multiprocessing ends forked children. Nothing else sees it."""
+    """Note the status of os._exit, by which multiprocessing ends forked children, and what os.exec* replaces.
+
+    Nothing else sees either. All of os.exec* end in these two.
+    """
     builtin.precede("_exit", _leaves)
+    for name in ("execv", "execve"):
+        builtin.precede(name, _replaces, undo=_goes_on)
 
 
 def _leaves(args, kwargs):
@@ -54,6 +59,36 @@ def _leaves(args, kwargs):
         _leave(args[0] if args else kwargs.get("status"))
     except Exception:
         failed("os._exit")
+
+
+class _BeforeExec:
+    """The words that an exec writes over, for one that fails, as where there is no such program."""
+
+    ending = exit_ns = 0
+
+
+_BEFORE = _BeforeExec()
+
+
+def _replaces(_args, _kwargs):
+    try:
+        recorder = _own_recorder()
+        if recorder is not None and recorder.steps.words[ENDING_WORD] != REPLACED:
+            _BEFORE.ending, _BEFORE.exit_ns = recorder.steps.words[ENDING_WORD], recorder.steps.words[EXIT_WORD]
+            recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+            recorder.steps.put(ENDING_WORD, REPLACED)
+    except Exception:
+        failed("os.exec")
+
+
+def _goes_on():
+    try:
+        recorder = _own_recorder()
+        if recorder is not None:
+            recorder.steps.put(ENDING_WORD, _BEFORE.ending)
+            recorder.steps.put(EXIT_WORD, _BEFORE.exit_ns)
+    except Exception:
+        failed("os.exec")
 
 
 def watch_multiprocessing():

@@ -182,6 +182,70 @@ def test_where_the_status_cannot_be_known_the_exit_hooks_tell(laboratory: Labora
     assert _ends(laboratory) == [("finished", None), ("failed", None)]
 
 
+@pytest.mark.parametrize(
+    "replace",
+    [
+        "os.execv(sys.executable, command)",
+        "os.execve(sys.executable, command, os.environ)",
+        "os.execvp(sys.executable, command)",
+        "os.execlpe(os.path.basename(sys.executable), *command, SEARCHED)",
+        "atexit.register(os.execv, sys.executable, command)",
+        "import atexit, tensorflow; atexit.register(os.execv, sys.executable, command)",
+    ],
+)
+def test_a_program_that_another_one_replaces_is_not_killed(
+    laboratory: Laboratory, python: str, replace: str
+) -> None:
+    """A job that sets its environment and begins again has ended well if its last program did."""
+    job = f"""
+import atexit
+NEXT = {PREFACE + STEP!r}
+SEARCHED = dict(os.environ, PATH="/no/such/place:" + os.path.dirname(sys.executable))
+command = [sys.executable, "-c", NEXT]
+{replace}
+"""
+
+    assert _end(laboratory, job, python) == 0
+
+    assert _ends(laboratory) == [("replaced", None), ("finished", 0)]
+
+
+def test_an_exec_that_fails_ends_nothing(laboratory: Laboratory, python: str) -> None:
+    """The program goes on, is recorded on, and ends as it then does."""
+    job = """
+for fail in (os.execv, os.execvp):
+    try: fail("no-such-program", ["no-such-program"])
+    except OSError: session.run("loss")
+"""
+
+    _end(laboratory, job + "os.system('kill -9 %d' % os.getpid())", python)
+
+    assert laboratory.counts() == {"loss": 3}
+    assert _ends(laboratory) == [("killed", None)]
+
+
+def test_an_exec_that_fails_in_an_exit_hook_leaves_the_end_as_it_was(
+    laboratory: Laboratory, python: str
+) -> None:
+    """Also one after the agent's own hooks have run."""
+    job = """
+import atexit, io
+def fail():
+    try: os.execv("no-such-program", ["no-such-program"])
+    except OSError: pass
+# Hooks run in the reverse order: the first of a process that was forked is before the agent's.
+if os.fork() == 0:
+    atexit._run_exitfuncs()
+    fail()
+    os._exit(7)
+os.wait()
+"""
+
+    _end(laboratory, f"{job}session.run('loss')\nraise ValueError", python)
+
+    assert [state for state, _ in _ends(laboratory)] == ["failed"]
+
+
 def test_forked_children_end_by_themselves(laboratory: Laboratory, python: str) -> None:
     """Each by its own status, which is none of its parent's."""
     job = """
@@ -269,7 +333,7 @@ def test_os_functions_look_as_they_did(laboratory: Laboratory) -> None:
     """By name, text and pickle; wrong arguments are refused with the same words."""
     job = """
 import pickle, subprocess
-for function in (os._exit, os.kill, os.killpg):
+for function in (os._exit, os.execv, os.execve, os.kill, os.killpg):
     assert pickle.loads(pickle.dumps(function)) is function
     print(function.__name__, function.__doc__[:10])
     try: function("x", "y", "z")
@@ -280,9 +344,10 @@ for function in (os._exit, os.kill, os.killpg):
 
     assert [line for line in said if line != "refused"] == [
         f"{function.__name__} {(function.__doc__ or '')[:10]}".splitlines()[0]
-        for function in (os._exit, os.kill, os.killpg)
+        for function in (os._exit, os.execv, os.execve, os.kill, os.killpg)
     ]
-    assert said.count("refused") == 3
+    # execve takes three arguments, and refuses the third.
+    assert said.count("refused") == 5
 
 
 def test_what_stands_before_functions_in_c_is_like_them(
@@ -296,7 +361,7 @@ def error_of(function, *args, **kwargs):
     try: function(*args, **kwargs)
     except Exception as error: return type(error), str(error)
 WRONG = [(), (1,), ("x", 9), (None,), (1, 0, 2), (99999999, 0)]
-for name in ("kill", "killpg", "_exit"):
+for name in ("kill", "killpg", "_exit", "execv", "execve"):
     ours, theirs = getattr(os, name), getattr(posix, name)
     assert ours is not theirs
     class Holder:

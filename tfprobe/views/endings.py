@@ -10,6 +10,7 @@ from tfprobe.model.profile import Ending, Process, Raised, Run
 
 _STOPPED = "stopped, by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on"
 _KILLED = "killed: gone without its exit hooks, by a signal or with its machine"
+_REPLACED = "replaced itself by another program, in the same process (os.exec)"
 _NOBODY = "nobody here can tell"
 
 
@@ -50,6 +51,8 @@ def exception(raised: Raised) -> str:
 
 
 def _words(state: str, ending: Ending, why_unknown: str = "") -> str:
+    if state == "replaced":
+        return _REPLACED
     if state == "failed" and ending.exception is not None:
         return f"failed: {exception(ending.exception)}"
     if state == "failed" and ending.status is not None:
