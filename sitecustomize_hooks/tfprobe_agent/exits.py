@@ -5,6 +5,7 @@ program in `sys.last_value` whatever the hook does; the C library tells its `on_
 """
 
 import os
+import re
 import sys
 
 from . import builtin, redact
@@ -20,6 +21,14 @@ EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
 STATUS_FOLLOWS = 1
 MESSAGE_LENGTH = 300
 PATH_LENGTH = 1000
+# What is looked at of a message: TensorFlow's begin with a stack of a hundred lines.
+LOOKED_AT = 1000000
+# How messages of TensorFlow begin that have a stack before the reason, as of 1.15, of 2.2 and of 2.8.
+_WITH_STACK = ("in converted code:", "in user code:", "Graph execution error:")
+# A line of such a stack, its source line where there is one, and the name of the op after the last.
+_FRAME = re.compile(r'^[ \t]+(?:File ".*", line \d+, in |\S.*\.py:\d+ ).*\n(?: {6,}.*\n)?(?:Node: .*\n)?', re.MULTILINE)
+# What Keras writes to make a part of a message bold.
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 # Of a program's own files none lies in such a directory.
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -188,7 +197,19 @@ def _message(error):
     except Exception:
         let_through()
         return ""  # the job's own __str__ failed
+    text = _STYLE.sub("", _reason(text[:LOOKED_AT], type(error).__name__))
     return redact.text(" ".join(text[: 100 * MESSAGE_LENGTH].split()))[:MESSAGE_LENGTH]
+
+
+def _reason(text, type_name):
+    """Return what a message says behind the stack of the traced function, and without the type if it repeats it."""
+    if not text.startswith(_WITH_STACK):
+        return text
+    frames = list(_FRAME.finditer(text))
+    reason = text[frames[-1].end() :].strip() if frames else ""
+    if reason.startswith(type_name + ": "):
+        reason = reason[len(type_name) + 2 :]
+    return reason or text
 
 
 def _raised_at(traceback):

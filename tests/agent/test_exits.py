@@ -131,6 +131,67 @@ def test_the_place_is_where_the_program_called_what_raised(laboratory: Laborator
     assert (Path(event["file"]).name, event["function"]) == ("job.py", "<module>")
 
 
+STACK_OF_215 = """Graph execution error:
+
+Detected at node 'GatherV2' defined at (most recent call last):
+    File "job.py", line 13, in <module>
+      main()
+    File "job.py", line 4, in f
+      return tf.gather(x, i)
+Node: 'GatherV2'
+indices = 7 is not in [0, 3)
+\t [[{{node GatherV2}}]] [Op:__inference_f_16]"""
+STACK_OF_221 = """Graph execution error:
+
+Detected at node GatherV2 defined at (most recent call last):
+  File "job.py", line 13, in <module>
+
+  File "job.py", line 4, in f
+
+indices = 7 is not in [0, 3)
+\t [[{{node GatherV2}}]] [Op:__inference_f_15]"""
+STACK_OF_USER_CODE = """in user code:
+
+    File "job.py", line 8, in g  *
+        y = tf.matmul(x, w)
+
+    ValueError: Dimensions must be equal, \x1b[1mbut\x1b[0m are 2 and 3.
+"""
+STACK_OF_CONVERTED_CODE = """in converted code:
+
+    job.py:9 g  *
+        y = tf.matmul(x, w)
+    /x/array_ops.py:180 wrapper
+        return target(*args, **kwargs)
+
+    ValueError: Dimensions must be equal, but are 2 and 3.
+"""
+IN_GATHER = "indices = 7 is not in [0, 3) [[{{node GatherV2}}]] [Op:__inference_f_1"
+IN_MATMUL = "Dimensions must be equal, but are 2 and 3."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (STACK_OF_215, IN_GATHER),
+        (STACK_OF_221, IN_GATHER),
+        (STACK_OF_USER_CODE, IN_MATMUL),
+        (STACK_OF_USER_CODE.replace("8, in g", "8, in g" + "x" * 9999), IN_MATMUL),
+        (STACK_OF_CONVERTED_CODE, IN_MATMUL),
+        ("in user code: nothing", "in user code: nothing"),
+        ('bad:\n  File "job.py", line 1, in f\nrest', 'bad: File "job.py", line 1, in f rest'),
+    ],
+)
+def test_a_message_is_its_reason_and_not_the_stack_before_it(
+    laboratory: Laboratory, text: str, reason: str
+) -> None:
+    """TensorFlow writes where a function was traced before it says what went wrong."""
+    _end(laboratory, f"raise ValueError({text!r})")
+
+    (event,) = _exceptions(laboratory)
+    assert event["message"].startswith(reason)
+
+
 def test_an_exception_that_somebody_caught_is_not_the_end(laboratory: Laboratory) -> None:
     """Notebooks and test runners store where the interpreter does what they have caught."""
     job = """
