@@ -14,7 +14,7 @@ from tfprobe.model.catalogue import RunLine
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Problem
 from tfprobe.terminal import diff as diff_layout
-from tfprobe.terminal import diff_markdown, markdown, runs, steps
+from tfprobe.terminal import diff_markdown, markdown, page, runs, steps
 from tfprobe.terminal import report as report_layout
 from tfprobe.terminal.bars import sparkline
 from tfprobe.views.diff.gate import judge
@@ -275,3 +275,22 @@ def test_many_reasons_for_silence_are_not_all_shown():
     text = report_text(gather(profile(processes=processes)), width=100, colour=False)
 
     assert "and 997 more processes without steps; --json says why" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/ada/job/train.py", "job/train.py"),
+        ("train.py", "train.py"),
+        ("/usr/lib/python3/dist-packages/six.py", "six.py"),
+        ("/venv/lib/python3.11/site-packages/keras/losses.py", "keras/losses.py"),
+        ("/venv/lib/python3.11/site-packages/keras/src/losses.py", "keras/src/losses.py"),
+        (
+            "/x/site-packages/keras/src/backend/tensorflow/trainer.py",
+            "keras/…/tensorflow/trainer.py",
+        ),
+    ],
+)
+def test_an_installed_file_is_shown_with_its_package(path: str, expected: str) -> None:
+    """Else a file of Keras, `tensorflow/trainer.py`, reads as one of TensorFlow."""
+    assert page.short_path(path) == expected
