@@ -7,7 +7,7 @@ is the most particular: a checkpoint is saved by a callback.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +71,8 @@ class Cause:
 
 # Shuffling, validation, the next iterator: little of it has a name.
 EPOCH = Cause("epoch", "the end of an epoch")
+# Keras' methods whose calls are activities, and the kinds of steps that these run.
+_METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 
 
 def told(cause: Cause | Missing) -> str:
@@ -125,10 +127,14 @@ class Causes:
         self._pulse_times = np.array([each.at_ns for each in self._pulses], dtype=np.int64)
         self._pushes_per_s = _usual_pushes(self._pulses)
         self._work, self._works, self._activities = work, works, activities
-        self._epochs_ns = np.array(
-            sorted(each.start_ns - self._shift_ns for each in activities if _ends_epoch(each)),
-            dtype=np.int64,
+        self._epochs_ns = self._moments(each.start_ns for each in activities if _ends_epoch(each))
+        method = _METHODS.get(work.kind)
+        self._call_ends_ns = self._moments(
+            each.end_ns for each in activities if (each.kind, each.thread) == (method, work.thread)
         )
+
+    def _moments(self, unix_ns: Iterable[int]) -> Int64s:
+        return np.array(sorted(each - self._shift_ns for each in unix_ns), dtype=np.int64)
 
     def explain(
         self, start_ns: Int64s, end_ns: Int64s, excess_ns: Int64s
@@ -151,8 +157,11 @@ class Causes:
 
     def _otherwise(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
         """Return what nothing covers and what is known of the time all the same."""
-        first, after = np.searchsorted(self._epochs_ns, [start_ns, end_ns]).tolist()
-        return EPOCH if after > first else self._of_machine(start_ns, end_ns, excess_ns)
+        if _has_any(self._call_ends_ns, start_ns, end_ns):
+            return Cause("calls", f"between two calls of {self._work.kind}")
+        if _has_any(self._epochs_ns, start_ns, end_ns):
+            return EPOCH
+        return self._of_machine(start_ns, end_ns, excess_ns)
 
     def _of_machine(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
         """Return what the pulses around an interval say of it."""
@@ -205,6 +214,11 @@ def _is_around(covered: _Covered, work: Work) -> bool:
         return False
     shares = covered.within(start_ns, end_ns) / np.maximum(end_ns - start_ns, 1)
     return bool(np.median(shares) > _COVERED_RATIO)
+
+
+def _has_any(moments_ns: Int64s, start_ns: int, end_ns: int) -> bool:
+    first, after = np.searchsorted(moments_ns, [start_ns, end_ns]).tolist()
+    return bool(after > first)
 
 
 def _ends_epoch(activity: Activity) -> bool:

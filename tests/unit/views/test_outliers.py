@@ -161,6 +161,23 @@ def test_a_long_gap_at_the_end_of_an_epoch_is_called_that():
     assert outlier.cause == Cause("epoch", "the end of an epoch")
 
 
+def test_a_long_gap_between_two_calls_of_fit_is_called_that():
+    """A search over settings builds its next model there: that an epoch ended, too, says less."""
+    gaps = np.full(100, MS)
+    gaps[50] = 500 * MS
+    work = timed_work(steps_of_ten_ms(), gaps, thread="MainThread", kind="fit")
+    at_ns = int(work.recent.end_ns[49]) + 30 * MS
+    activities = (
+        activity("callbacks", at_ns - MS, at_ns, "CallbackList.on_epoch_end"),
+        activity("train", int(work.recent.start_ns[0]), at_ns, "model.fit"),
+        activity("evaluate", int(work.recent.start_ns[9]), at_ns - 5 * MS, "model.evaluate"),
+    )
+
+    (outlier,) = found(work, gaps=True, activities=activities).found
+
+    assert outlier.cause == Cause("calls", "between two calls of fit")
+
+
 def test_a_busy_machine_is_named_where_nothing_else_is_known():
     """With twelve that want to run on two CPUs nobody has to look for a reason in the job."""
     work = timed_work(steps_of_ten_ms(at40=300 * MS))

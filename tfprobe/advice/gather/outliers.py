@@ -14,7 +14,19 @@ from tfprobe.views.remembered import remember
 
 # What the job does beside training, and what rules of their own are about.
 _EXPECTED = frozenset(
-    {"first", "import", "build", "trace", "compile", "save", "evaluate", "predict", "epoch", "work"}
+    {
+        "first",
+        "import",
+        "build",
+        "trace",
+        "compile",
+        "save",
+        "evaluate",
+        "predict",
+        "epoch",
+        "calls",
+        "work",
+    }
 )
 # What others on the machine do.
 _OTHERS = frozenset({"busy", "crowded"})
