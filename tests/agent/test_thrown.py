@@ -241,7 +241,7 @@ def _asks(handler: ast.ExceptHandler) -> bool:
         for node in ast.walk(handler)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
-    return not called.isdisjoint({"let_through", "failed"})
+    return not called.isdisjoint({"let_through", "import_and_let_through", "failed"})
 
 
 @pytest.mark.parametrize("name", ["_event_ns", "calls.watcher"])

@@ -24,7 +24,7 @@ ENTRY_POINTS = frozenset(
         "boot:Finder._ask_the_others",
         "boot:Finder._watch.exec_and_fire",
         "boot:_find_nothing",
-        "boot:let_through",
+        "boot:import_and_let_through",
         "door:make.around.door",
         "door:_settle",
         "hooks:_around_after_fork.after_fork",
