@@ -8,7 +8,8 @@ from . import door, graphs, patching, tracing
 from .guard import failed
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
-from .recorder import THREAD, current, find_named, remember
+from .recorder import current, find_named
+from .threads import THREAD, remember
 
 _CONTAINERS = (list, tuple, dict)
 # Fetch names are shown up to this many characters; longer ones end in a digest that keeps works apart.
