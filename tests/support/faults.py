@@ -38,8 +38,7 @@ ENTRY_POINTS = frozenset(
         "optimizers:_around_tape.enter",
         "profiler:_around_start.start",
         "profiler:_around_start_server.start_server",
-        "session:_Doors.make_callable.make_callable",
-        "session:_Doors.make_from_options.make",
+        "session:_with_made.around.make",
         "session:_with_role.call",
     }
 )
