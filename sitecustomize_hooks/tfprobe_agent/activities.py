@@ -10,7 +10,8 @@ import threading
 from .guard import STATE, failed, never_raise_noting
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
-from .recorder import CURRENT, THREAD, thread_name
+from .recorder import CURRENT
+from .threads import THREAD, thread_name
 
 FILE = "activities.jsonl"
 # Intervals of one kind and name that are written whatever they follow upon.

@@ -108,7 +108,7 @@ class Finder:
             if spec is not None:
                 self._watch(spec.loader, name, seen_ns)
         except Exception:
-            let_through()  # a loader that cannot be watched: the module goes unrecorded, the import goes on
+            import_and_let_through()  # a loader that cannot be watched: the module goes unrecorded, the import goes on
         return spec
 
     def _ask_the_others(self, name, path, target):
@@ -141,7 +141,7 @@ class Finder:
                 elif module.__name__ == name:  # a zip file's loader serves a whole directory
                     self.fire(name, module)
             except Exception:
-                let_through()  # as below: without hooks there is nothing to tell, and no log to tell it to
+                import_and_let_through()  # as below: without hooks there is nothing to tell, and no log to tell it to
 
         loader.exec_module = exec_and_fire
 
@@ -172,7 +172,7 @@ class Finder:
             hooks.module_ready(name, module, self.boot)
             self._tell_imports()
         except Exception:
-            let_through()
+            import_and_let_through()
             # hooks guard themselves; what gets here is an agent that cannot even be imported
             self.find_spec = _find_nothing
 
@@ -188,7 +188,7 @@ def _watching_signals(boot):
         try:
             _watch_signals(boot)
         except Exception:
-            let_through()  # whom this process ends is not told, then
+            import_and_let_through()  # whom this process ends is not told, then
 
     return forked
 
@@ -211,12 +211,12 @@ class _Supplier:
         try:
             from .activities import activity
         except Exception:
-            let_through()
+            import_and_let_through()
             raise ImportError("No module named %r" % MARKS, name=MARKS)
         module.activity = activity
 
 
-def let_through():
+def import_and_let_through():
     """Raise the exception being handled again if it is the job's; most interpreters never need to know how to tell."""
     try:
         from .interruptions import let_through

@@ -11,7 +11,7 @@ from .guard import STATE, failed
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
-from .recorder import THREAD, current
+from .recorder import current
 from .steps import (
     HEADER_WORDS,
     NEVER,
@@ -23,6 +23,7 @@ from .steps import (
     SAMPLED_FLAG,
     Work,
 )  # fmt: skip
+from .threads import THREAD
 
 # Calls timed, once a process, to know what a step that is not sampled costs.
 CALIBRATION_CALLS = 512

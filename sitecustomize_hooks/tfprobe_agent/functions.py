@@ -5,8 +5,9 @@ import sys
 import weakref
 
 from . import door, optimized, patching, profiler
-from .recorder import current, entry_of, find_named, remember
+from .recorder import current, find_named
 from .steps import RETRACES
+from .threads import entry_of, remember
 
 _CONTEXT = "tensorflow.python.eager.context"
 _TRACED_NAME = re.compile(r"^__(?:inference|forward|backward)_(.*)_\d+$")

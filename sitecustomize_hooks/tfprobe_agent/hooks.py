@@ -20,6 +20,7 @@ from . import (
     recorder,
     servers,
     session,
+    threads,
     tracing,
 )
 from .boot import GREENLETS
@@ -73,7 +74,7 @@ def module_ready(name, module, boot):
 @never_raise
 def greenlets_ready(module):
     """Follow the greenlets of a job that imports them after TensorFlow; `_arm` does it for one that had before."""
-    recorder.follow_greenlets(module)
+    threads.follow_greenlets(module)
 
 
 def _arm(boot):
@@ -82,7 +83,7 @@ def _arm(boot):
     if not _unarmed.acquire(False):
         return
     if GREENLETS in sys.modules:
-        recorder.follow_greenlets(sys.modules[GREENLETS])
+        threads.follow_greenlets(sys.modules[GREENLETS])
     exits.patch()
     exits.watch_multiprocessing()
     atexit.register(exits.at_exit)

@@ -6,8 +6,9 @@ import weakref
 from . import activities, door, functions, optimized, patching, profiler
 from .guard import failed
 from .interruptions import leave_traceback
-from .recorder import THREAD, find_named, remember
+from .recorder import find_named
 from .steps import OPTIMIZER_STEPS, PER_EXECUTION, THREADS
+from .threads import THREAD, remember
 
 # The methods that run many steps, and the activity that each is.
 _LOOPS = (("fit", "train"), ("evaluate", "evaluate"), ("predict", "predict"))

@@ -5,7 +5,8 @@ from .door import UNSET, abandon, finish_sample, start_sample
 from .guard import STATE, failed
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
-from .recorder import THREAD, current, find_named, remember
+from .recorder import current, find_named
+from .threads import THREAD, remember
 
 _CLASSES = ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2", "Optimizer")
 

@@ -11,7 +11,8 @@ from .guard import failed
 from .interruptions import leave_traceback
 from .journal import WINDOW, remove_tree, tensorflow_version
 from .originals import ORIGINAL
-from .recorder import THREAD, current
+from .recorder import current
+from .threads import THREAD
 
 _PROFILER = "tensorflow.python.profiler.profiler_v2"
 _CONTEXT = "tensorflow.python.eager.context"

@@ -2,8 +2,13 @@
 
 The agent and the analyser run this one file. Whatever a text holds, the time grows with its length: each pattern begins
 at a character that no earlier match of it has passed, and a name is looked at once. Masking twice changes nothing more.
+
+A text is searched as it stands, and then once more in each quoted part, without its quotes and escapes: what ends the
+value of a secret depends on how many shells and parsers are still to read it.
 """
 
+import bisect
+import collections
 import re
 
 MASK = "***"
@@ -91,21 +96,57 @@ _QUOTE = re.compile(_ANY_QUOTE)
 _ASSIGN = re.compile(_ANY_QUOTE + r"?\]?\s*(?::=|=>|==?|:(?!//))\s*")
 _BLANK = re.compile(_ANY_QUOTE + r"?\s+")
 _COMMA = re.compile(_ANY_QUOTE + r"\s*,\s*(?=" + _ANY_QUOTE + ")")
+_PLAIN_QUOTE = re.compile(r"[\"']")
 _SCHEME = re.compile(r"(?:Bearer|Basic|Digest|Negotiate|Token)\s+", re.IGNORECASE)
 _AGAIN = re.compile(r"\s*=\s*")  # after a type: `password: str = "x"`
 _LINE = re.compile(r"[^\n\"']*")
-_BACKSLASHES = re.compile(r"\\+")
+_ESCAPED = re.compile(r"\\.?", re.DOTALL)
+_ESCAPED_MORE_THAN_ONCE = re.compile(r"\\+.?", re.DOTALL)
 _QUOTE_OR_ESCAPE = re.compile(r"\\.|[\"']", re.DOTALL)
-_QUOTED = {
-    '"': re.compile(r"[^\"\\]*(?:\\.[^\"\\]*)*", re.DOTALL),
-    "'": re.compile(r"[^'\\]*(?:\\.[^'\\]*)*", re.DOTALL),
-}
+_ESCAPED_DOUBLE, _ESCAPED_SINGLE, _SINGLE = r"[^\"\\]*(?:\\.[^\"\\]*)*", r"[^'\\]*(?:\\.[^'\\]*)*", r"[^']*"
+# In single quotes a backslash escapes in Python and in $'...', and is a letter in a shell and in YAML.
+_LITERAL_QUOTED = {'"': re.compile(_ESCAPED_DOUBLE, re.DOTALL), "'": re.compile(_ESCAPED_SINGLE, re.DOTALL)}
+_SHELL_QUOTED = {'"': _LITERAL_QUOTED['"'], "'": re.compile(_SINGLE)}
+# How to read a value: what opens a quoted text in it, what that one holds, what stands for itself behind a backslash,
+# and what ends the value behind a quoted text.
+_Reading = collections.namedtuple("_Reading", ["opening", "quoted", "escaped", "closers"])
+_OF_DOCUMENT = (
+    _Reading(_QUOTE, _LITERAL_QUOTED, _ESCAPED_MORE_THAN_ONCE, ",:)]}"),
+    _Reading(_QUOTE, _SHELL_QUOTED, _ESCAPED_MORE_THAN_ONCE, ",:)]}"),
+)
+_OF_ASSIGNMENT = (*_OF_DOCUMENT, _Reading(_PLAIN_QUOTE, _SHELL_QUOTED, _ESCAPED, ",:)]}"))
+_OF_OPTION = tuple(reading._replace(closers=")") for reading in _OF_ASSIGNMENT)
 _BRACKET_OR_QUOTE = re.compile(r"[\[\](){}\"']")
 _PLAIN = re.compile(r"[^\s;&|,\"'\\\[({]+")
+_STARS = re.compile(r"\*{3,}")
 _NEXT_PAIR = re.compile(r",[\w.-]+=")
 _HEADERS = ("authorization", "cookie")
 _LONGEST_NAME = 200
-_LAST_NAME = re.compile(r"([\w.-]+)(?:\s*[=:]\s*|\s+)\Z")
+
+# --- Quoted parts of a text, as a shell and as Python or JSON reads them.
+
+_DEPTH = 3
+_SHELL_PIECE = re.compile(
+    r"(?P<between>[\s;&|()<>]+|(?<=[\"'])[,:\]}]+)|(?P<plain>(?:[^\s;&|()<>'\"\\$]|\$(?!'))+)|\\(?P<escape>.?)"
+    r"|'(?P<single>"
+    + _SINGLE
+    + r")'?|\"(?P<double>"
+    + _ESCAPED_DOUBLE
+    + r")\"?|\$'(?P<ansi>"
+    + _ESCAPED_SINGLE
+    + r")'?",
+    re.DOTALL,
+)
+_LITERAL = re.compile(
+    r"\"(?P<double>" + _ESCAPED_DOUBLE + r")\"?|'(?P<single>" + _ESCAPED_SINGLE + r")'?",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE_OF_SHELL = re.compile(r"\\([\"\\$`\n])")
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
+_MAY_HOLD_SECRET = re.compile(_STEM.pattern + "|://", re.IGNORECASE)
+# A text that masking still changes after so many times is masked as a whole.
+_MOST_PASSES = 6
 
 
 def arguments(words):
@@ -125,12 +166,12 @@ def arguments(words):
 
 def text(value):
     """Mask what looks secret inside one argument, which may be a whole script or document."""
-    whole = _WHOLE_ARGUMENT.match(value)
-    if whole is not None and is_secret(whole.group(1)):
-        return whole.group() + MASK
-    # Names before shapes: a shape may reach into a name, whose value then shows.
-    value = _named(_PRIVATE_KEY.sub(MASK, _urls(value)))
-    return _SHAPE.sub(MASK, _BEARER.sub(r"\1" + MASK, value))
+    for _ in range(_MOST_PASSES):
+        masked = _replaced(value, _secrets(value, _DEPTH))
+        if masked == value:
+            return value
+        value = masked
+    return MASK
 
 
 def is_secret(name):
@@ -170,9 +211,63 @@ def _is_switch(option):
     return _WORD.findall(option)[0].lower() in _OF_SWITCHES
 
 
-def _urls(value):
-    """Mask who a URL logs in as: the password, and of http, where a token may stand alone, all of it."""
+def _secrets(value, depth):
+    """Return from where to where secrets stand in a text; in any order, and they may overlap."""
+    whole = _WHOLE_ARGUMENT.match(value)
+    if whole is not None and is_secret(whole.group(1)):
+        return [(whole.end(), len(value))]
+    found, rest = [], value
+    # Names before shapes: a shape may reach into a name, whose value then shows.
+    for find in (_logins, _private_keys, _named, _shapes):
+        spans = find(rest)
+        rest = _blanked(rest, spans)
+        found += spans
+    if depth:
+        for part in _quoted_parts(value):
+            if _MAY_HOLD_SECRET.search(part.text) is not None:
+                found += [part.outside(start, end) for start, end in _secrets(part.text, depth - 1) if start < end]
+    return found
+
+
+def _replaced(value, spans):
+    return _filled(value, spans, lambda start, end: MASK)
+
+
+def _blanked(value, spans):
+    """Put as many stars in place of what is masked, so that what follows stays where it is."""
+    return _filled(value, spans, lambda start, end: "*" * (end - start))
+
+
+def _filled(value, spans, fill):
     parts, done = [], 0
+    for start, end in _joined(spans):
+        parts += [value[done:start], fill(start, end)]
+        done = end
+    return "".join(parts) + value[done:]
+
+
+def _joined(spans):
+    joined = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _private_keys(value):
+    return [found.span() for found in _PRIVATE_KEY.finditer(value)]
+
+
+def _shapes(value):
+    spans = [(found.end(1), found.end()) for found in _BEARER.finditer(value)]
+    return spans + [found.span() for found in _SHAPE.finditer(_blanked(value, spans))]
+
+
+def _logins(value):
+    """Find who a URL logs in as: the password, and of http, where a token may stand alone, all of it."""
+    spans, done = [], 0
     at = value.find("://")
     while at >= 0:
         start = at + 3
@@ -181,12 +276,13 @@ def _urls(value):
         if last < 0:
             last = _after_slashes(value, start, end)
         if last >= 0:
-            user, colon, _ = value[start:last].partition(":")
             is_http = value[max(0, at - 5) : at].lower().endswith(("http", "https"))
-            parts += [value[done:start], MASK if is_http else user + (colon and ":" + MASK)]
+            first = start if is_http else value.find(":", start, last) + 1
+            if first:
+                spans.append((first, last))
             done = last
         at = value.find("://", max(start, end - 1, done))
-    return "".join(parts) + value[done:]
+    return spans
 
 
 def _after_slashes(value, start, end):
@@ -200,12 +296,12 @@ def _after_slashes(value, start, end):
 
 
 def _named(value):
-    """Mask the values of secret names, wherever they stand in a text."""
-    parts, done, position, quote = [], 0, 0, ""
+    """Find the values of secret names, wherever they stand in a text."""
+    spans, position, quote = [], 0, ""
     while True:
         name = _NAME.search(value, position)
         if name is None:
-            return "".join(parts) + value[done:]
+            return spans
         quote = _quote_at(value, position, name.start(), quote)
         position = name.end()
         separator = _separator(value, name) if _is_secret_here(value, name) else None
@@ -214,8 +310,7 @@ def _named(value):
         start = separator.end()
         quote = _quote_at(value, position, start, quote)
         position = _value_end(value, name.group(), separator.group(), start, quote)
-        parts += [value[done:start], _masked(value[start:position])]
-        done = position
+        spans.append(_without_quotes(value, start, position))
 
 
 def _quote_at(value, start, end, quote):
@@ -255,51 +350,73 @@ def _separator(value, name):
 
 def _value_end(value, name, separator, start, quote):
     """Return where a value ends. In doubt it is longer: what is masked too much harms nobody."""
-    if ":" in separator and name.lower().endswith(_HEADERS) and _QUOTE.match(value, start) is None:
-        end = _LINE.match(value, start).end()
-        last = _LAST_NAME.search(value, max(start, end - _LONGEST_NAME), end)
-        # The quote that ends the line begins the value of another secret.
-        return _word_end(value, end, quote) if last is not None and is_secret(last.group(1)) else end
-    end = _word_end(value, start, quote)
-    scheme = _SCHEME.match(value, start, end)
-    start = start if scheme is None else scheme.end()
-    while _OPTION.match(value[start:end]) is not None and is_secret(value[start:end]):
-        blank = _BLANK.match(value, end)  # the value looks like an option whose value is another secret
-        if blank is None or blank.end() == len(value):
-            return end
-        start, end = blank.end(), _word_end(value, blank.end(), quote)
-    again = _AGAIN.match(value, end) if ":" in separator else None
-    return end if again is None else _word_end(value, again.end(), quote)
+    readings = _readings(name, separator, quote)
+    is_header = ":" in separator and name.lower().endswith(_HEADERS)
+    if is_header and _QUOTE.match(value, start) is None:
+        position = _LINE.match(value, start).end()
+    else:
+        position = _word_end(value, start, quote, readings)
+    while True:
+        again = _AGAIN.match(value, position) if ":" in separator else None
+        following = _value_of_last_name(value, start, position) if again is None else again.end()
+        if following is None or following == len(value):
+            return position
+        start, position = following, _word_end(value, following, quote, readings)
+        if is_header:
+            position = _LINE.match(value, position).end()
 
 
-def _word_end(value, start, quote):
-    """Return the end of a word as a shell has it: plain text, quoted text and brackets in any order."""
+def _readings(name, separator, quote):
+    is_of_shell = ":" not in separator or separator[0].isspace()
+    if not is_of_shell or _PLAIN_QUOTE.search(separator) is not None:
+        return _OF_DOCUMENT
+    readings = _OF_ASSIGNMENT if _OPTION.match(name) is None else _OF_OPTION
+    # In quotes a shell reads it only when the text is out of them, see _quoted_parts.
+    return readings[:2] if quote else readings
+
+
+def _value_of_last_name(value, start, end):
+    """Return where the value of another secret begins whose name ends what is masked, or None."""
+    names = list(_NAME.finditer(value, max(start, end - _LONGEST_NAME), end))
+    if not names or not is_secret(names[-1].group()):
+        return None
+    separator = _separator(value, names[-1])
+    return separator.end() if separator is not None and separator.end() >= end else None
+
+
+def _word_end(value, start, quote, readings):
     scheme = _SCHEME.match(value, start)
-    start = position = start if scheme is None else scheme.end()
+    start = start if scheme is None else scheme.end()
+    return max(_word_end_by(reading, value, start, quote) for reading in readings)
+
+
+def _word_end_by(reading, value, start, quote):
+    """Return the end of a word as a shell has it: plain text, quoted text and brackets in any order."""
+    position = start
     is_closed = False  # a quoted text or a bracket has just ended: what ends a value of JSON ends this one
     while position < len(value):
         letter = value[position]
-        if letter.isspace() or letter in ";&|" or (is_closed and letter in ",:)]}"):
+        if letter.isspace() or letter in ";&|" or (is_closed and letter in reading.closers):
             break
-        opening = _QUOTE.match(value, position)
+        opening = reading.opening.match(value, position)
         is_closed = False
         if value.startswith(MASK, position):  # as read again: what was quoted or in brackets, perhaps
-            position, is_closed = position + len(MASK), True
+            position, is_closed = _STARS.match(value, position).end(), True
         elif opening is not None:
             if position > start and _closes_outer(value, opening, quote):
                 break
-            position, is_closed = _after_quoted(value, opening), True
+            position, is_closed = _after_quoted(reading.quoted, value, opening), True
         elif letter == "\\":
-            position = _BACKSLASHES.match(value, position).end() + 1
+            position = reading.escaped.match(value, position).end()
         elif letter in "[({":
-            position, is_closed = _after_bracket(value, position), True
+            position, is_closed = _after_bracket(reading.quoted, value, position), True
         elif letter != ",":
             position = _PLAIN.match(value, position).end()
-        elif _NEXT_PAIR.match(value, position) is not None:
+        elif "," in reading.closers and _NEXT_PAIR.match(value, position) is not None:
             break
         else:
             position += 1
-    return min(position, len(value))
+    return position
 
 
 def _closes_outer(value, quoting, quote):
@@ -310,17 +427,17 @@ def _closes_outer(value, quoting, quote):
     return not after or after.isspace() or after in ",;:&|)]}"
 
 
-def _after_quoted(value, opening):
+def _after_quoted(quoted, value, opening):
     quoting = opening.group()
     if len(quoting) == 1:
-        return min(_QUOTED[quoting].match(value, opening.end()).end() + 1, len(value))
+        return min(quoted[quoting].match(value, opening.end()).end() + 1, len(value))
     end = value.find(quoting, opening.end())
     while end > 0 and value[end - 1] == "\\":
         end = value.find(quoting, end + 1)
     return len(value) if end < 0 else end + len(quoting)
 
 
-def _after_bracket(value, position):
+def _after_bracket(quoted, value, position):
     depth = 0
     while True:
         found = _BRACKET_OR_QUOTE.search(value, position)
@@ -328,7 +445,7 @@ def _after_bracket(value, position):
             return len(value)
         position = found.end()
         if found.group() in "\"'":
-            position = _after_quoted(value, found)
+            position = _after_quoted(quoted, value, found)
         elif found.group() in "[({":
             depth += 1
         else:
@@ -337,9 +454,87 @@ def _after_bracket(value, position):
                 return position
 
 
-def _masked(value):
+def _without_quotes(value, start, end):
     """Keep the quotes of a value that is one quoted text, so that JSON stays JSON."""
-    opening = _QUOTE.match(value)
-    if opening is None or _after_quoted(value, opening) != len(value) or not value.endswith(opening.group()):
-        return MASK
-    return opening.group() + MASK + opening.group()
+    opening = _QUOTE.match(value, start, end)
+    if opening is None or not value.endswith(opening.group(), opening.end(), end):
+        return start, end
+    if _after_quoted(_LITERAL_QUOTED, value, opening) != end:
+        return start, end
+    return opening.end(), end - len(opening.group())
+
+
+class _Part:
+    """A quoted part of a text without its quotes and escapes, and where each letter of it came from."""
+
+    __slots__ = ("_pieces", "_starts", "text")
+
+    def __init__(self, pieces):
+        """`pieces` are (offset, length, text, quoting), a longer length than the text's being that of an escape."""
+        self.text = "".join(piece[2] for piece in pieces)
+        self._pieces = pieces
+        self._starts = []
+        start = 0
+        for piece in pieces:
+            self._starts.append(start)
+            start += len(piece[2])
+
+    def outside(self, start, end):
+        """Translate a span of the part. Both ends are to lie in quotes of one kind, so that a shell still reads it."""
+        starts = [self._letter(start)[::2]]
+        ends = [self._letter(end - 1)[1:]]
+        if start:
+            starts.append(self._letter(start - 1)[1:])
+        if end < len(self.text):
+            ends.append(self._letter(end)[::2])
+        alike = [(a[0], b[0]) for a in starts for b in ends if a[1] == b[1]]
+        return alike[0] if alike else (starts[-1][0], ends[-1][0])
+
+    def _letter(self, position):
+        """Return from where to where a letter stands outside, and the quoting there."""
+        index = bisect.bisect_right(self._starts, position) - 1
+        offset, length, text, quoting = self._pieces[index]
+        if length > len(text):
+            return offset, offset + length, quoting
+        offset += position - self._starts[index]
+        return offset, offset + 1, quoting
+
+
+def _quoted_parts(value):
+    if _QUOTE_OR_ESCAPE.search(value) is None:
+        return
+    for pieces in _shell_words(value):
+        yield _Part(pieces)
+    if "\\" in value:  # else both read the same
+        for found in _LITERAL.finditer(value):
+            yield _Part(list(_unescaped(value, *found.span(found.lastgroup), _ESCAPE, found.lastgroup)))
+
+
+def _shell_words(value):
+    """Yield the pieces of each word that is quoted, or has quoted text in it."""
+    pieces, is_quoted = [], False
+    for found in _SHELL_PIECE.finditer(value):
+        kind = found.lastgroup
+        if kind == "between":
+            if is_quoted:
+                yield pieces
+            pieces, is_quoted = [], False
+            continue
+        is_quoted |= kind != "plain"
+        start, end = found.span(kind)
+        if kind in ("double", "ansi"):
+            pieces += _unescaped(value, start, end, _ESCAPE_OF_SHELL if kind == "double" else _ESCAPE, kind)
+        elif start < end:
+            pieces.append((start, end - start, value[start:end], kind))
+    if is_quoted:
+        yield pieces
+
+
+def _unescaped(value, start, end, escape, quoting):
+    for found in escape.finditer(value, start, end):
+        if start < found.start():
+            yield start, found.start() - start, value[start : found.start()], quoting
+        yield found.start(), 2, _CONTROLS.get(found.group(1), found.group(1)), quoting
+        start = found.end()
+    if start < end:
+        yield start, end - start, value[start:end], quoting

@@ -8,7 +8,8 @@ from . import door, graphs, patching, tracing
 from .guard import failed
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
-from .recorder import THREAD, current, find_named, remember
+from .recorder import current, find_named
+from .threads import THREAD, remember
 
 _CONTAINERS = (list, tuple, dict)
 # Fetch names are shown up to this many characters; longer ones end in a digest that keeps works apart.
@@ -22,8 +23,8 @@ def patch(module):
     # Everything below calls the original methods, found before any of them is wrapped.
     doors = _Doors(module, base._make_callable_from_options)
     patching.patch_method(base, "run", door.make(_find_run, doors.trace_run, _notice_job_trace, by=1))
-    patching.patch_method(base, "make_callable", doors.make_callable)
-    patching.patch_method(base, "_make_callable_from_options", doors.make_from_options)
+    patching.patch_method(base, "make_callable", _with_made(doors.wrap_made))
+    patching.patch_method(base, "_make_callable_from_options", _with_made(doors.keep_options))
     patching.patch_method(base._Callable, "__call__", door.make(doors.find_callable, doors.trace_callable))
 
 
@@ -32,6 +33,27 @@ def patch_keras_backend(module):
     function = getattr(module, "GraphExecutionFunction", None)
     if function is not None:
         patching.patch_method(function, "__call__", _with_role)
+
+
+def _with_made(use):
+    """Return what replaces a method of a session that makes a callable, by one that returns what `use` does with it."""
+
+    def around(original):
+        def make(session, *args, **kwargs):
+            try:
+                made = original(session, *args, **kwargs)
+            except BaseException as error:
+                leave_traceback(error)
+                raise
+            try:
+                return use(made, session, args, kwargs)
+            except Exception:
+                failed("making a callable")
+            return made
+
+        return make
+
+    return around
 
 
 def _with_role(original):
@@ -83,11 +105,15 @@ class _Doors:
         instance = args[0]
         given = dict(zip(("fetches", "feed_dict", "options", "run_metadata"), args[1:]))
         given.update(kwargs)
-        if self._decline(work, instance, given.get("options"), given.get("run_metadata")):
+        return self._traced_run(work, instance, original, (instance,), given)
+
+    def _traced_run(self, work, session, call, args, given):
+        """Start `call`, a `Session.run` with these arguments, traced in place of what the job gave for it; or None."""
+        options, metadata = given.get("options"), given.get("run_metadata")
+        if self._decline(work, session, options, metadata):
             return None
-        sample = _SessionSample(self.protos, work, instance, original, (instance,), given, given.get("run_metadata"))
-        options = sample.options_for(given.get("options"))
-        given["options"] = options
+        sample = _SessionSample(self.protos, work, session, call, args, given, metadata)
+        given["options"] = sample.options_for(options)
         given["run_metadata"] = sample.metadata
         return sample
 
@@ -104,26 +130,10 @@ class _Doors:
             current().declined(work, why)
         return why is not None
 
-    def make_callable(self, original):
-        """Wrap the function that `make_callable` returns in a door of its own."""
-
-        def make_callable(session, *args, **kwargs):
-            try:
-                made = original(session, *args, **kwargs)
-            except BaseException as error:
-                leave_traceback(error)
-                raise
-            try:
-                given = dict(zip(("fetches", "feed_list", "accept_options"), args))
-                given.update(kwargs)
-                return self._wrap_made(made, session, given)
-            except Exception:
-                failed("make_callable")
-            return made
-
-        return make_callable
-
-    def _wrap_made(self, made, session, given):
+    def wrap_made(self, made, session, args, kwargs):
+        """Wrap the function that `make_callable` returned in a door of its own."""
+        given = dict(zip(("fetches", "feed_list", "accept_options"), args))
+        given.update(kwargs)
         feed_list = given.get("feed_list")
         name = _name_of(given.get("fetches"))
 
@@ -133,34 +143,17 @@ class _Doors:
             return work
 
         def trace(work, _why, _original, args, kwargs):
-            if self._decline(work, session, kwargs.get("options"), kwargs.get("run_metadata")):
-                return None
-            feed_dict = dict(zip(feed_list, args)) if feed_list else None
-            run = {"fetches": given["fetches"], "feed_dict": feed_dict}
-            sample = _SessionSample(self.protos, work, session, session.run, (), run, kwargs.get("run_metadata"))
-            run["options"] = sample.options_for(kwargs.get("options"))
-            run["run_metadata"] = sample.metadata
-            return sample
+            run = {name: kwargs.get(name) for name in ("options", "run_metadata")}
+            run.update(fetches=given["fetches"], feed_dict=dict(zip(feed_list, args)) if feed_list else None)
+            return self._traced_run(work, session, session.run, (), run)
 
         return functools.wraps(made)(door.make(find, trace, _notice_job_trace)(made, made))
 
-    def make_from_options(self, original):
-        """Remember the options of a C++ callable; its traced twin is made from them when it is first sampled."""
-
-        def make(session, *args, **kwargs):
-            try:
-                made = original(session, *args, **kwargs)
-            except BaseException as error:
-                leave_traceback(error)
-                raise
-            try:
-                options = args[0] if args else kwargs["callable_options"]
-                self.callable_options[made] = options.SerializeToString()
-            except Exception:
-                failed("_make_callable_from_options")
-            return made
-
-        return make
+    def keep_options(self, made, _session, args, kwargs):
+        """Keep the options of a C++ callable; its traced twin is made from them when it is first sampled."""
+        options = args[0] if args else kwargs["callable_options"]
+        self.callable_options[made] = options.SerializeToString()
+        return made
 
     def find_callable(self, mine, args, kwargs):
         """Return the Work of a C++ callable: a step of Keras where Keras says so."""

@@ -6,7 +6,8 @@ from .config import speed_variables
 from .guard import never_raise_noting
 from .interruptions import let_through
 from .originals import ORIGINAL
-from .recorder import THREAD, current
+from .recorder import current
+from .threads import THREAD
 
 _CONTEXT = "tensorflow.python.eager.context"
 _RUN_EAGERLY = (

@@ -7,7 +7,7 @@ import `subprocess` or start processes by `multiprocessing`.
 import os
 
 from . import builtin
-from .boot import let_through
+from .boot import import_and_let_through
 from .originals import ORIGINAL
 
 # SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL, SIGTERM: what is sent to end a process.
@@ -39,7 +39,7 @@ def _noting(target_of):
             if number in _ENDING:
                 _note(target_of(int(target)), int(number))
         except Exception:
-            let_through()  # wrong arguments, which the original refuses; or no room for the note
+            import_and_let_through()  # wrong arguments, which the original refuses; or no room for the note
 
     return note
 

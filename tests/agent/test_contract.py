@@ -209,7 +209,7 @@ def test_names_that_found_no_place_are_not_kept(laboratory: Laboratory) -> None:
 
     (kept,) = laboratory.finish("""
 for i in range(3000): session.run('op%d' % i)
-from tfprobe_agent.recorder import THREAD
+from tfprobe_agent.threads import THREAD
 print(sum(type(key[0]) is str for key in THREAD.mine.works))
 """)
 

@@ -24,7 +24,7 @@ ENTRY_POINTS = frozenset(
         "boot:Finder._ask_the_others",
         "boot:Finder._watch.exec_and_fire",
         "boot:_find_nothing",
-        "boot:let_through",
+        "boot:import_and_let_through",
         "door:make.around.door",
         "door:_settle",
         "hooks:_around_after_fork.after_fork",
@@ -38,8 +38,7 @@ ENTRY_POINTS = frozenset(
         "optimizers:_around_tape.enter",
         "profiler:_around_start.start",
         "profiler:_around_start_server.start_server",
-        "session:_Doors.make_callable.make_callable",
-        "session:_Doors.make_from_options.make",
+        "session:_with_made.around.make",
         "session:_with_role.call",
     }
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.launch import boot, ownership
+from tfprobe.launch import boot, directory, ownership
 from tfprobe.launch.agreement import Agreed, rank_of
 from tfprobe.store import inside
 from tfprobe.store.contents import content_of
@@ -79,7 +79,7 @@ def _make(folder: RunFolder, config: Mapping[str, Any]) -> bool:
     """Make a run at that place; False where another launch was faster."""
     name = f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{folder.id}"
     unfinished = RunFolder(folder.root.with_name(name))
-    unfinished.root.mkdir(0o700)
+    directory.make(unfinished.root)
     try:
         boot.write(unfinished, config)
         os.rename(unfinished.root, folder.root)

@@ -14,7 +14,7 @@ from typing import Any
 
 import tfprobe
 from tfprobe.errors import TfprobeError
-from tfprobe.launch import boot, environ, ownership, secrets
+from tfprobe.launch import boot, directory, environ, ownership, secrets
 from tfprobe.launch.agreement import Agreed
 from tfprobe.launch.settings import Settings
 from tfprobe.store import agent_files, proc
@@ -153,7 +153,7 @@ def _claim(output: str, command: Sequence[str]) -> Run:
         now_ns = time.time_ns()
         path = Path(output, run_id(name, now_ns))
         try:
-            path.mkdir(0o700)
+            directory.make(path)
         except FileExistsError:
             continue
         return Run(RunFolder(path), now_ns)

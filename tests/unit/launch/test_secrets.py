@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.agent import load
@@ -239,6 +240,10 @@ _TEXTS = st.lists(_WORDS, max_size=25).map("".join)
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(_TEXTS, max_size=4))
+@example(["--use-auth:-=\n=@&?lr]Bearer ["])
+@example(['password:"***\'***{http://}-\n\\\\(--token"} {"'])
+@example(["- ,Authorization\\***|lr@[Authorization: ]Bearer =password:'#--use-auth',"])
+@example(['(Authorization:", "@ #-x[***{&Authorization \nhttp'])
 def test_masking_again_changes_nothing(arguments) -> None:
     """What is read is masked as what is written was; both must be the same command."""
     once = mask_arguments(arguments)
@@ -248,6 +253,12 @@ def test_masking_again_changes_nothing(arguments) -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(_TEXTS, _TEXTS)
+@example("", '\\\'", "')
+@example("", ",sk-=")
+@example("", ")x\\'setenv x('] x")
+@example("", "'\"' 'a\" '' b1 x")
+@example("password]:, = ", "lr")
+@example("Authorization: ", "x")
 def test_a_quoted_value_of_a_secret_never_shows(before, value) -> None:
     """Whatever it holds, as long as a shell or JSON reads it as one value."""
     # Text in front that opens a quote of its own leaves no value that could be told.
@@ -257,6 +268,94 @@ def test_a_quoted_value_of_a_secret_never_shows(before, value) -> None:
     assert S not in mask_text(f"{quiet} --password {quoted} --lr 1")
     assert S not in mask_text(f'{quiet} {{"password": {quoted}, "lr": 1}}')
     assert S not in mask_text(f"{quiet} --password {shlex.quote(value + S)}")
+
+
+def _in_double_quotes(text: str) -> str:
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
+
+
+def _in_single_quotes(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _in_ansi_quotes(text: str) -> str:
+    return "$'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([^\w\n])", r"\\\1", text).replace("\n", "'\n'")
+
+
+def _in_yaml_quotes(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+_SHELL_QUOTINGS = (shlex.quote, _in_double_quotes, _in_single_quotes, _in_ansi_quotes, _escaped)
+_VALUES_BY_PLACE = {
+    **dict.fromkeys(
+        ["run --password {} --lr 1", "run --password={} --lr 1", "PASSWORD={} python t.py"],
+        _SHELL_QUOTINGS,
+    ),
+    **dict.fromkeys(
+        [
+            *('{{"password": {}, "lr": 1}}', "connect(lr=1, password={}, x=1)"),
+            *('["--password", {}, "--lr"]', "os.environ['TOKEN'] = {}; run()"),
+        ],
+        (json.dumps, repr),
+    ),
+    "lr: 1\npassword: {}\nx: 1": (json.dumps, _in_yaml_quotes),
+}
+_AROUND = {
+    "nothing": lambda text: text,
+    "shell": lambda text: f"sh -c {shlex.quote(text)} x",
+    "shell, escaped": lambda text: f"sh -c {_in_single_quotes(text)} x",
+    "shell, double": lambda text: f"sh -c {_in_double_quotes(text)}",
+    "JSON": lambda text: json.dumps({"command": text, "lr": 1}),
+    "Python": lambda text: repr([text]),
+    "a shell in JSON": lambda text: json.dumps([f"sh -c {shlex.quote(text)}"]),
+    "JSON in a shell": lambda text: f"run {shlex.quote(json.dumps({'c': text}))} x",
+}
+
+
+@pytest.mark.parametrize("around", _AROUND.values(), ids=_AROUND)
+@pytest.mark.parametrize("place", _VALUES_BY_PLACE)
+@settings(derandomize=True, deadline=None, max_examples=10)
+@given(value=_TEXTS)
+@example(value="' ")
+@example(value="\\' \"x ")
+@example(value="\"'{('-#&http,")
+@example(value='\\", "')
+@example(value="('://),")
+def test_no_way_to_quote_hides_where_a_value_ends(place, around, value) -> None:
+    """Where a shell, Python, JSON or YAML ends it, also inside the quotes of another one."""
+    shown = [
+        text
+        for quote in _VALUES_BY_PLACE[place]
+        if S in mask_text(text := around(place.format(quote(value + S))))
+    ]
+
+    assert shown == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        (
+            f"""sh -c 'run --password "'"'"'{S}" --lr 1' x""",
+            """sh -c 'run --password "***" --lr 1' x""",
+        ),
+        (f"""['run --password "\\\\" {S}" --lr 1']""", """['run --password "***" --lr 1']"""),
+        (
+            f"""{{"c": "run 'it\\"s' --password '{S} y' x"}}""",
+            """{"c": "run 'it\\"s' --password '***' x"}""",
+        ),
+        (f'{{"url": "http:\\/\\/a:{S}@h"}}', '{"url": "http:\\/\\/***@h"}'),
+        (f"sh -c run\\ --password\\ {S}\\ --lr\\ 1", "sh -c run\\ --password\\ ***\\ --lr\\ 1"),
+    ],
+)
+def test_a_masked_command_is_quoted_as_before(text, stored) -> None:
+    """What stands around a value in nested quotes stays readable."""
+    assert mask_text(text) == stored
 
 
 @pytest.mark.parametrize(
@@ -278,6 +377,15 @@ def test_a_quoted_value_of_a_secret_never_shows(before, value) -> None:
         *("eyJ-", "eyJaaaaaaaa.", "sk-", "SG.a", "SG.aaaaaaaaaaaaaaaa.", "Bearer ", "bearer"),
         *("-----BEGIN ", "-----BEGIN PRIVATE KEY", "a://a:b/", "://a", "http://a@", "token=,a"),
         *('token="', "token: a=", 'token\\"', "tokenKey", "('", "setenv ", "token=\\", 'token=a"'),
+        *(
+            '\\"',
+            "'\\''",
+            "$'\\'",
+            "a\\ ",
+            '"token=a b" ',
+            '"\\"token=\'',
+            "Authorization: token='",
+        ),
     ],
 )
 @pytest.mark.slow
