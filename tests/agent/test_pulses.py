@@ -59,6 +59,8 @@ def test_the_numbers_are_those_of_the_process(laboratory: Laboratory) -> None:
     laboratory.arm()
 
     (allocated, user_s) = laboratory.finish("""
+from tfprobe_agent import pulses
+pulses.SLOW_READ_NS = 10**12
 session.run("loss")
 kept = bytearray(80 << 20)
 def work():
@@ -146,6 +148,21 @@ print(sum("tfprobe" in each for each in frames))
 """)
 
     assert seen == "0"
+
+
+def test_a_machine_of_many_cpus_is_asked_seldom(laboratory: Laboratory) -> None:
+    """The kernel takes ms to write /proc/stat there; the samples between have no such numbers."""
+    laboratory.arm()
+
+    laboratory.finish("""
+from tfprobe_agent import pulses
+pulses.SLOW_READ_NS = -1
+session.run("loss")
+for _ in range(33): pulses.beat(time.monotonic_ns())
+""")
+
+    known = [line["machine_busy_ns"] is not None for line in _lines(laboratory)]
+    assert [at for at, is_known in enumerate(known) if is_known] == [0, 1, 17, 33]
 
 
 def test_a_job_may_empty_the_list_of_callbacks(laboratory: Laboratory) -> None:
