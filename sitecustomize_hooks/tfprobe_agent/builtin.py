@@ -7,15 +7,19 @@ errors about wrong arguments.
 import os
 
 
-def precede(name, note):
-    """Have `note` called with the same arguments before each call of `os.<name>`; it raises nothing of ours."""
-    setattr(os, name, _Preceded(getattr(os, name), note))
+def precede(name, note, undo=None):
+    """Have `note` called with the same arguments before each call of `os.<name>`, and `undo` after one that raised.
+
+    Neither may raise anything of ours.
+    """
+    setattr(os, name, _Preceded(getattr(os, name), note, undo))
 
 
 class _Preceded:
-    def __init__(self, original, note):
+    def __init__(self, original, note, undo):
         self._original = original
         self._note = note
+        self._undo = undo
         self.__doc__ = original.__doc__
         self.__module__ = "os"  # where pickle finds it
 
@@ -24,6 +28,8 @@ class _Preceded:
         try:
             return self._original(*args, **kwargs)
         except BaseException as error:
+            if self._undo is not None:
+                self._undo()
             # As `interruptions.leave_traceback` does; most processes that come here never import that.
             error.__traceback__ = error.__traceback__.tb_next
             raise

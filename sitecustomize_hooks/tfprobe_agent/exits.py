@@ -5,6 +5,7 @@ program in `sys.last_value` whatever the hook does; the C library tells its `on_
 """
 
 import os
+import re
 import sys
 
 from . import builtin, redact
@@ -15,11 +16,19 @@ from .recorder import CURRENT
 from .steps import ENDING_WORD, EXIT_WORD, STATUS_WORD
 
 # What the ending word says.
-EXIT_HOOKS, EXCEPTION, OS_EXIT = 1, 2, 3
+EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
 # What the status word says until the C library stores a status there.
 STATUS_FOLLOWS = 1
 MESSAGE_LENGTH = 300
 PATH_LENGTH = 1000
+# What is looked at of a message: TensorFlow's begin with a stack of a hundred lines.
+LOOKED_AT = 1000000
+# How messages of TensorFlow begin that have a stack before the reason, as of 1.15, of 2.2 and of 2.8.
+_WITH_STACK = ("in converted code:", "in user code:", "Graph execution error:")
+# A line of such a stack, its source line where there is one, and the name of the op after the last.
+_FRAME = re.compile(r'^[ \t]+(?:File ".*", line \d+, in |\S.*\.py:\d+ ).*\n(?: {6,}.*\n)?(?:Node: .*\n)?', re.MULTILINE)
+# What Keras writes to make a part of a message bold.
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 # Of a program's own files none lies in such a directory.
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -45,8 +54,13 @@ def at_exit():
 
 
 def patch():
-    """Note the status of os._exit, by which multiprocessing ends forked children. Nothing else sees it."""
+    """Note the status of os._exit, by which multiprocessing ends forked children, and what os.exec* replaces.
+
+    Nothing else sees either. All of os.exec* end in these two.
+    """
     builtin.precede("_exit", _leaves)
+    for name in ("execv", "execve"):
+        builtin.precede(name, _replaces, undo=_goes_on)
 
 
 def _leaves(args, kwargs):
@@ -54,6 +68,36 @@ def _leaves(args, kwargs):
         _leave(args[0] if args else kwargs.get("status"))
     except Exception:
         failed("os._exit")
+
+
+class _BeforeExec:
+    """The words that an exec writes over, for one that fails, as where there is no such program."""
+
+    ending = exit_ns = 0
+
+
+_BEFORE = _BeforeExec()
+
+
+def _replaces(_args, _kwargs):
+    try:
+        recorder = _own_recorder()
+        if recorder is not None and recorder.steps.words[ENDING_WORD] != REPLACED:
+            _BEFORE.ending, _BEFORE.exit_ns = recorder.steps.words[ENDING_WORD], recorder.steps.words[EXIT_WORD]
+            recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+            recorder.steps.put(ENDING_WORD, REPLACED)
+    except Exception:
+        failed("os.exec")
+
+
+def _goes_on():
+    try:
+        recorder = _own_recorder()
+        if recorder is not None:
+            recorder.steps.put(ENDING_WORD, _BEFORE.ending)
+            recorder.steps.put(EXIT_WORD, _BEFORE.exit_ns)
+    except Exception:
+        failed("os.exec")
 
 
 def watch_multiprocessing():
@@ -153,7 +197,19 @@ def _message(error):
     except Exception:
         let_through()
         return ""  # the job's own __str__ failed
+    text = _STYLE.sub("", _reason(text[:LOOKED_AT], type(error).__name__))
     return redact.text(" ".join(text[: 100 * MESSAGE_LENGTH].split()))[:MESSAGE_LENGTH]
+
+
+def _reason(text, type_name):
+    """Return what a message says behind the stack of the traced function, and without the type if it repeats it."""
+    if not text.startswith(_WITH_STACK):
+        return text
+    frames = list(_FRAME.finditer(text))
+    reason = text[frames[-1].end() :].strip() if frames else ""
+    if reason.startswith(type_name + ": "):
+        reason = reason[len(type_name) + 2 :]
+    return reason or text
 
 
 def _raised_at(traceback):

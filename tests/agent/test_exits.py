@@ -131,6 +131,67 @@ def test_the_place_is_where_the_program_called_what_raised(laboratory: Laborator
     assert (Path(event["file"]).name, event["function"]) == ("job.py", "<module>")
 
 
+STACK_OF_215 = """Graph execution error:
+
+Detected at node 'GatherV2' defined at (most recent call last):
+    File "job.py", line 13, in <module>
+      main()
+    File "job.py", line 4, in f
+      return tf.gather(x, i)
+Node: 'GatherV2'
+indices = 7 is not in [0, 3)
+\t [[{{node GatherV2}}]] [Op:__inference_f_16]"""
+STACK_OF_221 = """Graph execution error:
+
+Detected at node GatherV2 defined at (most recent call last):
+  File "job.py", line 13, in <module>
+
+  File "job.py", line 4, in f
+
+indices = 7 is not in [0, 3)
+\t [[{{node GatherV2}}]] [Op:__inference_f_15]"""
+STACK_OF_USER_CODE = """in user code:
+
+    File "job.py", line 8, in g  *
+        y = tf.matmul(x, w)
+
+    ValueError: Dimensions must be equal, \x1b[1mbut\x1b[0m are 2 and 3.
+"""
+STACK_OF_CONVERTED_CODE = """in converted code:
+
+    job.py:9 g  *
+        y = tf.matmul(x, w)
+    /x/array_ops.py:180 wrapper
+        return target(*args, **kwargs)
+
+    ValueError: Dimensions must be equal, but are 2 and 3.
+"""
+IN_GATHER = "indices = 7 is not in [0, 3) [[{{node GatherV2}}]] [Op:__inference_f_1"
+IN_MATMUL = "Dimensions must be equal, but are 2 and 3."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (STACK_OF_215, IN_GATHER),
+        (STACK_OF_221, IN_GATHER),
+        (STACK_OF_USER_CODE, IN_MATMUL),
+        (STACK_OF_USER_CODE.replace("8, in g", "8, in g" + "x" * 9999), IN_MATMUL),
+        (STACK_OF_CONVERTED_CODE, IN_MATMUL),
+        ("in user code: nothing", "in user code: nothing"),
+        ('bad:\n  File "job.py", line 1, in f\nrest', 'bad: File "job.py", line 1, in f rest'),
+    ],
+)
+def test_a_message_is_its_reason_and_not_the_stack_before_it(
+    laboratory: Laboratory, text: str, reason: str
+) -> None:
+    """TensorFlow writes where a function was traced before it says what went wrong."""
+    _end(laboratory, f"raise ValueError({text!r})")
+
+    (event,) = _exceptions(laboratory)
+    assert event["message"].startswith(reason)
+
+
 def test_an_exception_that_somebody_caught_is_not_the_end(laboratory: Laboratory) -> None:
     """Notebooks and test runners store where the interpreter does what they have caught."""
     job = """
@@ -180,6 +241,70 @@ def test_where_the_status_cannot_be_known_the_exit_hooks_tell(laboratory: Labora
         laboratory.start(f"session.run('loss')\n{ending}").communicate(timeout=PATIENCE_S)
 
     assert _ends(laboratory) == [("finished", None), ("failed", None)]
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [
+        "os.execv(sys.executable, command)",
+        "os.execve(sys.executable, command, os.environ)",
+        "os.execvp(sys.executable, command)",
+        "os.execlpe(os.path.basename(sys.executable), *command, SEARCHED)",
+        "atexit.register(os.execv, sys.executable, command)",
+        "import atexit, tensorflow; atexit.register(os.execv, sys.executable, command)",
+    ],
+)
+def test_a_program_that_another_one_replaces_is_not_killed(
+    laboratory: Laboratory, python: str, replace: str
+) -> None:
+    """A job that sets its environment and begins again has ended well if its last program did."""
+    job = f"""
+import atexit
+NEXT = {PREFACE + STEP!r}
+SEARCHED = dict(os.environ, PATH="/no/such/place:" + os.path.dirname(sys.executable))
+command = [sys.executable, "-c", NEXT]
+{replace}
+"""
+
+    assert _end(laboratory, job, python) == 0
+
+    assert _ends(laboratory) == [("replaced", None), ("finished", 0)]
+
+
+def test_an_exec_that_fails_ends_nothing(laboratory: Laboratory, python: str) -> None:
+    """The program goes on, is recorded on, and ends as it then does."""
+    job = """
+for fail in (os.execv, os.execvp):
+    try: fail("no-such-program", ["no-such-program"])
+    except OSError: session.run("loss")
+"""
+
+    _end(laboratory, job + "os.system('kill -9 %d' % os.getpid())", python)
+
+    assert laboratory.counts() == {"loss": 3}
+    assert _ends(laboratory) == [("killed", None)]
+
+
+def test_an_exec_that_fails_in_an_exit_hook_leaves_the_end_as_it_was(
+    laboratory: Laboratory, python: str
+) -> None:
+    """Also one after the agent's own hooks have run."""
+    job = """
+import atexit, io
+def fail():
+    try: os.execv("no-such-program", ["no-such-program"])
+    except OSError: pass
+# Hooks run in the reverse order: the first of a process that was forked is before the agent's.
+if os.fork() == 0:
+    atexit._run_exitfuncs()
+    fail()
+    os._exit(7)
+os.wait()
+"""
+
+    _end(laboratory, f"{job}session.run('loss')\nraise ValueError", python)
+
+    assert [state for state, _ in _ends(laboratory)] == ["failed"]
 
 
 def test_forked_children_end_by_themselves(laboratory: Laboratory, python: str) -> None:
@@ -269,7 +394,7 @@ def test_os_functions_look_as_they_did(laboratory: Laboratory) -> None:
     """By name, text and pickle; wrong arguments are refused with the same words."""
     job = """
 import pickle, subprocess
-for function in (os._exit, os.kill, os.killpg):
+for function in (os._exit, os.execv, os.execve, os.kill, os.killpg):
     assert pickle.loads(pickle.dumps(function)) is function
     print(function.__name__, function.__doc__[:10])
     try: function("x", "y", "z")
@@ -280,9 +405,10 @@ for function in (os._exit, os.kill, os.killpg):
 
     assert [line for line in said if line != "refused"] == [
         f"{function.__name__} {(function.__doc__ or '')[:10]}".splitlines()[0]
-        for function in (os._exit, os.kill, os.killpg)
+        for function in (os._exit, os.execv, os.execve, os.kill, os.killpg)
     ]
-    assert said.count("refused") == 3
+    # execve takes three arguments, and refuses the third.
+    assert said.count("refused") == 5
 
 
 def test_what_stands_before_functions_in_c_is_like_them(
@@ -296,7 +422,7 @@ def error_of(function, *args, **kwargs):
     try: function(*args, **kwargs)
     except Exception as error: return type(error), str(error)
 WRONG = [(), (1,), ("x", 9), (None,), (1, 0, 2), (99999999, 0)]
-for name in ("kill", "killpg", "_exit"):
+for name in ("kill", "killpg", "_exit", "execv", "execve"):
     ours, theirs = getattr(os, name), getattr(posix, name)
     assert ours is not theirs
     class Holder:

@@ -103,6 +103,8 @@ def write_run(
 def write_process(root: Path, process: WrittenProcess) -> Path:
     """Write one process folder below a run directory and return it."""
     folder = root / process.host / f"{process.pid}-{UNIX_NS // 1_000_000}"
+    if folder.exists():
+        folder = folder.with_name(f"{folder.name}-2")
     (folder / "captures").mkdir(parents=True)
     document = {
         "schema": "tfprobe.process/1",

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tfprobe.views.run_filters import Filtered, Filters
 
 # As tfprobe.store.liveness has them; its imports would make help pages slow.
-STATES = ("running", "stopped", "finished", "failed", "terminated", "killed", "unknown")
+STATES = (
+    "running", "stopped", "finished", "failed", "terminated", "replaced", "killed", "unknown",
+)  # fmt: skip
 _AGE_HELP = "Only runs that ended, or last wrote, {} AGE ago, as in 90s, 15m, 12h, 7d, 2w."
 
 

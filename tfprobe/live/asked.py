@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.hearing import Heard, Hearing
 from tfprobe.model.orders import Answer, ProcessAnswer
-from tfprobe.store.catalogue import ended_process
+from tfprobe.model.programs import Program
+from tfprobe.store.catalogue import ProcessEntry, ended_process
 from tfprobe.store.control import ANY_WORK, Request, request_samples, request_status
 from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine
@@ -38,6 +39,8 @@ class Asked:
     def __init__(self, folder: ProcessFolder, here: Machine) -> None:
         """Read who it is; nothing is asked yet."""
         self.folder = folder
+        # What it runs, known once all of its run have been looked at.
+        self.program = Program("", "", 0)
         self._here = here
         self._manifest = _manifest(folder)
         self._steps: StepsFile | Missing = Missing("its steps.bin has not been read")
@@ -67,6 +70,14 @@ class Asked:
     def is_there(self) -> bool:
         """Say whether it may still make steps: it runs or is stopped, or nobody here can tell."""
         return self.state in (*LIVE, UNKNOWN)
+
+    @property
+    def entry(self) -> ProcessEntry:
+        """Return what its files tell of it, for naming it among the others."""
+        lost = Missing("it has not been read")
+        return ProcessEntry(
+            self.folder, self._manifest or lost, self._header or lost, 0, self.state
+        )
 
     def look(self, work: str) -> bool:
         """Return whether it can be asked for steps of `work` (any, where empty)."""
@@ -106,6 +117,7 @@ class Asked:
             captures=heard.captures,
             request=self._request or Missing("it was not asked"),
             executed=self._executed(),
+            program=self.program.title or self.program.name,
         )
 
     def is_settled(self, answer: ProcessAnswer, *, until_met: bool) -> bool:

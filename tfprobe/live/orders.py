@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfprobe.errors import Missing, NoAnswer, UsageError
+from tfprobe.ingest.processes import programs_of
 from tfprobe.live.asked import Asked
 from tfprobe.model.orders import Answer, ProcessAnswer
+from tfprobe.model.profile import titled
 from tfprobe.store.control import MAX_SAMPLES
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
@@ -79,6 +81,7 @@ def order(
             hint="One does when it imports TensorFlow; `tfprobe report` says what is known.",
         )
     asked = [Asked(folder, here) for folder in folders]
+    _name(asked)
     asked = _chosen(asked, str(pid)) if pid else asked
     # Read first and write then, so that all are asked at one moment.
     ready = [each for each in asked if each.look(work)]
@@ -96,6 +99,13 @@ def document(given: Order, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
         "steps": given.steps,
         "processes": [_answer_document(each) for each in answers],
     }
+
+
+def _name(asked: Sequence[Asked]) -> None:
+    """Say of each process of the run what it runs."""
+    known = programs_of([each.entry for each in asked])
+    for each in asked:
+        each.program = known[each.folder.host, each.folder.name]
 
 
 def _chosen(asked: Sequence[Asked], wanted: str) -> list[Asked]:
@@ -121,7 +131,7 @@ def _names(asked: Asked) -> tuple[str, ...]:
 
 def _place(asked: Asked) -> str:
     pid = asked.folder.name if isinstance(asked.pid, Missing) else asked.pid
-    return f"{asked.folder.host}/{pid}"
+    return titled(f"{asked.folder.host}/{pid}", asked.program.title)
 
 
 def _path(folder: ProcessFolder) -> str:
@@ -137,6 +147,7 @@ def _answer_document(answer: ProcessAnswer) -> dict[str, Any]:
         "host": answer.host,
         "pid": None if isinstance(answer.pid, Missing) else answer.pid,
         "process": answer.process,
+        "program": answer.program or None,
         "state": answer.state,
         "answer": answer.answer.value,
         "why": None if isinstance(answer.why, Missing) else answer.why,

@@ -37,8 +37,9 @@ class Captured:
 class ProcessAnswer:
     """Where an order stands in one process.
 
-    `process` is the name of its folder, `request` the number that the order has there, `samples`
-    how many it was for, `executed` the steps of all works when it was given.
+    `process` is the name of its folder, `program` what it runs ("" where nobody knows), `request`
+    the number that the order has there, `samples` how many it was for, `executed` the steps of all
+    works when it was given.
     """
 
     host: str
@@ -51,6 +52,7 @@ class ProcessAnswer:
     captures: tuple[Captured, ...]
     request: int | Missing
     executed: int | Missing
+    program: str = ""
 
     @property
     def is_met(self) -> bool:

@@ -16,6 +16,7 @@ from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
 from tfprobe.model.spans import Spans
 from tfprobe.model.tables import T, empty
+from tfprobe.model.teams import WORKERS, team
 
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -182,8 +183,11 @@ class Process:
 
     @property
     def place(self) -> str:
-        """Name it among the processes of its job: by its rank where it has one."""
-        return self.label if self.rank is None else titled(f"rank {self.rank}", self.title)
+        """Name it among the processes of its job: by its rank, and the role of a server."""
+        if self.rank is None:
+            return self.label
+        role = "rank" if team(self.role) == WORKERS else self.role
+        return titled(f"{role} {self.rank}", self.title)
 
     @property
     def shown_program(self) -> str | None:

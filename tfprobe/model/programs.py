@@ -48,7 +48,8 @@ class Program:
     """What a process runs. `name` is its script or module, "" where nobody knows.
 
     `title` tells it from other programs of the run: the name, and what differs in the arguments.
-    It is "" where there is one program alone. Processes of one `group` work in parallel on one job.
+    It is "" where there is one program alone. Programs that followed each other in one process, by
+    os.exec, are numbered. Processes of one `group` work in parallel on one job.
     """
 
     name: str
@@ -60,7 +61,7 @@ def programs(processes: Sequence[Facts]) -> tuple[Program, ...]:
     """Return what each process runs, in their order."""
     commands = [_command(each) for each in processes]
     names = _names(commands)
-    titles = _titles(processes, commands, names)
+    titles = _numbered(processes, _titles(processes, commands, names), names)
     groups = _groups(processes, commands)
     return tuple(map(Program, names, titles, groups))
 
@@ -137,6 +138,20 @@ def _titles(
             differing = [each for each in own if each not in common]
             titles[at] = _cut(" ".join(filter(None, (names[at], *differing))))
     return titles if len(set(titles)) > 1 else [""] * len(titles)
+
+
+def _numbered(processes: Sequence[Facts], titles: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Number the titles of programs that nothing else tells apart: they have one pid as well."""
+    alike: dict[Hashable, list[int]] = {}
+    for at, (each, title) in enumerate(zip(processes, titles, strict=True)):
+        if each.pid:
+            alike.setdefault((each.machine, each.pid, title), []).append(at)
+    found = list(titles)
+    for members in alike.values():
+        in_order = sorted(members, key=lambda at: processes[at].started_unix_ns)
+        for number, at in enumerate(in_order if len(members) > 1 else (), 1):
+            found[at] = f"{titles[at] or names[at]} #{number}"
+    return found
 
 
 def _are_told_by_ranks(processes: Sequence[Facts], commands: Sequence[_Command]) -> bool:

@@ -15,6 +15,7 @@ from tfprobe.store.liveness import (
     FINISHED,
     KILLED,
     LIVE,
+    REPLACED,
     RUNNING,
     TERMINATED,
     UNKNOWN,
@@ -134,14 +135,26 @@ def _is_gone(entry: RunEntry) -> bool:
 
 
 def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> ProcessEntry | None:
-    """Return the job's first process, where that was recorded."""
+    """Return the job's first process, where that was recorded; of its programs the last.
+
+    A program that replaces itself (os.exec) goes on under the same pid, since the same tick.
+    """
+    found: ProcessEntry | None = None
+    latest_ns = -1
     for process in processes:
         facts = process.manifest
         if isinstance(facts, Missing) or facts.parent is not None:
             continue
-        if (facts.host, facts.pid) == (manifest.host, manifest.pid):
-            return process
-    return None
+        if _is_of_launch(facts, manifest) and facts.started_unix_ns > latest_ns:
+            found, latest_ns = process, facts.started_unix_ns
+    return found
+
+
+def _is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
+    ticks = (facts.pid_started_ticks, launch.pid_started_ticks)
+    return (facts.host, facts.pid) == (launch.host, launch.pid) and (
+        None in ticks or ticks[0] == ticks[1]
+    )
 
 
 def glance(run: RunFolder, here: Machine) -> RunEntry:
@@ -202,11 +215,14 @@ def _run_state(
 def _main_end(
     launch: RunManifest, processes: tuple[ProcessEntry, ...], exits: tuple[LaunchExit, ...]
 ) -> str | None:
-    """Return how the first process of a launch ended; None where nothing tells."""
+    """Return how the first process of a launch ended; None where nothing tells.
+
+    Nothing does of one whose last recorded program replaced itself by one that was not recorded.
+    """
     main = main_process(launch, processes)
     seen = [each for each in exits if (each.host, each.pid) == (launch.host, launch.pid)]
     if not seen:
-        return None if main is None else main.state
+        return None if main is None or main.state == REPLACED else main.state
     if seen[-1].signal is not None:
         # Python ends itself by SIGINT after a KeyboardInterrupt that nobody caught.
         return FAILED if main is not None and main.state == FAILED else KILLED
@@ -217,17 +233,18 @@ def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
     """Return how a job ended whose first process, such as a shell, was not recorded.
 
     It ended well if the process that ended last did, which is what a shell's status says; else as
-    the first did that did not. Processes that others of them started count for these.
+    the first did that did not. Processes that others of them started count for these. How one ended
+    that replaced itself by another program is not known by the first.
     """
     states = {process.state for process in processes}
-    if UNKNOWN in states or not states:
+    if UNKNOWN in states or states <= {REPLACED}:
         return UNKNOWN
     pids = {each.manifest.pid for each in processes if not isinstance(each.manifest, Missing)}
     own = sorted(
         (each for each in processes if not _is_child(each, pids)),
         key=lambda each: 0 if isinstance(each.active_unix_ns, Missing) else each.active_unix_ns,
     )
-    ends = [each.state for each in own if each.state != TERMINATED]
+    ends = [each.state for each in own if each.state not in (TERMINATED, REPLACED)]
     if not ends or ends[-1] == FINISHED:
         return FINISHED
     return next(state for state in ends if state != FINISHED)
@@ -252,6 +269,8 @@ def _why_unknown(
     for launch in known:
         if not here.knows(launch.host, launch.boot_id, launch.pid_namespace):
             return f"it ran {where_it_ran(launch, here)}"
+    if processes:
+        return "its process replaced itself by a program that was not recorded (os.exec)"
     return "it has ended, and no process of it was recorded to tell how"
 
 

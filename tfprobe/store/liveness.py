@@ -22,10 +22,12 @@ FINISHED = "finished"
 FAILED = "failed"
 # By a signal that another process of the job sent, as Pool.terminate and Popen.kill do.
 TERMINATED = "terminated"
+# By another program, which goes on in the same process: os.exec*.
+REPLACED = "replaced"
 KILLED = "killed"
 UNKNOWN = "unknown"
-STATES = (RUNNING, STOPPED, FINISHED, FAILED, TERMINATED, KILLED, UNKNOWN)
-ENDED = (FINISHED, FAILED, TERMINATED, KILLED)
+STATES = (RUNNING, STOPPED, FINISHED, FAILED, TERMINATED, REPLACED, KILLED, UNKNOWN)
+ENDED = (FINISHED, FAILED, TERMINATED, REPLACED, KILLED)
 # Of a process or run that is there: its files may grow.
 LIVE = (RUNNING, STOPPED)
 
@@ -63,7 +65,7 @@ def this_machine() -> Machine:
 
 
 def process_state(header: Header | None, manifest: ProcessManifest | None, here: Machine) -> str:
-    """Return running, stopped, finished, failed, killed or unknown.
+    """Return running, stopped, finished, failed, replaced, killed or unknown.
 
     killed means gone without a note of its own: by a signal or with its machine; whether that was
     the job's own doing only the run can tell: see `catalogue`. What a profiler service recorded is
@@ -111,6 +113,8 @@ def where_it_ran(manifest: ProcessManifest | RunManifest, here: Machine) -> str:
 
 def _noted_end(header: Header) -> str | None:
     """Return how it ended by its own word; None of one that has noted no end."""
+    if header.ending is Ending.REPLACED:
+        return REPLACED
     if header.ending is Ending.NOT_NOTED and header.exit_status is None:
         # Of recordings that have no more than that.
         return FINISHED if header.state is AgentState.FINISHED else None
@@ -121,7 +125,7 @@ def _noted_end(header: Header) -> str | None:
 
 def may_say_more(header: Header | None) -> bool:
     """Say whether a process that is gone may have noted more of its end than was read before."""
-    return header is not None and (header.status_follows or _noted_end(header) is None)
+    return header is not None and (_is_leaving(header) or _noted_end(header) is None)
 
 
 def _is_leaving(header: Header | None) -> bool:
@@ -129,7 +133,7 @@ def _is_leaving(header: Header | None) -> bool:
 
     A fork of C code that calls exit() stores its status in its parent's memory.
     """
-    if header is None:
+    if header is None or header.ending is Ending.REPLACED:
         return False
     return header.status_follows or (
         header.ending is Ending.NOT_NOTED and header.exit_status is not None

@@ -178,7 +178,7 @@ def _header(file: WordFile) -> Header:
         hint = "The file was overwritten."
         raise UnreadableInput(f"{file.path} has impossible times in its header.", hint=hint)
     state = words[11] if words[11] in (1, 2, 3) else 1
-    ending = words[24] if words[24] in (1, 2, 3) else 0
+    ending = words[24] if words[24] in (1, 2, 3, 4) else 0
     return Header(
         pid=words[7],
         moment_unix_ns=words[8],

@@ -62,6 +62,8 @@ class Ending(Enum):
     EXIT_HOOKS = 1
     EXCEPTION = 2
     OS_EXIT = 3
+    # By another program, in the same process: os.exec*.
+    REPLACED = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,14 +128,9 @@ def _causes_table(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[Rende
 
 
 def _cause(item: Cause, share: float) -> tuple[str, ...]:
-    where = f"{_short(item.file)}:{item.line}" if item.file else ""
+    where = f"{page.short_path(item.file)}:{item.line}" if item.file else ""
     time = numbers.duration(item.duration_ns)
     return (LABELS[item.part], time, numbers.percent(share), item.what, where)
-
-
-def _short(path: str) -> str:
-    """Return the end of a path, which tells files apart as far as a person needs."""
-    return "/".join(path.rsplit("/", 2)[-2:])
 
 
 def _steps_table(steps: Sequence[StepParts], *, width: int) -> RenderableType:

@@ -87,7 +87,7 @@ def answer(item: WorkInput) -> str:
 
 
 def _described(source: Source) -> str:
-    where = f" ({_short(source.file)}:{source.line})" if source.file else ""
+    where = f" ({page.short_path(source.file)}:{source.line})" if source.file else ""
     return f"{_KINDS[source.kind]}: {source.what}{where}"
 
 
@@ -138,7 +138,7 @@ def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
             numbers.duration(each.time_ns),
             numbers.percent(each.ratio),
             "between steps" if each.is_between else "in the step",
-            f"{_short(each.file)}:{each.line}" if each.file else "",
+            f"{page.short_path(each.file)}:{each.line}" if each.file else "",
         )
         for each in shown
     ]
@@ -244,8 +244,3 @@ def _producers(producers: Sequence[Producer], width: int) -> Iterator[Renderable
     ]
     yield page.blank()
     yield page.table(columns, rows, width=width)
-
-
-def _short(path: str) -> str:
-    """Return the end of a path, which tells files apart as far as a person needs."""
-    return "/".join(path.rsplit("/", 2)[-2:])

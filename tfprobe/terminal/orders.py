@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from tfprobe.errors import Missing
 from tfprobe.model.orders import Answer, Captured, ProcessAnswer
+from tfprobe.model.profile import titled
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 
@@ -20,6 +21,7 @@ _COLUMNS = (
     Column("captures"),
     Column("steps", is_number=False, may_be_cut=True),
 )
+_PROGRAM = Column("program", is_number=False, may_be_cut=True)
 _STANDS = "The order stands: whoever has not answered takes it with its next step."
 
 
@@ -27,9 +29,15 @@ def lay_out(
     run: str, steps: int, answers: Sequence[ProcessAnswer], *, width: int, colour: bool
 ) -> str:
     """Return one line for each process, and below them why it is not all that was ordered."""
+    columns = list(_COLUMNS)
+    rows = [_row(answer) for answer in answers]
+    if _has_programs(answers):
+        columns.insert(2, _PROGRAM)
+        for row, answer in zip(rows, answers, strict=True):
+            row.insert(2, answer.program)
     parts: list[RenderableType] = [
         page.heading(f"Run {run}: the next {numbers.count(steps)} step{'s' * (steps != 1)}"),
-        page.table(_COLUMNS, [_row(answer) for answer in answers], width=width),
+        page.table(columns, rows, width=width),
     ]
     parts += [page.paragraph(text) for text in reasons(answers)]
     if any(answer.answer is Answer.NONE for answer in answers):
@@ -38,17 +46,25 @@ def lay_out(
 
 
 def reasons(answers: Sequence[ProcessAnswer]) -> Iterator[str]:
-    """Give why something is lacking, each reason once, with the pids of those it holds for."""
-    pids: dict[str, list[str]] = {}
+    """Give why something is lacking, each reason once, with those it holds for."""
+    has_programs = _has_programs(answers)
+    names: dict[str, list[str]] = {}
     for answer in answers:
         if not isinstance(answer.why, Missing):
-            pids.setdefault(answer.why, []).append(_pid(answer))
-    for why, holders in pids.items():
+            pid = _pid(answer)
+            name = titled(f"pid {pid}", answer.program) if has_programs else pid
+            names.setdefault(answer.why, []).append(name)
+    for why, holders in names.items():
         yield f"{', '.join(holders)}: {why}"
 
 
-def _row(answer: ProcessAnswer) -> tuple[str, ...]:
-    return (
+def _has_programs(answers: Sequence[ProcessAnswer]) -> bool:
+    """Say whether what they run tells some of the processes apart."""
+    return len({answer.program for answer in answers}) > 1
+
+
+def _row(answer: ProcessAnswer) -> list[str]:
+    return [
         answer.host,
         _pid(answer),
         answer.state,
@@ -57,7 +73,7 @@ def _row(answer: ProcessAnswer) -> tuple[str, ...]:
         if answer.samples
         else "-",
         _steps(answer.captures),
-    )
+    ]
 
 
 def _pid(answer: ProcessAnswer) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,10 @@ NARROWEST_TEXT = 8
 # Columns that may go do so before a name is cut to less.
 USEFUL_TEXT = 20
 _GAP = "  "
+# What a package lies in.
+_INSTALLED = re.compile("/(?:site|dist)-packages/")
+# As many parts of a path tell files apart, as far as a person needs.
+_LAST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +175,15 @@ def line(text: str, *, indent: int = 2) -> Padding:
 def blank() -> Text:
     """Return an empty line."""
     return Text("")
+
+
+def short_path(path: str) -> str:
+    """Return the end of a path, and of an installed file the package, which else would be guessed.
+
+    `keras/src/backend/tensorflow/trainer.py` is `keras/…/tensorflow/trainer.py`.
+    """
+    *_, inside = _INSTALLED.split(path)
+    parts = inside.split("/")
+    if inside == path or len(parts) <= _LAST:
+        return "/".join(parts[-_LAST:])
+    return "/".join([parts[0], *["…"][: len(parts) - _LAST - 1], *parts[-_LAST:]])

@@ -91,14 +91,16 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _summary(found: Across) -> str:
-    roles = Counter(row.process.role or "none told" for row in found.rows)
+    roles = Counter(row.process.role or "without a role" for row in found.rows)
     states = Counter(row.process.state for row in found.rows)
     hosts = sorted({row.process.host for row in found.rows})
     shown = ", ".join(hosts[:_MOST_HOSTS])
     more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
     world = "" if found.world is None else f" of a world of {numbers.count(found.world)}"
+    has_roles = set(roles) != {"without a role"}
+    in_roles = f"Roles: {_counted(roles, _SEVERAL)}{world}. " if has_roles else ""
     return (
-        f"Roles: {_counted(roles, _SEVERAL)}{world}. States: {_counted(states)}. On "
+        f"{in_roles}States: {_counted(states)}. On "
         f"{_count(found.clocks.machines, 'machine', 'machines')} ({shown}{more})."
     )
 
@@ -131,9 +133,9 @@ def _clocks(found: Across) -> str:
 def _named(found: Across) -> Iterator[str]:
     for each in found.stragglers[:_MOST_PAIRS]:
         process = found.rows[each.process].process
-        named = name(process)
+        named = name(process) if process.rank is None else f"{name(process)} on {process.host}"
         yield (
-            f"{named[:1].upper()}{named[1:]} on {process.host} is slow: "
+            f"Slow: {named}, "
             f"{numbers.duration(each.excess_ns)} a {_STEPS.get(each.measure, 'step')} "
             f"({numbers.percent(each.late.excess_ratio)}) more than the middle process "
             f"{_MEASURES[each.measure]}, z {each.late.z:.1f} over {each.late.steps} steps"
@@ -190,9 +192,10 @@ def _row(row: Row) -> Sequence[str]:
     late, turn, overlap = row.late, row.turn, row.overlap
     error = row.clock.error_ns
     nothing = numbers.NOTHING
+    process = row.process
     return (
-        name(row.process),
-        row.process.host,
+        process.label if process.rank is None else name(process),
+        process.host,
         nothing if row.steps is None else numbers.count(row.steps),
         nothing if row.mean_ns is None else numbers.duration(row.mean_ns),
         nothing if isinstance(late, Missing) else f"{100 * late.late.excess_ratio:+.1f} %",
@@ -201,7 +204,7 @@ def _row(row: Row) -> Sequence[str]:
         nothing if isinstance(turn, Missing) else numbers.duration(turn.waiting_ns),
         nothing if isinstance(overlap, Missing) else numbers.percent(overlap.hidden_ratio),
         nothing if isinstance(error, Missing) else f"±{numbers.duration(error)}",
-        row.process.state,
+        process.state,
     )
 
 

@@ -42,10 +42,14 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
     if has_steps:
         yield page.blank()
         yield from _breakdown(report.breakdown, width)
-        yield page.blank()
-        yield from _findings(advice)
+        if advice.findings or _has_completed(report):
+            yield page.blank()
+            yield from _findings(advice)
     yield from _processes(report, width)
     if has_steps:
+        if len(report.processes) > 1:
+            # What follows is of the run, not of the process above.
+            yield page.blank()
         yield from brief(report.activities, report.hardware)
     for text in crowd_page.silences(report.silences):
         yield page.blank()
@@ -68,6 +72,11 @@ def _run(report: Report) -> Iterator[RenderableType]:
     state = endings.of_run(run, (item.process for item in report.processes))
     yield page.paragraph(f"{state}{started}")
     yield page.paragraph(run.directory, style="dim")
+
+
+def _has_completed(report: Report) -> bool:
+    """Say whether a step came to its end: without one nothing is known that could be faster."""
+    return any(item.work.count for process in report.processes for item in process.works)
 
 
 def _moment(started: str) -> str:

@@ -6,7 +6,7 @@ is the most particular: a checkpoint is saved by a callback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +68,8 @@ class Cause:
 # Shuffling, validation, the next iterator: little of it has a name.
 EPOCH = Cause("epoch", "the end of an epoch")
 COLLECTION = Cause("gc", "garbage collection")
+# Keras' methods whose calls are activities, and the kinds of steps that these run.
+_METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 
 
 def told(cause: Cause | Missing) -> str:
@@ -122,10 +124,14 @@ class Causes:
         pauses = [pause for pulse in pulses for pause in pulse.gc_pauses]
         self._collections = _covered(COLLECTION, pauses, self._shift_ns)
         self._work, self._works, self._activities = work, works, activities
-        self._epochs_ns = np.array(
-            sorted(each.start_ns - self._shift_ns for each in activities if _ends_epoch(each)),
-            dtype=np.int64,
+        self._epochs_ns = self._moments(each.start_ns for each in activities if _ends_epoch(each))
+        method = _METHODS.get(work.kind)
+        self._call_ends_ns = self._moments(
+            each.end_ns for each in activities if (each.kind, each.thread) == (method, work.thread)
         )
+
+    def _moments(self, unix_ns: Iterable[int]) -> Int64s:
+        return np.array(sorted(each - self._shift_ns for each in unix_ns), dtype=np.int64)
 
     def explain(
         self, start_ns: Int64s, end_ns: Int64s, excess_ns: Int64s
@@ -137,8 +143,8 @@ class Causes:
             for at in np.flatnonzero(enough).tolist():
                 found[at] = covered.cause
         for at, each in enumerate(found):
-            if each is UNKNOWN and self._has_epoch_end(int(start_ns[at]), int(end_ns[at])):
-                found[at] = EPOCH
+            if each is UNKNOWN:
+                found[at] = self._named(int(start_ns[at]), int(end_ns[at]))
         left = np.array([at for at, each in enumerate(found) if each is UNKNOWN], dtype=np.int64)
         shift_ns = self._shift_ns
         waits = self._machine.explain(
@@ -155,9 +161,11 @@ class Causes:
         around = (each for each in events if not _is_around(each, self._work))
         return (self._collections, *around)
 
-    def _has_epoch_end(self, start_ns: int, end_ns: int) -> bool:
-        first, after = np.searchsorted(self._epochs_ns, [start_ns, end_ns]).tolist()
-        return bool(after > first)
+    def _named(self, start_ns: int, end_ns: int) -> Cause | Missing:
+        """Return what nothing covers and has a name all the same."""
+        if _has_any(self._call_ends_ns, start_ns, end_ns):
+            return Cause("calls", f"between two calls of {self._work.kind}")
+        return EPOCH if _has_any(self._epochs_ns, start_ns, end_ns) else UNKNOWN
 
 
 def _in_order(
@@ -198,6 +206,11 @@ def _is_around(covered: _Covered, work: Work) -> bool:
         return False
     shares = covered.within(start_ns, end_ns) / np.maximum(end_ns - start_ns, 1)
     return bool(np.median(shares) > _COVERED_RATIO)
+
+
+def _has_any(moments_ns: Int64s, start_ns: int, end_ns: int) -> bool:
+    first, after = np.searchsorted(moments_ns, [start_ns, end_ns]).tolist()
+    return bool(after > first)
 
 
 def _ends_epoch(activity: Activity) -> bool:

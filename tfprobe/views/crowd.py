@@ -23,7 +23,7 @@ _SLOW_RATIO = 1.05
 # Recording that costs twice what it usually does, and more than its budget usually is.
 _DEAR_RATIO = 2.0
 _DEAR_SHARE_RATIO = 0.01
-_ENDED_WELL = ("finished", "terminated", "running")
+_ENDED_WELL = ("finished", "terminated", "replaced", "running")
 
 
 class Why(Enum):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfprobe.model.profile import Ending, Process, Raised, Run
 
 _STOPPED = "stopped, by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on"
-_KILLED = "killed: gone without its exit hooks, by a signal or with its machine"
+_GONE = {"killed": ": gone without its exit hooks, by a signal or with its machine"}
+_REPLACED = "replaced itself by another program, in the same process (os.exec)"
 _NOBODY = "nobody here can tell"
 
 
@@ -19,16 +20,21 @@ def of_process(process: Process) -> str:
 
 
 def of_run(run: Run, processes: Iterable[Process]) -> str:
-    """Return the state of a run; of one that failed with the first such exception there is."""
-    ending = run.ending
-    if run.state == "failed":
-        failed = (each.ending for each in processes if each.state == run.state)
-        ending = next((each for each in failed if each.exception), ending)
+    """Return the state of a run; of one that failed or was killed with the process and the cause.
+
+    Of several such processes it is the first that ended by an exception, else the first.
+    """
     if run.state == "stopped":
         return _STOPPED
-    if run.state == "killed" and ending.signal is None:
-        return _KILLED
-    return _words(run.state, ending, run.why_unknown or _NOBODY)
+    known = tuple(processes)
+    same = [each for each in known if each.state == run.state in ("failed", "killed")]
+    if not same:
+        words = _words(run.state, run.ending, run.why_unknown or _NOBODY)
+        return words + _GONE.get(words, "")
+    shown = next((each for each in same if each.ending.exception), same[0])
+    ending = run.ending if shown.ending == Ending() else shown.ending
+    who = "" if len(known) == 1 else f": {_which(shown, same, known)}"
+    return f"{run.state}{who}{_cause(run.state, ending) or _GONE.get(run.state, '')}"
 
 
 def document(ending: Ending) -> dict[str, Any]:
@@ -50,15 +56,31 @@ def exception(raised: Raised) -> str:
 
 
 def _words(state: str, ending: Ending, why_unknown: str = "") -> str:
-    if state == "failed" and ending.exception is not None:
-        return f"failed: {exception(ending.exception)}"
-    if state == "failed" and ending.status is not None:
-        return f"failed with exit status {ending.status}"
+    if state == "replaced":
+        return _REPLACED
     if state == "terminated" and ending.signal is not None:
         return f"terminated by its own job, by {_signal(ending.signal)}"
+    if state == "unknown" and why_unknown:
+        return f"state unknown: {why_unknown}"
+    return f"{state}{_cause(state, ending)}"
+
+
+def _cause(state: str, ending: Ending) -> str:
+    """Return why a process failed, or what killed it, as it stands behind the state."""
+    if state == "failed" and ending.exception is not None:
+        return f": {exception(ending.exception)}"
+    if state == "failed" and ending.status is not None:
+        return f" with exit status {ending.status}"
     if state == "killed" and ending.signal is not None:
-        return f"killed by {_signal(ending.signal)}"
-    return f"state unknown: {why_unknown}" if state == "unknown" and why_unknown else state
+        return f" by {_signal(ending.signal)}"
+    return ""
+
+
+def _which(shown: Process, same: Sequence[Process], known: Sequence[Process]) -> str:
+    if len(same) == 1:
+        return shown.place
+    number = f"all {len(same)}" if len(same) == len(known) else f"{len(same)} of {len(known)}"
+    return f"{number} processes, first {shown.place}"
 
 
 def _signal(number: int) -> str:

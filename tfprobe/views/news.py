@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tfprobe.model.profile import Capture, Process, Profile, RecentSteps, Work
 
-ENDED = frozenset({"finished", "failed", "terminated", "killed"})
+ENDED = frozenset({"finished", "failed", "terminated", "replaced", "killed"})
 
 
 @dataclass(frozen=True, slots=True)

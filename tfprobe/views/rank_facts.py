@@ -40,9 +40,9 @@ def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
 
 
 def name(process: Process) -> str:
-    """Name a process among those of its run: by role and rank, else by host and pid."""
+    """Name a process among those of its run: by role and rank, else by pid and host."""
     if process.rank is None:
-        return f"{process.host} {process.label}"
+        return f"{process.label} on {process.host}"
     role = process.role if process.role not in (None, "", "worker") else "rank"
     named = f"{role} {process.rank}" if role != "chief" else f"rank {process.rank} (chief)"
     return titled(named, process.title)
@@ -95,7 +95,7 @@ def _claimed_twice(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterato
     for (_, rank, _), found in sorted(by_rank.items()):
         claimants = [found[at].process for at in heads([_claim(part) for part in found])]
         if len(claimants) > 1:
-            where = some([f"{each.host} {each.label}" for each in claimants])
+            where = some([f"{each.label} on {each.host}" for each in claimants])
             yield (
                 f"{len(claimants)} processes at once say that they are {name(claimants[0])}: "
                 f"{where}. All are shown; what is told of {rank} by its number may be of either."
@@ -151,14 +151,13 @@ def _gone(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]
             # A server only ends when it is killed, which jobs do once their workers have finished.
             gone = [each for each in gone if each.role != "ps"]
         if gone and len(gone) < len(processes):
-            verb = "failed" if state == "failed" else f"{_were(gone)} {state}"
-            yield f"{_capital(_and([name(process) for process in gone]))} {verb}."
+            yield f"{state.capitalize()}: {_and([name(process) for process in gone])}."
     restarted = [each for each in places if each.is_restart]
     if restarted:
-        told = some(sorted({name(processes[each.process]) for each in restarted}))
+        names = some(sorted({name(processes[each.process]) for each in restarted}))
         yield (
-            f"{_capital(told)} began again, each in a process of its own: steps of the earlier one "
-            "are compared with nobody's of the later one."
+            f"Started again, each in a process of its own: {names}. Steps of the earlier process "
+            "are not compared with steps of the later one."
         )
 
 
@@ -166,14 +165,6 @@ def _and(texts: Sequence[str]) -> str:
     if not 1 < len(texts) <= _SHOWN:
         return some(texts)
     return f"{some(texts[:-1])} and {texts[-1]}"
-
-
-def _were(what: Sequence[object]) -> str:
-    return "were" if len(what) > 1 else "was"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _behind(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterator[str]:

@@ -118,3 +118,15 @@ def test_what_is_no_range_of_steps_is_a_mistake_in_the_command(run, capsys, step
 
     assert status == 2
     assert "--steps 100-200" in capsys.readouterr().err
+
+
+def test_of_processes_without_roles_no_roles_are_counted(tmp_path, capsys) -> None:
+    """As of a script of several programs; the host of a process has a column of its own."""
+    run = write_run(tmp_path / "r1", [WrittenProcess(pid=1), WrittenProcess(pid=2)])
+
+    assert main(["ranks", str(run)]) == 0
+
+    text = capsys.readouterr().out
+    assert "Roles" not in text
+    assert "  States: 2 unknown. On 1 machine (node7)." in text
+    assert "  pid 1    node7 " in text

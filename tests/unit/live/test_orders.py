@@ -20,10 +20,11 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing, NoAnswer, UsageError
-from tfprobe.live.orders import Order, order
+from tfprobe.live.orders import Order, document, order
 from tfprobe.model.orders import Answer, ProcessAnswer
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
+from tfprobe.terminal.orders import lay_out
 
 TICKS = 1234
 WORKS = (
@@ -101,6 +102,39 @@ def _took(samples: int = 3, work: int = -1, **more: Any) -> dict[str, Any]:
 def _sample(step: int, request: int = 1) -> dict[str, Any]:
     name = f"{step:06}-session_run-0.run_metadata.pb"
     return {"event": "sample", "request": request, "work": 0, "step": step, "capture": name}
+
+
+def test_processes_are_told_by_what_they_run(place: Place) -> None:
+    """A pid alone says nothing of a script of several programs."""
+    argv = [["python", "prepare.py"], ["python", "train.py"]]
+    run = place.write(
+        *(WrittenProcess(pid=pid, manifest={"argv": argv[pid - 1]}) for pid in (1, 2))
+    )
+    given = place.order(run)
+    answers = given.answers()
+
+    shown = lay_out("run", 3, answers, width=100, colour=False)
+
+    assert [line.split()[1:3] for line in shown.splitlines()[2:4]] == [
+        ["1", "prepare.py"],
+        ["2", "train.py"],
+    ]
+    assert "prepare.py (pid 1), train.py (pid 2): no step yet" in shown
+    programs = [each["program"] for each in document(given, answers)["processes"]]
+    assert programs == ["prepare.py", "train.py"]
+    with pytest.raises(NoAnswer) as refused:
+        place.order(run, pid="77")
+    assert f"prepare.py ({HOST}/1), train.py ({HOST}/2)" in refused.value.hint
+
+
+def test_one_program_is_not_repeated_for_each_process(place: Place) -> None:
+    """What all run tells none apart."""
+    answers = place.order(place.write(WrittenProcess(pid=1), WrittenProcess(pid=2))).answers()
+
+    shown = lay_out("run", 3, answers, width=100, colour=False)
+
+    assert "program" not in shown
+    assert "1, 2: no step yet" in shown
 
 
 def test_an_order_is_written_for_all_processes(place: Place) -> None:

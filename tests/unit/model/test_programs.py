@@ -56,6 +56,14 @@ def test_programs_are_called_by_their_scripts() -> None:
     ) == ["prepare.py", "train.py", "a.b"]
 
 
+def test_programs_that_followed_each_other_in_one_process_are_numbered() -> None:
+    """As of one that begins again by os.exec: their pid tells them apart no more."""
+    later = process("python train.py", 5, start_s=200, end_s=300)
+    found = programs([later, process("python train.py", 5), process("python train.py", 6)])
+
+    assert [each.title for each in found] == ["train.py #2", "train.py #1", ""]
+
+
 def test_arguments_that_differ_tell_runs_of_one_script_apart() -> None:
     """As of a grid search: what all have says nothing."""
     assert titles(

@@ -200,3 +200,43 @@ def test_what_is_no_launch_is_passed_over(tmp_path) -> None:
     (root / "launches" / "gone.json").symlink_to("nowhere")
 
     assert [launch.pid for launch in glance(RunFolder(root), machine(tmp_path)).launches] == [4712]
+
+
+REPLACED = {24: 4}
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ({11: 2, 24: 1, 25: 0x330E}, "finished"),
+        ({11: 2, 24: 1, 25: 3 << 16 | 0x330E}, "failed"),
+        ({}, "killed"),
+        (None, "unknown"),
+    ],
+)
+def test_a_run_whose_program_replaced_itself_ends_as_the_last_one_does(
+    tmp_path, later, expected
+) -> None:
+    """Both have one pid; what was not recorded may have ended in any way."""
+    processes = [WrittenProcess(header=REPLACED)]
+    if later is not None:
+        manifest = {"started_unix_ns": UNIX_NS + 1_000_000_000}
+        processes.append(WrittenProcess(header=later, manifest=manifest))
+    root = write_run(tmp_path / "r", processes)
+
+    entry = glance(RunFolder(root), machine(tmp_path))
+
+    assert entry.state == expected
+    assert entry.processes[0].state == "replaced"
+    assert ("was not recorded" in entry.why_unknown) == (expected == "unknown")
+
+
+def test_a_child_that_replaced_itself_says_nothing_of_the_run(tmp_path) -> None:
+    """Of a run whose first process was not recorded, the others tell."""
+    processes = [
+        WrittenProcess(pid=10, header={11: 2, 24: 1, 25: 3 << 16 | 0x330E}),
+        WrittenProcess(pid=11, header=REPLACED),
+    ]
+    root = write_run(tmp_path / "r", processes)
+
+    assert glance(RunFolder(root), machine(tmp_path)).state == "failed"

@@ -10,11 +10,12 @@ from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.advice.engine import advise
 from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse
 from tfprobe.model.catalogue import RunLine
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Problem
 from tfprobe.terminal import diff as diff_layout
-from tfprobe.terminal import diff_markdown, markdown, runs, steps
+from tfprobe.terminal import diff_markdown, markdown, page, runs, steps
 from tfprobe.terminal import report as report_layout
 from tfprobe.terminal.bars import sparkline
 from tfprobe.views.diff.gate import judge
@@ -98,6 +99,32 @@ def test_names_cannot_steer_the_terminal():
     report = gather(profile(works=[work(name="a\x1b[31m\nb\udcff")]))
 
     assert "a\\x1b[31m\\nb\\udcff" in report_text(report, width=120, colour=False)
+
+
+def test_a_run_without_a_completed_step_is_not_said_to_be_fast() -> None:
+    """A job that failed in its first step needs to work before it needs to be faster."""
+    failed = report_text(gather(profile(works=[work([10], raised=[0])])), width=80, colour=False)
+    finished = report_text(gather(profile(works=[work([10])])), width=80, colour=False)
+
+    assert "What to change" not in failed
+    assert "What to change" in finished
+
+
+def test_what_is_of_the_run_stands_apart_from_the_last_of_several_processes() -> None:
+    """Else the machine's use reads as that of one process."""
+    unknown = dict.fromkeys(Pulse.__dataclass_fields__, Missing("not told"))
+    known = {"process": 0, "user_ns": 0, "system_ns": 0, "resident_bytes": 10**6, "devices": ()}
+    pulses = tuple(
+        Pulse(**{**unknown, **known, "at_ns": at * 10**9, "steps": at}) for at in range(3)
+    )
+    for count in (1, 2):
+        members = [process(index=at, pid=4000 + at) for at in range(count)]
+        whole = gather(profile(processes=members, works=[work()], pulses=pulses))
+
+        before, found, _ = report_text(whole, width=80, colour=False).partition("\n  machine")
+
+        assert found
+        assert before.endswith("\n") == (count > 1)
 
 
 def test_a_silent_run_says_why():
@@ -275,3 +302,22 @@ def test_many_reasons_for_silence_are_not_all_shown():
     text = report_text(gather(profile(processes=processes)), width=100, colour=False)
 
     assert "and 997 more processes without steps; --json says why" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/ada/job/train.py", "job/train.py"),
+        ("train.py", "train.py"),
+        ("/usr/lib/python3/dist-packages/six.py", "six.py"),
+        ("/venv/lib/python3.11/site-packages/keras/losses.py", "keras/losses.py"),
+        ("/venv/lib/python3.11/site-packages/keras/src/losses.py", "keras/src/losses.py"),
+        (
+            "/x/site-packages/keras/src/backend/tensorflow/trainer.py",
+            "keras/…/tensorflow/trainer.py",
+        ),
+    ],
+)
+def test_an_installed_file_is_shown_with_its_package(path: str, expected: str) -> None:
+    """Else a file of Keras, `tensorflow/trainer.py`, reads as one of TensorFlow."""
+    assert page.short_path(path) == expected

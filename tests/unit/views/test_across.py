@@ -139,9 +139,7 @@ def test_two_that_claim_one_rank_are_told() -> None:
     parts = job()
     parts[3] = changed(parts[3], rank=2)
 
-    assert "2 processes at once say that they are rank 2: node0 pid 4002, node0 pid 4003" in said(
-        parts
-    )
+    assert "say that they are rank 2: pid 4002 on node0, pid 4003 on node0." in said(parts)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +172,7 @@ def test_a_rank_that_was_started_again_claims_nothing_twice() -> None:
     text = said([*parts, again])
 
     assert "at once" not in text
-    assert "Rank 2 began again" in text
+    assert "Started again, each in a process of its own: rank 2." in text
 
 
 def test_servers_and_evaluators_count_apart() -> None:
@@ -210,7 +208,7 @@ def test_a_rank_that_was_killed_or_is_behind_is_told() -> None:
 
     text = said(parts)
 
-    assert "Rank 4 was killed." in text
+    assert "Killed: rank 4." in text
     assert "the middle process made 60 steps, and fewer: rank 4 (30)." in text
 
 
@@ -219,7 +217,7 @@ def test_several_ranks_that_were_killed_are_told_in_one_sentence() -> None:
     parts = job()
     parts[4], parts[5] = (changed(parts[at], state="killed") for at in (4, 5))
 
-    assert "Rank 4 and rank 5 were killed." in said(parts)
+    assert "Killed: rank 4 and rank 5." in said(parts)
 
 
 @pytest.mark.parametrize(("state", "is_told"), [("finished", False), ("killed", True)])
@@ -229,7 +227,7 @@ def test_a_server_killed_after_its_workers_finished_is_no_fault(state: str, is_t
     parts[0] = changed(parts[0], role="ps", state="killed")
     parts[1] = changed(parts[1], state=state)
 
-    assert ("Ps 0" in said(parts)) is is_told
+    assert ("Killed: ps 0 and rank 1." in said(parts)) is is_told
 
 
 def test_machines_of_one_name_are_told() -> None:
@@ -336,3 +334,14 @@ def test_the_job_of_several_processes_is_compared() -> None:
         "it works on nothing together with the processes that are compared"
     )
     assert found.stragglers
+
+
+def test_processes_without_a_rank_are_named_by_program_and_host() -> None:
+    """A sentence that begins with a host in capitals reads as if that were a program."""
+    parts = [
+        changed(part, rank=None, role=None, title=title)
+        for part, title in zip(job()[:3], ("prepare.py", "train.py", "export.py"), strict=True)
+    ]
+    parts[1] = changed(parts[1], state="failed")
+
+    assert "Failed: train.py (pid 4001) on node0." in said(parts)

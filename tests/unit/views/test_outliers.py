@@ -162,6 +162,23 @@ def test_a_long_gap_at_the_end_of_an_epoch_is_called_that():
     assert outlier.cause == Cause("epoch", "the end of an epoch")
 
 
+def test_a_long_gap_between_two_calls_of_fit_is_called_that():
+    """A search over settings builds its next model there: that an epoch ended, too, says less."""
+    gaps = np.full(100, MS)
+    gaps[50] = 500 * MS
+    work = timed_work(steps_of_ten_ms(), gaps, thread="MainThread", kind="fit")
+    at_ns = int(work.recent.end_ns[49]) + 30 * MS
+    activities = (
+        activity("callbacks", at_ns - MS, at_ns, "CallbackList.on_epoch_end"),
+        activity("train", int(work.recent.start_ns[0]), at_ns, "model.fit"),
+        activity("evaluate", int(work.recent.start_ns[9]), at_ns - 5 * MS, "model.evaluate"),
+    )
+
+    (outlier,) = found(work, gaps=True, activities=activities).found
+
+    assert outlier.cause == Cause("calls", "between two calls of fit")
+
+
 def resource_samples(work: Work, **waited: Callable[[int], int]) -> tuple[Pulse, ...]:
     """Return ten samples over all steps; counters are functions of how many ns have passed."""
     start_ns, end_ns = int(work.recent.start_ns[0]) - MS, int(work.recent.end_ns[-1]) + MS

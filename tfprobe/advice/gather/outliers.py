@@ -15,7 +15,19 @@ from tfprobe.views.remembered import remember
 
 # What the job does beside training, and what rules of their own are about.
 _EXPECTED = frozenset(
-    {"first", "import", "build", "trace", "compile", "save", "evaluate", "predict", "epoch", "work"}
+    {
+        "first",
+        "import",
+        "build",
+        "trace",
+        "compile",
+        "save",
+        "evaluate",
+        "predict",
+        "epoch",
+        "calls",
+        "work",
+    }
 )
 # What others on the machine do.
 _BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))

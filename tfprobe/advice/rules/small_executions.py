@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from tfprobe.advice.finding import Evidence, Finding
 from tfprobe.advice.rule import Verdict
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.signals import ActivityUse, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
-_KINDS = ("fit", "evaluate", "predict")
+# The methods that run these steps, and the activity that is each call of one.
+_METHODS = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 _NS_PER_US = 1000
 # With 32 steps in one call, 31 of 32 parts of it go; callbacks at each batch keep some.
 LIKELY = 0.5
+# A call of a method that runs fewer steps has none to put together.
+_LEAST_STEPS_A_CALL = 2
 # What one call for several steps saves: Python around the step, not what makes the batch.
 _SAVED = ("idle", "fetch", "feed")
+_SEVERAL = (
+    "model.compile(..., steps_per_execution=32) runs so many steps in one call "
+    "(steps_per_execution='auto' in Keras of TensorFlow 2.14 to 2.15); or take larger batches."
+)
+_SINGLE = (
+    "Each call runs a single step and prepares an iterator for it. Call the model itself, "
+    "model(x, training=False), or train_on_batch and test_on_batch; or give each call more batches."
+)
 
 
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
-    """Return a finding for one small step an execution; the bound is Python's time around steps."""
+    """Return a finding for one small step an execution; the bound is Python's time around steps.
+
+    Where each call of the method runs a single step, as in a server, it is the time of the calls.
+    """
     loop = work.loop
-    if loop.kind not in _KINDS or loop.per_execution != 1:
+    if loop.kind not in _METHODS or loop.per_execution != 1:
         return None
     if loop.usual_step_ns > limits.small_step_us * _NS_PER_US:
         return None
-    gain_ns = _around_ns(work)
+    calls = _calls(work)
+    is_single = loop.steps < _LEAST_STEPS_A_CALL * sum(each.count for each in calls)
+    gain_ns = sum(each.own_ns for each in calls) if is_single else _around_ns(work)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.between_ratio:
         return None
@@ -35,11 +51,16 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
             Evidence("the usual time between two", time_ns=round(loop.usual_gap_ns)),
             work.shown_by("steps"),
         ),
-        action="model.compile(..., steps_per_execution=32) runs so many steps in one call "
-        "(steps_per_execution='auto' in Keras of TensorFlow 2.14 to 2.15); or take larger batches.",
+        action=_SINGLE if is_single else _SEVERAL,
         gain=gain,
         part="dispatch",
     )
+
+
+def _calls(work: WorkSignals) -> list[ActivityUse]:
+    """Return the calls of the method that runs these steps."""
+    kind, name = _METHODS[work.loop.kind], f"{work.loop.name}.{work.loop.kind}"
+    return [each for each in work.process.activities if (each.kind, each.name) == (kind, name)]
 
 
 def _around_ns(work: WorkSignals) -> float:

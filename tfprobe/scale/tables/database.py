@@ -28,7 +28,7 @@ def writer() -> DuckDBPyConnection:
     """
     import duckdb
 
-    return duckdb.connect(config={**_ALONE, "threads": 1})
+    return _silent(duckdb.connect(config={**_ALONE, "threads": 1}))
 
 
 def asked(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnection:
@@ -38,7 +38,7 @@ def asked(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnection:
     """
     import duckdb
 
-    connection = duckdb.connect(config={**_ALONE, "memory_limit": _MEMORY})
+    connection = _silent(duckdb.connect(config={**_ALONE, "memory_limit": _MEMORY}))
     try:
         _set(connection, "temp_directory", literal(str(scratch)))
         _set(
@@ -51,6 +51,12 @@ def asked(scratch: Path, readable: Sequence[Path]) -> DuckDBPyConnection:
     except (duckdb.Error, RuntimeError) as exc:
         connection.close()
         raise UsageError(f"DuckDB cannot be set up: {exc}.") from exc
+    return connection
+
+
+def _silent(connection: DuckDBPyConnection) -> DuckDBPyConnection:
+    """Keep DuckDB from drawing a progress bar over what we print, as it does on a terminal."""
+    _set(connection, "enable_progress_bar", "false")
     return connection
 
 

@@ -16,7 +16,7 @@ from tfprobe.scale.tables.shapes import (
     whole,
 )
 
-STATES = "running, stopped, finished, failed, terminated, killed or unknown"
+STATES = "running, stopped, finished, failed, terminated, replaced, killed or unknown"
 
 RUNS = Shape(
     "runs",

@@ -19,6 +19,7 @@ _MARKS = {
     "finished": ("✓", "dim"),
     "failed": ("✗", "red"),
     "terminated": ("■", "dim"),
+    "replaced": ("↻", "dim"),
     "killed": ("✗", "red"),
     "unknown": ("?", "dim"),
 }
