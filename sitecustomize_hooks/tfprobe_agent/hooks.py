@@ -24,6 +24,7 @@ from . import (
     tracing,
 )
 from .boot import GREENLETS
+from .garbage import PAUSES
 from .guard import STATE, failed, never_raise
 from .originals import ORIGINAL
 
@@ -84,6 +85,7 @@ def _arm(boot):
         return
     if GREENLETS in sys.modules:
         threads.follow_greenlets(sys.modules[GREENLETS])
+    PAUSES.follow()
     exits.patch()
     exits.watch_multiprocessing()
     atexit.register(exits.at_exit)

@@ -23,6 +23,8 @@ class _Originals:
 
     # CLOCK_MONOTONIC on Linux, where perf_counter_ns reads the same clock.
     monotonic_ns = staticmethod(getattr(time, "monotonic_ns", _monotonic_ns_36))
+    # The same clock as a function written in C, and how many ns its unit has.
+    c_clock, c_clock_unit_ns = (time.monotonic_ns, 1) if hasattr(time, "monotonic_ns") else (time.monotonic, 1e9)
     unix_ns = staticmethod(getattr(time, "time_ns", _unix_ns_36))
     open = staticmethod(os.open)
     read = staticmethod(os.read)

@@ -9,6 +9,7 @@ except ImportError:  # a Python built without it
     getrusage = RUSAGE_SELF = None
 
 from . import cgroups
+from .garbage import PAUSES
 from .guard import never_raise_noting
 from .interruptions import let_through
 from .originals import ORIGINAL, read_file
@@ -18,10 +19,49 @@ FILE = "pulses.jsonl"
 PAUSE_NS = 1000 * 1000 * 1000
 # A job of days takes this many, then as many at twice the distance, and so on.
 PULSES_AT_A_PAUSE = 1000
+# After two reads of /proc/stat that took so long, the next pulses do without.
+SLOW_READ_NS = 500 * 1000
+SLOW_READS_SKIP = 15
 
 _STATUS = {b"VmRSS": "resident_bytes", b"VmHWM": "peak_resident_bytes", b"Threads": "threads"}
 _IO = {b"read_bytes": "read_bytes", b"write_bytes": "written_bytes"}
+_LINE_BYTES = 512
 _UNKNOWN = dict.fromkeys(tuple(_STATUS.values()) + tuple(_IO.values()))
+# Of the first line of /proc/stat, which counts ticks of all CPUs together since the machine started.
+_BUSY, _IO_WAIT, _STEAL = (0, 1, 2, 5, 6), 4, 7
+
+
+class _MachineCpus:
+    """What all CPUs of the machine did, for whom ever: summed over CPUs.
+
+    The kernel writes the whole of /proc/stat to tell its first line, which takes ms where there are hundreds of CPUs.
+    There it is read seldom.
+    """
+
+    def __init__(self):
+        self._skip = self._slow_reads = 0
+
+    def read(self):
+        """Return ns since the machine started; None where the system does not tell, or is not asked this time."""
+        unknown = dict.fromkeys(("machine_busy_ns", "machine_io_wait_ns", "machine_steal_ns"))
+        if self._skip:
+            self._skip -= 1
+            return unknown
+        began_ns = ORIGINAL.monotonic_ns()
+        ticks = _words("/proc/stat")[1:]
+        self._slow_reads = self._slow_reads + 1 if ORIGINAL.monotonic_ns() - began_ns > SLOW_READ_NS else 0
+        # Once is chance: the thread may have lost its CPU meanwhile.
+        if self._slow_reads > 1:
+            self._skip = SLOW_READS_SKIP
+        per_s = _asked(lambda: ORIGINAL.sysconf("SC_CLK_TCK"))
+        if len(ticks) <= _STEAL or not per_s:
+            return unknown
+        ns = [int(each) * 1000 * 1000 * 1000 // per_s for each in ticks[: _STEAL + 1]]
+        return {
+            "machine_busy_ns": sum(ns[at] for at in _BUSY),
+            "machine_io_wait_ns": ns[_IO_WAIT],
+            "machine_steal_ns": ns[_STEAL],
+        }
 
 
 class _Pulses:
@@ -31,6 +71,9 @@ class _Pulses:
         self.next_ns = 0
         self.taken = 0
         self.cgroup = None
+        self.machine_cpus = _MachineCpus()
+        # Collections that ended by then have been written.
+        self.gc_until_ns = ORIGINAL.monotonic_ns()
 
 
 PULSES = _Pulses()
@@ -39,6 +82,7 @@ PULSES = _Pulses()
 def reset():
     """Forget the parent's, in a forked child."""
     PULSES.__init__()
+    PAUSES.forget_parent()
 
 
 @never_raise_noting
@@ -54,6 +98,9 @@ def beat(now_ns, at_exit=False):
     record.update(_fields("/proc/self/status", _STATUS))
     record.update(_fields("/proc/self/io", _IO))
     record.update(_machine())
+    record.update(pulses.machine_cpus.read())
+    record["run_delay_ns"] = _run_delay_ns()
+    record.update(_garbage(pulses))
     if pulses.cgroup is None:
         pulses.cgroup = cgroups.Cgroup()
     record.update(pulses.cgroup.read())
@@ -77,6 +124,7 @@ def _usage():
         "system_ns": used and int(used.ru_stime * 1e9),
         "voluntary_switches": used and used.ru_nvcsw,
         "involuntary_switches": used and used.ru_nivcsw,
+        "major_faults": used and used.ru_majflt,
     }
 
 
@@ -92,6 +140,30 @@ def _fields(path, names):
     except (OSError, ValueError, IndexError):
         let_through()  # no /proc, or one that says it otherwise: the numbers stay unknown
     return found
+
+
+def _garbage(pulses):
+    """Return what garbage collections took so far, and the longest since the last pulse one by one."""
+    if not PAUSES.is_followed():
+        return {"gc_ns": None, "gc_pauses": None}
+    pauses = PAUSES.longest(pulses.gc_until_ns)
+    pulses.gc_until_ns = ORIGINAL.monotonic_ns()
+    return {"gc_ns": PAUSES.total_ns(), "gc_pauses": pauses}
+
+
+def _run_delay_ns():
+    """Return how long the first thread was ready to run and had no CPU."""
+    words = _words("/proc/self/schedstat")
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else None
+
+
+def _words(path):
+    """Return the words of the first line of a file, none where there is no such file."""
+    try:
+        return read_file(path, _LINE_BYTES).split(b"\n")[0].split()
+    except OSError:
+        let_through()
+        return []
 
 
 def _machine():

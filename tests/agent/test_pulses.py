@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.agent import Laboratory, load
+from tests.support.interpreters import need_interpreter
 from tfprobe.store.pulses import read_pulses
 
 cgroups = load("cgroups")
@@ -58,6 +59,8 @@ def test_the_numbers_are_those_of_the_process(laboratory: Laboratory) -> None:
     laboratory.arm()
 
     (allocated, user_s) = laboratory.finish("""
+from tfprobe_agent import pulses
+pulses.SLOW_READ_NS = 10**12
 session.run("loss")
 kept = bytearray(80 << 20)
 def work():
@@ -80,6 +83,101 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
     assert first["machine_memory_bytes"] % pages == 0
     assert first["machine_memory_bytes"] > last["resident_bytes"]
     assert last["voluntary_switches"] >= first["voluntary_switches"] >= 0
+    assert last["major_faults"] >= first["major_faults"] >= 0
+    assert last["run_delay_ns"] >= first["run_delay_ns"] >= 0
+    # Counted in ticks, mostly of 10 ms, of all CPUs and whoever ran on them.
+    assert last["machine_busy_ns"] - first["machine_busy_ns"] > 0.2e9
+    assert last["machine_io_wait_ns"] >= first["machine_io_wait_ns"] >= 0
+    assert last["machine_steal_ns"] >= first["machine_steal_ns"] >= 0
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.12", "3.13"])
+def test_garbage_collections_are_timed(laboratory: Laboratory, version: str) -> None:
+    """They take what the job sees them take, the longest one by one; a forked child begins anew.
+    Python 3.6 tells nobody of a fork before there was a second thread.
+    """
+    python = str(need_interpreter(version))
+    laboratory.arm()
+
+    took_ns, in_child_ns = laboratory.finish(
+        """
+import gc
+def collect():
+    session.run("loss")
+    began_ns = time.perf_counter() * 1e9
+    for _ in range(5): gc.collect()
+    print(int(time.perf_counter() * 1e9 - began_ns))
+    sys.stdout.flush()
+first = threading.Thread(target=int)
+first.start(); first.join()
+gc.disable()
+kept = [[] for _ in range(200000)]
+collect()
+if os.fork() == 0:
+    collect()
+    sys.exit(0)
+os.wait()
+""",
+        python=python,
+    )
+
+    for folder, ns in zip(laboratory.folders(), (took_ns, in_child_ns), strict=True):
+        first, last = _lines(laboratory, folder)
+        grown_ns = last["gc_ns"] - first["gc_ns"]
+        assert 0.5 * int(ns) <= grown_ns <= last["mono_ns"] - first["mono_ns"]
+        lengths_ns = [end_ns - start_ns for start_ns, end_ns in last["gc_pauses"]]
+        assert len(lengths_ns) == 5
+        assert abs(sum(lengths_ns) - grown_ns) <= 1000
+        assert first["mono_ns"] <= last["gc_pauses"][0][0]
+        assert last["gc_pauses"][-1][1] <= last["mono_ns"]
+    assert first["gc_ns"] < int(took_ns)
+
+
+def test_no_python_of_ours_runs_in_a_collection(laboratory: Laboratory) -> None:
+    """What a signal handler of the job raises there the collector would print, and drop."""
+    laboratory.arm()
+
+    (seen,) = laboratory.finish("""
+import gc, signal
+session.run("loss")
+frames = []
+sys.setprofile(lambda frame, event, _: frames.append(frame.f_code.co_filename))
+gc.collect()
+sys.setprofile(None)
+print(sum("tfprobe" in each for each in frames))
+""")
+
+    assert seen == "0"
+
+
+def test_a_machine_of_many_cpus_is_asked_seldom(laboratory: Laboratory) -> None:
+    """The kernel takes ms to write /proc/stat there; the samples between have no such numbers."""
+    laboratory.arm()
+
+    laboratory.finish("""
+from tfprobe_agent import pulses
+pulses.SLOW_READ_NS = -1
+session.run("loss")
+for _ in range(33): pulses.beat(time.monotonic_ns())
+""")
+
+    known = [line["machine_busy_ns"] is not None for line in _lines(laboratory)]
+    assert [at for at, is_known in enumerate(known) if is_known] == [0, 1, 17, 33]
+
+
+def test_a_job_may_empty_the_list_of_callbacks(laboratory: Laboratory) -> None:
+    """From then on nobody knows what collections take, and no number is made up."""
+    laboratory.arm()
+
+    laboratory.finish("""
+import gc
+session.run("loss")
+gc.callbacks.clear()
+gc.collect()
+""")
+
+    first, last = _lines(laboratory)
+    assert (first["gc_ns"] is None, last["gc_ns"], last["gc_pauses"]) == (False, None, None)
 
 
 def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
@@ -91,7 +189,8 @@ def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
     log = read_pulses(folder / "pulses.jsonl")
 
     written = {*_lines(laboratory)[0]}
-    assert written == {"mono_ns", "steps", "at_exit", *log.lines[0].counts, *log.lines[0].ratios}
+    apart = {"mono_ns", "steps", "at_exit", "gc_pauses"}
+    assert written == apart | {*log.lines[0].counts, *log.lines[0].ratios}
     assert ([line.at_exit for line in log.lines], log.bad_lines) == ([False, True], 0)
 
 
@@ -110,7 +209,14 @@ session.run("loss")
 
     for line in _lines(laboratory):
         known = {name for name, value in line.items() if value is not None}
-        assert known == {"mono_ns", "steps", "at_exit", "machine_memory_bytes"}
+        assert known == {
+            "mono_ns",
+            "steps",
+            "at_exit",
+            "machine_memory_bytes",
+            "gc_ns",
+            "gc_pauses",
+        }
     assert [event for event in laboratory.events() if event["event"] == "error"] == []
 
 

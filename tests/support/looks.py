@@ -44,6 +44,9 @@ def pulse(**changes: Any) -> Pulse:
         "memory_limit_bytes": Missing("none"),
         "machine_memory_bytes": 16 << 30,
         "load_1min": 1.5,
+        "major_faults": 3,
+        "run_delay_ns": 4 * SECOND_NS,
+        "gc_ns": SECOND_NS,
     }
     return Pulse(**{**facts, **changes})
 

@@ -104,6 +104,9 @@ def _process(item: ProcessHardware) -> Iterator[_Amount]:
     yield "threads", item.threads, 1
     yield "voluntary switches a second", item.voluntary_switches_per_s, 1
     yield "involuntary switches a second", item.involuntary_switches_per_s, 1
+    yield "first thread ready without a CPU %", item.run_delay_ratio, 0.01
+    yield "garbage collection %", item.gc_ratio, 0.01
+    yield "page faults from storage a second", item.major_faults_per_s, 1
     yield "resident MiB", item.resident_bytes, _BYTES_PER_MIB
     yield "read MiB a second", item.read_bytes_per_s, _BYTES_PER_MIB
     yield "written MiB a second", item.written_bytes_per_s, _BYTES_PER_MIB

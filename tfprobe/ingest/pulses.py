@@ -56,6 +56,7 @@ def _pulse(line: PulseLine, process: int, shift_ns: int) -> Pulse:
         at_ns=line.mono_ns + shift_ns,
         steps=line.steps,
         at_exit=line.at_exit,
+        gc_pauses=tuple((start + shift_ns, end + shift_ns) for start, end in line.gc_pauses),
         **known,
     )
 

@@ -66,13 +66,21 @@ class Gap:
     calls: tuple[Call, ...]
 
 
+NOT_NOTED = Missing("this sample does not have it")
+
+
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """What a process and its machine used up to one moment, in unix ns; counters since its start.
 
     `steps` counts those of all works. Switches are context switches, `read_bytes` and
     `written_bytes` of storage. `cpus` are those it may run on; `cpu_limit` is the number of CPUs
-    that its cgroup allows, `throttled_ns` how long that held it back. `process` is None for a
+    that its cgroup allows, `throttled_ns` how long that held it back. `major_faults` are page
+    faults that had to read from storage, `run_delay_ns` is how long its first thread was ready to
+    run and had no CPU, `gc_ns` what garbage collections took; `gc_pauses` are starts and ends, unix
+    ns, of the longest of them since the pulse before. `machine_...` are sums over all CPUs of the
+    machine, whoever ran on them: busy, idle while somebody waited for storage, and taken by the
+    hypervisor. `process` is None for a
     sample of the accelerators of a machine, `host`, alone, which `devices` holds. All are taken as
     a step begins but one `at_exit`, when what the steps held may have been given back.
     """
@@ -95,6 +103,13 @@ class Pulse:
     memory_limit_bytes: int | Missing
     machine_memory_bytes: int | Missing
     load_1min: float | Missing
+    major_faults: int | Missing = NOT_NOTED
+    run_delay_ns: int | Missing = NOT_NOTED
+    gc_ns: int | Missing = NOT_NOTED
+    machine_busy_ns: int | Missing = NOT_NOTED
+    machine_io_wait_ns: int | Missing = NOT_NOTED
+    machine_steal_ns: int | Missing = NOT_NOTED
+    gc_pauses: tuple[tuple[int, int], ...] = ()
     devices: tuple[DevicePulse, ...] = ()
     host: str = ""
     at_exit: bool = False

@@ -15,13 +15,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PulseLine:
-    """What a process used up to one moment, monotonic ns. Numbers by name; None is not told."""
+    """What a process used up to one moment, monotonic ns. Numbers by name; None is not told.
+
+    `gc_pauses` are starts and ends, monotonic ns, of the longest garbage collections since the
+    line before.
+    """
 
     mono_ns: int
     steps: int
     counts: Mapping[str, int | None]
     ratios: Mapping[str, float | None]
     at_exit: bool = False
+    gc_pauses: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,18 @@ COUNTS = (
     "threads",
     "voluntary_switches",
     "involuntary_switches",
+    "major_faults",
+    "run_delay_ns",
+    "gc_ns",
     "read_bytes",
     "written_bytes",
     "cpus",
     "throttled_ns",
     "memory_limit_bytes",
     "machine_memory_bytes",
+    "machine_busy_ns",
+    "machine_io_wait_ns",
+    "machine_steal_ns",
 )
 RATIOS = ("cpu_limit", "load_1min")
 DEVICE_COUNTS = (
@@ -137,6 +148,20 @@ def _pulse(fields: lines.Json) -> PulseLine | None:
         _counts(fields, COUNTS),
         _ratios(fields, RATIOS),
         at_exit=fields.get("at_exit") is True,
+        gc_pauses=_pauses(fields.get("gc_pauses")),
+    )
+
+
+def _pauses(value: object) -> tuple[tuple[int, int], ...]:
+    """Return pairs of a start and a later end, and leave out what is none."""
+    pairs = value if isinstance(value, list) else []
+    return tuple(
+        (pair[0], pair[1])
+        for pair in pairs
+        if isinstance(pair, list)
+        and len(pair) == 2
+        and all(type(each) is int for each in pair)
+        and pair[0] < pair[1]
     )
 
 

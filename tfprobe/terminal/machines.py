@@ -16,6 +16,8 @@ from tfprobe.views.series import Curve
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 16
+# Less of a CPU is not worth a word.
+_LEAST_CORES = 0.005
 _COLUMNS = (
     Column("", is_number=False),
     Column("mean"),
@@ -123,6 +125,7 @@ def _watched(item: ProcessHardware) -> str:
 
 def _process(item: ProcessHardware) -> Iterator[_Row]:
     yield _Row("CPUs busy", item.cores_busy, _amount, _of_cpus(item))
+    yield _Row("machine's CPUs", item.machine_cores_busy, _amount, _of_machine(item))
     yield _Row("load, 1 min", item.load_1min, _amount, _of(item.cpus, "of {:g} CPUs"))
     yield _Row("threads", item.threads, _whole, _pools(item))
     per_step = item.voluntary_switches_per_step, item.involuntary_switches_per_step
@@ -130,6 +133,9 @@ def _process(item: ProcessHardware) -> Iterator[_Row]:
     yield _Row(
         "preempted/s", item.involuntary_switches_per_s, _whole, _of(per_step[1], "{:,.1f} a step")
     )
+    yield _Row("CPU wait", item.run_delay_ratio, numbers.percent, "first thread, ready to run")
+    yield _Row("collecting", item.gc_ratio, numbers.percent, "garbage")
+    yield _Row("page faults/s", item.major_faults_per_s, _whole, "read from storage")
     yield _Row("resident", item.resident_bytes, _size, _of_memory(item))
     yield _Row("read/s", item.read_bytes_per_s, _size, "from storage")
     yield _Row("written/s", item.written_bytes_per_s, _size, "to storage")
@@ -186,6 +192,21 @@ def _of_cpus(item: ProcessHardware) -> str:
         facts.append(f"{numbers.percent(item.throttled_ratio)} held back by the cgroup")
     if not isinstance(item.system_ratio, Missing):
         facts.append(f"{numbers.percent(item.system_ratio)} in the system")
+    return ", ".join(facts)
+
+
+def _of_machine(item: ProcessHardware) -> str:
+    """Say what of the machine's CPUs this process had not, as far as it is anything."""
+    busy, own = item.machine_cores_busy, item.cores_busy
+    facts = []
+    if not isinstance(busy, Missing) and not isinstance(own, Missing):
+        facts.append(f"{max(busy.mean - own.mean, 0):,.2f} by other processes")
+    for curve, what in (
+        (item.machine_cores_io_wait, "waiting for storage"),
+        (item.machine_cores_stolen, "taken by the hypervisor"),
+    ):
+        if not isinstance(curve, Missing) and curve.mean >= _LEAST_CORES:
+            facts.append(f"{curve.mean:,.2f} {what}")
     return ", ".join(facts)
 
 

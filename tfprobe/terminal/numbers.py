@@ -81,6 +81,13 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def ordinal(value: int) -> str:
+    """Write a place in an order: 1st, 2nd, 1,003rd, 11th."""
+    teens = value % 100 in (11, 12, 13)
+    ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{count(value)}{ending}"
+
+
 def percent(ratio: float) -> str:
     """Write a ratio: 0.1 %, 12.3 %; what is not nothing is never written as 0."""
     if 0 < ratio < 0.001:

@@ -80,7 +80,7 @@ def _period(period: Period) -> str:
 
 
 def _every(period: Period) -> str:
-    return "every second" if period.every == 2 else f"every {numbers.count(period.every)}th"
+    return "every second" if period.every == 2 else f"every {numbers.ordinal(period.every)}"
 
 
 def _row(outlier: Outlier, found: Outliers) -> list[str]:

@@ -6,16 +6,16 @@ is the most particular: a checkpoint is saved by a callback.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Pulse
+from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Profile, Work
 from tfprobe.views.intervals import Int64s, Intervals, union
+from tfprobe.views.machine_causes import MachineCauses
 
 UNKNOWN = Missing("not known")
 # Activities, the most particular first. Those around whole loops say nothing.
@@ -35,14 +35,8 @@ _KINDS: tuple[str, ...] = (
 _LAST_OF_WORKS = "build"
 _EVALUATING = ("evaluate", "test_on_batch")
 _COVERED_RATIO = 0.5
-# A process that is pushed from its CPUs so much more often than usual shares them with others.
-_PUSHED_TIMES = 5.0
-_LEAST_PUSHES_PER_S = 50.0
-# TensorFlow's own threads alone make a load of about the number of CPUs.
-_BUSY_LOAD_RATIO = 2.0
-_NS_PER_S = 1_000_000_000
-# Kinds of causes that the pulses tell of: they hold for all that goes on at that time.
-OF_MACHINE = frozenset({"throttled", "crowded", "busy"})
+# Kinds of causes that resource samples tell of: they hold for all that goes on at that time.
+OF_MACHINE = frozenset({"throttled", "stolen", "waited", "storage", "crowded"})
 
 _WORDS: Mapping[str, str] = {
     "trace": "tracing {name}",
@@ -56,7 +50,9 @@ _WORDS: Mapping[str, str] = {
     "import": "importing {name}",
     "callbacks": "callback {name}",
     "throttled": "throttled: the cgroup let it have no more CPU",
-    "busy": "busy machine ({name})",
+    "stolen": "its CPUs were taken by the hypervisor",
+    "waited": "waited for a CPU: {name}",
+    "storage": "waited for storage",
     "crowded": "pushed from its CPUs far more often than usual",
 }
 
@@ -71,6 +67,7 @@ class Cause:
 
 # Shuffling, validation, the next iterator: little of it has a name.
 EPOCH = Cause("epoch", "the end of an epoch")
+COLLECTION = Cause("gc", "garbage collection")
 # Keras' methods whose calls are activities, and the kinds of steps that these run.
 _METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
 
@@ -123,9 +120,9 @@ class Causes:
         works = [
             each for each in profile.works if each.process == work.process and each is not work
         ]
-        self._pulses = sorted(pulses, key=lambda each: each.at_ns)
-        self._pulse_times = np.array([each.at_ns for each in self._pulses], dtype=np.int64)
-        self._pushes_per_s = _usual_pushes(self._pulses)
+        self._machine = MachineCauses(pulses)
+        pauses = [pause for pulse in pulses for pause in pulse.gc_pauses]
+        self._collections = _covered(COLLECTION, pauses, self._shift_ns)
         self._work, self._works, self._activities = work, works, activities
         self._epochs_ns = self._moments(each.start_ns for each in activities if _ends_epoch(each))
         method = _METHODS.get(work.kind)
@@ -147,37 +144,28 @@ class Causes:
                 found[at] = covered.cause
         for at, each in enumerate(found):
             if each is UNKNOWN:
-                found[at] = self._otherwise(int(start_ns[at]), int(end_ns[at]), int(excess_ns[at]))
+                found[at] = self._named(int(start_ns[at]), int(end_ns[at]))
+        left = np.array([at for at, each in enumerate(found) if each is UNKNOWN], dtype=np.int64)
+        shift_ns = self._shift_ns
+        waits = self._machine.explain(
+            start_ns[left] + shift_ns, end_ns[left] + shift_ns, excess_ns[left]
+        )
+        for at, wait in zip(left.tolist(), waits, strict=True):
+            if wait is not None:
+                found[at] = Cause(wait.kind, wait.name)
         return tuple(found)
 
     def _covered(self) -> tuple[_Covered, ...]:
         """Return what went on, the most particular first."""
         events = _in_order(self._activities, self._works, self._work.thread, self._shift_ns)
-        return tuple(each for each in events if not _is_around(each, self._work))
+        around = (each for each in events if not _is_around(each, self._work))
+        return (self._collections, *around)
 
-    def _otherwise(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
-        """Return what nothing covers and what is known of the time all the same."""
+    def _named(self, start_ns: int, end_ns: int) -> Cause | Missing:
+        """Return what nothing covers and has a name all the same."""
         if _has_any(self._call_ends_ns, start_ns, end_ns):
             return Cause("calls", f"between two calls of {self._work.kind}")
-        if _has_any(self._epochs_ns, start_ns, end_ns):
-            return EPOCH
-        return self._of_machine(start_ns, end_ns, excess_ns)
-
-    def _of_machine(self, start_ns: int, end_ns: int, excess_ns: int) -> Cause | Missing:
-        """Return what the pulses around an interval say of it."""
-        times_ns = self._pulse_times - self._shift_ns
-        before = int(np.searchsorted(times_ns, start_ns, side="right")) - 1
-        after = int(np.searchsorted(times_ns, end_ns, side="left"))
-        if before < 0 or after >= len(self._pulses):
-            return UNKNOWN
-        first, last = self._pulses[before], self._pulses[after]
-        throttled_ns = _between(first.throttled_ns, last.throttled_ns)
-        if throttled_ns >= _COVERED_RATIO * excess_ns:
-            return Cause("throttled", "")
-        pushes_per_s = _pushes_per_s(first, last)
-        if pushes_per_s >= max(_LEAST_PUSHES_PER_S, _PUSHED_TIMES * self._pushes_per_s):
-            return Cause("crowded", "")
-        return _busy(last)
+        return EPOCH if _has_any(self._epochs_ns, start_ns, end_ns) else UNKNOWN
 
 
 def _in_order(
@@ -190,11 +178,15 @@ def _in_order(
             if each.kind == kind:
                 named.setdefault(each.name, []).append(each)
         for name, these in named.items():
-            start_ns = np.array([each.start_ns - shift_ns for each in these], dtype=np.int64)
-            end_ns = np.array([each.end_ns - shift_ns for each in these], dtype=np.int64)
-            yield _Covered(Cause(kind, name), union(start_ns, end_ns))
+            times = [(each.start_ns, each.end_ns) for each in these]
+            yield _covered(Cause(kind, name), times, shift_ns)
         if kind == _LAST_OF_WORKS:
             yield from _of_works(works, thread)
+
+
+def _covered(cause: Cause, unix_times: Sequence[tuple[int, int]], shift_ns: int) -> _Covered:
+    start_ns, end_ns = np.array(unix_times, dtype=np.int64).reshape(-1, 2).T - shift_ns
+    return _Covered(cause, union(start_ns, end_ns))
 
 
 def _of_works(works: Sequence[Work], thread: str) -> Iterator[_Covered]:
@@ -223,26 +215,3 @@ def _has_any(moments_ns: Int64s, start_ns: int, end_ns: int) -> bool:
 
 def _ends_epoch(activity: Activity) -> bool:
     return activity.kind == "callbacks" and activity.name.endswith("on_epoch_end")
-
-
-def _busy(pulse: Pulse) -> Cause | Missing:
-    """Say whether more wanted to run than there are CPUs."""
-    load, cpus = pulse.load_1min, pulse.cpus
-    if isinstance(load, Missing) or isinstance(cpus, Missing) or load < _BUSY_LOAD_RATIO * cpus:
-        return UNKNOWN
-    return Cause("busy", f"load {load:.0f} on {cpus} CPUs")
-
-
-def _between(first: int | Missing, last: int | Missing) -> int:
-    """Return how far a counter went, 0 where that is not known."""
-    return 0 if isinstance(first, Missing) or isinstance(last, Missing) else last - first
-
-
-def _pushes_per_s(first: Pulse, last: Pulse) -> float:
-    pushes = _between(first.involuntary_switches, last.involuntary_switches)
-    return pushes * _NS_PER_S / max(last.at_ns - first.at_ns, 1)
-
-
-def _usual_pushes(pulses: Sequence[Pulse]) -> float:
-    rates = [_pushes_per_s(*pair) for pair in itertools.pairwise(pulses)]
-    return float(np.median(rates)) if rates else 0.0

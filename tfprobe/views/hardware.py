@@ -28,8 +28,12 @@ class ProcessHardware:
     that was used or wanted, what the cgroup held back; the kernel tells it of all that is in the
     cgroup. `threads` are those of the operating system, `intra_op_threads` and `inter_op_threads`
     the sizes of TensorFlow's pools as the job set them, 0 where it left them to TensorFlow, which
-    makes them as large as the CPUs. Rates are of context switches and of bytes read from or
-    written to storage, a second.
+    makes them as large as the CPUs. Rates are of context switches, of page faults that read from
+    storage, and of bytes read from or written to it, a second. `run_delay_ratio` is the part of
+    the time in which its first thread was ready to run and had no CPU, `gc_ratio` the part that
+    garbage collections took. `machine_cores_busy`, `_io_wait` and `_stolen` are numbers of CPUs of
+    the whole machine, whoever ran on them: busy, idle while somebody waited for storage, and taken
+    by the hypervisor.
     """
 
     process: Process
@@ -57,6 +61,12 @@ class ProcessHardware:
     machine_memory_bytes: int | Missing
     read_bytes_per_s: Curve | Missing
     written_bytes_per_s: Curve | Missing
+    major_faults_per_s: Curve | Missing
+    run_delay_ratio: Curve | Missing
+    gc_ratio: Curve | Missing
+    machine_cores_busy: Curve | Missing
+    machine_cores_io_wait: Curve | Missing
+    machine_cores_stolen: Curve | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +167,12 @@ def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | 
         machine_memory_bytes=latest.machine_memory_bytes,
         read_bytes_per_s=rate(samples(lambda p: p.read_bytes)),
         written_bytes_per_s=rate(samples(lambda p: p.written_bytes)),
+        major_faults_per_s=rate(samples(lambda p: p.major_faults)),
+        run_delay_ratio=rate(samples(lambda p: p.run_delay_ns), unit_ns=1),
+        gc_ratio=rate(samples(lambda p: p.gc_ns), unit_ns=1),
+        machine_cores_busy=rate(samples(lambda p: p.machine_busy_ns), unit_ns=1),
+        machine_cores_io_wait=rate(samples(lambda p: p.machine_io_wait_ns), unit_ns=1),
+        machine_cores_stolen=rate(samples(lambda p: p.machine_steal_ns), unit_ns=1),
     )
 
 

@@ -6,12 +6,13 @@ floor below tiny MADs. Only long ones are looked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.views.causes import OF_MACHINE, Cause, Causes
+from tfprobe.views.causes import OF_MACHINE, UNKNOWN, Cause, Causes
 from tfprobe.views.periods import LEAST_TIMES, MOST_PERIODS, Period, periods
 from tfprobe.views.remembered import Flags, Int64s, Remembered
 from tfprobe.views.robust import OUTLIER_Z, robust_z, spread
@@ -82,6 +83,7 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
     start_ns = end_ns - times_ns[rows]
     excess_ns = times_ns[rows] - int(usual.median)
     explained = causes.explain(start_ns, end_ns, excess_ns)
+    rhythms = _periods(remembered.first_step, counts, rows)
     return Outliers(
         looked_at=int(counts.sum()),
         usual_ns=usual.median,
@@ -95,11 +97,11 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
                 duration_ns=int(times_ns[row]),
                 excess_ns=int(excess_ns[at]),
                 z=float(z[row]),
-                cause=_cause(remembered.first_step + int(row), is_gap, explained[at]),
+                cause=_cause(remembered.first_step + int(row), is_gap, explained[at], rhythms),
             )
             for at, row in enumerate(rows)
         ),
-        periods=_periods(remembered.first_step, counts, rows),
+        periods=rhythms,
     )
 
 
@@ -138,10 +140,20 @@ def _all_ns(remembered: Remembered) -> int:
     return int(steps_ns + remembered.gap_ns[remembered.gap_counts].sum())
 
 
-def _cause(step: int, is_gap: bool, found: Cause | Missing) -> Cause | Missing:
-    """Return why a step took long: a first step takes long on an idle machine, too."""
-    of_machine = isinstance(found, Missing) or found.kind in OF_MACHINE
-    return FIRST_STEP if of_machine and step == 0 and not is_gap else found
+def _cause(
+    step: int, is_gap: bool, found: Cause | Missing, rhythms: Sequence[Period]
+) -> Cause | Missing:
+    """Return why a step took long.
+
+    A first step takes long on an idle machine, too, and what others on the machine do keeps no time
+    with the steps of this job.
+    """
+    if isinstance(found, Missing) or found.kind in OF_MACHINE:
+        if step == 0 and not is_gap:
+            return FIRST_STEP
+        if any((step - each.first) % each.every == 0 for each in rhythms):
+            return UNKNOWN
+    return found
 
 
 def by_cause(outliers: Outliers) -> tuple[tuple[Cause | Missing, int, int], ...]:

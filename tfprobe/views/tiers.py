@@ -210,6 +210,12 @@ def _process_document(item: ProcessHardware) -> Document:
             "machine_memory_bytes": item.machine_memory_bytes,
             "read_bytes_per_s": item.read_bytes_per_s,
             "written_bytes_per_s": item.written_bytes_per_s,
+            "major_faults_per_s": item.major_faults_per_s,
+            "run_delay_ratio": item.run_delay_ratio,
+            "gc_ratio": item.gc_ratio,
+            "machine_cores_busy": item.machine_cores_busy,
+            "machine_cores_io_wait": item.machine_cores_io_wait,
+            "machine_cores_stolen": item.machine_cores_stolen,
         }
     )
 

@@ -40,3 +40,13 @@ def test_sizes(size_bytes, text):
 def test_percents(ratio, text):
     """What is not nothing is never written as nothing."""
     assert numbers.percent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (13, "13th"),
+     (20, "20th"), (21, "21st"), (903, "903rd"), (1_012, "1,012th"), (1_022, "1,022nd")],
+)  # fmt: skip
+def test_places(value, text):
+    """As people write them."""
+    assert numbers.ordinal(value) == text

@@ -49,6 +49,12 @@ def gpu_profile(**changes) -> Profile:
             involuntary_switches=at * 3,
             written_bytes=at * 2**20,
             load_1min=1.5,
+            run_delay_ns=at * 250_000_000,
+            gc_ns=at * 30_000_000,
+            major_faults=at * 7,
+            machine_busy_ns=at * 3 * SECOND_NS,
+            machine_io_wait_ns=0,
+            machine_steal_ns=at * 400_000_000,
             devices=(device_pulse(0, throttle_reasons=("power cap",) if at % 2 else ()),),
         )
         for at in range(20)
@@ -88,6 +94,19 @@ def test_all_tiers_are_on_the_page():
     assert headings == ["Application", "Framework", "Runtime", "Hardware", "NVIDIA H200 0"]
     assert "1.0 launches a step" in text
     assert "power cap in 50.0 % of the samples" in text
+
+
+def test_what_the_process_waited_for_is_on_the_page():
+    """A CPU, a garbage collection, and who had the CPUs of the machine meanwhile."""
+    lines = lay_out(gathered(), width=140, colour=False).splitlines()
+
+    def row(name: str) -> str:
+        return next(line for line in lines if line.strip().startswith(name))
+
+    assert "2.00 by other processes, 0.40 taken by the hypervisor" in row("machine's CPUs")
+    assert "25.0 %" in row("CPU wait")
+    assert "3.0 %" in row("collecting")
+    assert row("page faults/s").split()[2:5] == ["7", "7", "7"]
 
 
 def test_what_is_not_known_says_why():

@@ -98,6 +98,35 @@ def test_memory_has_its_peak_and_its_limit():
     assert (item.peak_resident_bytes, item.memory_limit_bytes) == (5000, 9000)
 
 
+def test_waits_and_collections_are_parts_of_the_time():
+    """Of four seconds the first thread waited for one, and collections took a tenth."""
+    item = used(
+        pulse(0, run_delay_ns=5 * SECOND_NS, gc_ns=0, major_faults=10),
+        pulse(4, run_delay_ns=6 * SECOND_NS, gc_ns=SECOND_NS * 4 // 10, major_faults=30),
+    )
+
+    assert curve(item.run_delay_ratio).mean == 0.25
+    assert curve(item.gc_ratio).mean == pytest.approx(0.1)
+    assert curve(item.major_faults_per_s).mean == 5
+
+
+def test_cpus_of_the_machine_are_counted_whoever_used_them():
+    """In two seconds: three CPUs were busy, one waited for storage, half of one was taken."""
+    item = used(
+        pulse(0, machine_busy_ns=SECOND_NS, machine_io_wait_ns=0, machine_steal_ns=0),
+        pulse(
+            2,
+            machine_busy_ns=7 * SECOND_NS,
+            machine_io_wait_ns=2 * SECOND_NS,
+            machine_steal_ns=SECOND_NS,
+        ),
+    )
+
+    assert curve(item.machine_cores_busy).mean == 3
+    assert curve(item.machine_cores_io_wait).mean == 1
+    assert curve(item.machine_cores_stolen).mean == 0.5
+
+
 def test_one_sample_tells_levels_and_no_rates():
     """A job of a second is looked at once."""
     item = used(pulse(0, steps=1, user_ns=5, system_ns=5, resident_bytes=1000, read_bytes=4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def activity(kind: str, start_ns: int, end_ns: int, name: str = "x") -> Activity
 def pulse(at_ns: int, **changes: Any) -> Pulse:
     names = Pulse.__dataclass_fields__
     facts: dict[str, Any] = dict.fromkeys(names, UNTOLD) | {
-        "process": 0, "at_ns": at_ns + SHIFT_NS, "steps": 0, "devices": ()
+        "process": 0, "at_ns": at_ns + SHIFT_NS, "steps": 0, "devices": (), "gc_pauses": ()
     }  # fmt: skip
     return Pulse(**{**facts, **changes})
 
@@ -178,15 +179,133 @@ def test_a_long_gap_between_two_calls_of_fit_is_called_that():
     assert outlier.cause == Cause("calls", "between two calls of fit")
 
 
-def test_a_busy_machine_is_named_where_nothing_else_is_known():
-    """With twelve that want to run on two CPUs nobody has to look for a reason in the job."""
+def resource_samples(work: Work, **waited: Callable[[int], int]) -> tuple[Pulse, ...]:
+    """Return ten samples over all steps; counters are functions of how many ns have passed."""
+    start_ns, end_ns = int(work.recent.start_ns[0]) - MS, int(work.recent.end_ns[-1]) + MS
+    times_ns = np.linspace(start_ns, end_ns, 10).astype(np.int64).tolist()
+    return tuple(
+        pulse(at_ns, cpus=2, **{name: of(at_ns - start_ns) for name, of in waited.items()})
+        for at_ns in times_ns
+    )
+
+
+def after(ns: int, work: Work, step: int) -> Callable[[int], int]:
+    """Return a counter that goes from 0 to `ns` during one step."""
+    at_ns = int(work.recent.start_ns[step] - work.recent.start_ns[0]) + 2 * MS
+    return lambda passed_ns: ns if passed_ns >= at_ns else 0
+
+
+@pytest.mark.parametrize(
+    ("counter", "ns", "cause"),
+    [
+        ("run_delay_ns", 200 * MS, Cause("waited", "its own threads ran")),
+        # Of one CPU; it has two.
+        ("machine_steal_ns", 400 * MS, Cause("stolen", "")),
+        ("run_delay_ns", 100 * MS, Missing("not known")),
+        ("machine_steal_ns", 200 * MS, Missing("not known")),
+        ("machine_io_wait_ns", 200 * MS, Missing("not known")),
+    ],
+)
+def test_what_the_process_waited_for_explains_a_slow_step(
+    counter: str, ns: int, cause: Cause | Missing
+) -> None:
+    """The wait must pay for half of the excess. Storage is waited for by who uses it."""
     work = timed_work(steps_of_ten_ms(at40=300 * MS))
+
+    (outlier,) = found(work, pulses=resource_samples(work, **{counter: after(ns, work, 40)})).found
+
+    assert outlier.cause == cause
+
+
+def test_others_are_named_where_they_kept_the_cpus_busy():
+    """Both CPUs were busy all the time, and this process used none of it."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    pulses = resource_samples(
+        work,
+        run_delay_ns=after(250 * MS, work, 40),
+        machine_busy_ns=lambda passed_ns: 2 * passed_ns,
+        user_ns=lambda passed_ns: passed_ns // 10,
+        system_ns=lambda _: 0,
+    )
+
+    (outlier,) = found(work, pulses=pulses).found
+
+    assert outlier.cause == Cause("waited", "other processes ran")
+
+
+def test_storage_is_named_where_the_process_read_from_it():
+    """Pages that were swapped out, a file that is not in the cache."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    pulses = resource_samples(
+        work,
+        machine_io_wait_ns=after(250 * MS, work, 40),
+        major_faults=after(1000, work, 40),
+    )
+
+    (outlier,) = found(work, pulses=pulses).found
+
+    assert outlier.cause == Cause("storage", "")
+
+
+def test_what_is_waited_all_the_time_explains_no_slow_step():
+    """A sleep that somebody wrote is not blamed on a machine that is busy anyway, whatever its
+    load: the other steps wait as much.
+    """
+    work = timed_work(steps_of_ten_ms(at40=300 * MS))
+    pulses = resource_samples(
+        work, run_delay_ns=lambda passed_ns: passed_ns, load_1min=lambda _: 40
+    )
+
+    (outlier,) = found(work, pulses=pulses).found
+
+    assert outlier.cause == Missing("not known")
+
+
+def test_slow_steps_share_what_was_waited():
+    """Ten slow steps between two samples are not all explained by the wait of one."""
+    slow = {f"at{step}": 300 * MS for step in (40, 47, 51, 52, 54, 55, 56, 57, 58, 59)}
+    work = timed_work(steps_of_ten_ms(**slow))
+    pulses = tuple(
+        pulse(int(work.recent.start_ns[step]) - MS, run_delay_ns=300 * MS if step > 40 else 0)
+        for step in (0, 10, 20, 30, 40, 70, 80, 90)
+    )
+
+    causes = {each.cause for each in found(work, pulses=pulses).found}
+
+    assert causes == {Missing("not known")}
+
+
+def test_what_keeps_time_with_the_steps_is_not_the_machines():
+    """Every 20th step takes long, and others run at those times: they do not count our steps."""
+    slow = {f"at{step}": 300 * MS for step in range(19, 200, 20)}
+    work = timed_work(steps_of_ten_ms(200, **slow))
+    starts_ns = work.recent.start_ns[18::20]
+    pulses = tuple(
+        pulse(int(each) + shift, run_delay_ns=at * 300 * MS + (300 * MS if shift else 0))
+        for at, each in enumerate(starts_ns)
+        for shift in (0, 350 * MS)
+    )
+
+    slow_steps = found(work, pulses=pulses)
+
+    assert [each.every for each in slow_steps.periods] == [20]
+    assert {each.cause for each in slow_steps.found} == {Missing("not known")}
+
+
+def test_garbage_collections_explain_the_steps_that_they_stopped():
+    """Their times are known, so they go before whatever was around them."""
+    work = timed_work(steps_of_ten_ms(at40=300 * MS, at60=300 * MS))
     at_ns = int(work.recent.start_ns[40])
-    pulses = [pulse(each, load_1min=12.3, cpus=2) for each in (at_ns - MS, at_ns + 400 * MS)]
+    pause = (at_ns + MS + SHIFT_NS, at_ns + 280 * MS + SHIFT_NS)
+    callback = activity("callbacks", at_ns, at_ns + 290 * MS, "Logger")
+    pulses = (pulse(at_ns + 400 * MS, gc_pauses=(pause,)),)
 
-    (outlier,) = found(work, pulses=tuple(pulses)).found
+    slow = found(work, pulses=pulses, activities=(callback,)).found
 
-    assert outlier.cause == Cause("busy", "load 12 on 2 CPUs")
+    assert {each.step: each.cause for each in slow} == {
+        40: Cause("gc", "garbage collection"),
+        60: Missing("not known"),
+    }
 
 
 def test_what_repeats_is_told_with_its_rhythm():
@@ -220,12 +339,12 @@ def test_few_steps_have_no_outliers():
     assert answer == Missing("it takes 8 steps to tell what is usual")
 
 
-def test_a_first_step_is_slow_on_a_busy_machine_as_on_any_other():
-    """A busy machine explains step 40, but nobody needs it to explain step 0."""
+def test_a_first_step_is_slow_on_a_throttled_machine_as_on_any_other():
+    """Throttling explains step 40, but nobody needs it to explain step 0."""
     work = timed_work(steps_of_ten_ms(at0=300 * MS, at40=300 * MS))
     begin, end = int(work.recent.start_ns[0]), int(work.recent.end_ns[-1])
-    pulses = [pulse(at, load_1min=9.0, cpus=2) for at in (begin - MS, end + MS)]
+    pulses = (pulse(begin - MS, throttled_ns=0), pulse(end + MS, throttled_ns=500 * MS))
 
-    causes = {each.step: each.cause for each in found(work, pulses=tuple(pulses)).found}
+    causes = {each.step: each.cause for each in found(work, pulses=pulses).found}
 
-    assert causes == {0: outliers.FIRST_STEP, 40: Cause("busy", "load 9 on 2 CPUs")}
+    assert causes == {0: outliers.FIRST_STEP, 40: Cause("throttled", "")}

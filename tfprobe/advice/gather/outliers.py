@@ -8,7 +8,8 @@ from tfprobe.advice.signals import Outliers
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, Work
 from tfprobe.views import outliers as view
-from tfprobe.views.causes import Causes
+from tfprobe.views.causes import Cause, Causes, told
+from tfprobe.views.machine_causes import BY_OTHERS
 from tfprobe.views.outliers import Outlier
 from tfprobe.views.remembered import remember
 
@@ -29,7 +30,7 @@ _EXPECTED = frozenset(
     }
 )
 # What others on the machine do.
-_OTHERS = frozenset({"busy", "crowded"})
+_BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))
 
 
 def outliers(profile: Profile, work: Work) -> Outliers | Missing:
@@ -55,8 +56,8 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
         excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
         looked_at=known[0].looked_at,
         every=_every(known, len(unexpected)),
-        cause=cause,
-        is_own=bool(cause) and cause.partition(" ")[0] not in _OTHERS,
+        cause="" if isinstance(cause, Missing) else told(cause),
+        is_own=not isinstance(cause, Missing) and cause not in _BY_OTHERS,
         known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
         known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
     )
@@ -76,10 +77,9 @@ def _is_unexpected(each: Outlier) -> bool:
     return isinstance(each.cause, Missing) or each.cause.kind not in _EXPECTED
 
 
-def _main_cause(found: Sequence[Outlier]) -> str:
-    """Return what most of the time was spent in, "" where that is not known."""
-    sums: dict[str, int] = {}
-    for each in found:
-        told = "" if isinstance(each.cause, Missing) else f"{each.cause.kind} {each.cause.name}"
-        sums[told.strip()] = sums.get(told.strip(), 0) + each.excess_ns
-    return max(sums, key=lambda told: sums[told], default="")
+def _main_cause(outliers: Sequence[Outlier]) -> Cause | Missing:
+    """Return what most of the time was spent in; Missing also where that is not known."""
+    sums: dict[Cause | Missing, int] = {}
+    for outlier in outliers:
+        sums[outlier.cause] = sums.get(outlier.cause, 0) + outlier.excess_ns
+    return max(sums, key=lambda cause: sums[cause], default=Missing("nothing stands out"))

@@ -202,6 +202,14 @@ def _throttled(process: ProcessSubject) -> float | Missing:
     return _seconds(_pulse(lambda pulse: pulse.throttled_ns)(process))
 
 
+def _run_delay(process: ProcessSubject) -> float | Missing:
+    return _seconds(_pulse(lambda pulse: pulse.run_delay_ns)(process))
+
+
+def _collections(process: ProcessSubject) -> float | Missing:
+    return _seconds(_pulse(lambda pulse: pulse.gc_ns)(process))
+
+
 PROCESSES: tuple[Row[ProcessSubject], ...] = (
     _info((*PROCESS_LABELS, "pid", "rank", "role", "tensorflow", "python", "command", "program"),
           "tfprobe_process", _process_info,
@@ -231,6 +239,13 @@ PROCESSES: tuple[Row[ProcessSubject], ...] = (
              "CPU time of the process."),
     _counter(PROCESS_LABELS, "tfprobe_process_throttled_seconds", "seconds", _one(_throttled),
              "Time that the CPU limit of its control group held it back."),
+    _counter(PROCESS_LABELS, "tfprobe_process_run_delay_seconds", "seconds", _one(_run_delay),
+             "Time that its first thread was ready to run and had no CPU."),
+    _counter(PROCESS_LABELS, "tfprobe_process_gc_seconds", "seconds", _one(_collections),
+             "Time that garbage collections took."),
+    _counter(PROCESS_LABELS, "tfprobe_process_major_page_faults", "",
+             _one(_pulse(lambda pulse: pulse.major_faults)),
+             "Page faults that read from storage."),
     _gauge(PROCESS_LABELS, "tfprobe_process_threads", "", _one(_pulse(lambda pulse: pulse.threads)),
            "Threads of the process."),
     _counter((*PROCESS_LABELS, "type"), "tfprobe_process_context_switches", "", _switches,

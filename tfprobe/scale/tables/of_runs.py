@@ -191,6 +191,12 @@ _USED = (
     whole("memory_limit_bytes", "memory that its control group allows"),
     whole("machine_memory_bytes", "memory of the machine"),
     real("load_1min", "load of the machine"),
+    whole("major_faults", "page faults that read from storage"),
+    whole("run_delay_ns", "how long its first thread was ready to run and had no CPU"),
+    whole("gc_ns", "what garbage collections took"),
+    whole("machine_busy_ns", "CPU time of the whole machine, whoever used it"),
+    whole("machine_io_wait_ns", "of idle CPUs of the machine, while somebody waited for storage"),
+    whole("machine_steal_ns", "of CPUs of the machine, taken by the hypervisor"),
 )
 PULSES = Shape(
     "pulses",

@@ -41,6 +41,12 @@ export function count(number) {
   return isNothing(number) ? NOTHING : Math.round(number).toLocaleString("en");
 }
 
+/** A place in an order: 1st, 2nd, 1,003rd, 11th. */
+export function ordinal(number) {
+  const isTeen = [11, 12, 13].includes(number % 100);
+  return `${count(number)}${(!isTeen && ["", "st", "nd", "rd"][number % 10]) || "th"}`;
+}
+
 /** A ratio of 1 as per cent. */
 export function percent(ratio) {
   if (isNothing(ratio)) return NOTHING;

@@ -1,5 +1,5 @@
 // Step time over the steps of a work, with what stands out and the phases: for the overview and the page of steps.
-import { count, percent, time } from "./amounts.js";
+import { count, ordinal, percent, time } from "./amounts.js";
 import { check, swatch } from "./controls.js";
 import { make } from "./elements.js";
 import { lines } from "./lines.js";
@@ -67,7 +67,7 @@ export function slowTold(found, what, ofLast = "") {
   if (!found.count) return `${what}: none of${ofLast} ${count(found.looked_at)} stands out.`;
   const known = found.causes.length > 1 || found.causes[0]?.cause;
   const why = known ? `: ${found.causes.slice(0, 3).map((each) => `${time(each.excess_ns)} ${each.why}`).join(", ")}` : "";
-  const turns = found.periods.map((each) => ` ${each.every === 2 ? "Every second" : `Every ${count(each.every)}th`} from ${count(each.first)} on (${count(each.times)} of ${count(each.turns)}).`);
+  const turns = found.periods.map((each) => ` ${each.every === 2 ? "Every second" : `Every ${ordinal(each.every)}`} from ${count(each.first)} on (${count(each.times)} of ${count(each.turns)}).`);
   return `${what}: ${count(found.count)} of${ofLast} ${count(found.looked_at)} took ${time(found.excess_ns)} more than usual, ${percent(found.share_ratio)} of the time${why}.${turns.join("")}`;
 }
 
