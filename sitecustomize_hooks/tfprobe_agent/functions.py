@@ -6,7 +6,7 @@ import weakref
 
 from . import door, optimized, patching, profiler
 from .recorder import current, entry_of, find_named, remember
-from .steps import RETRACES
+from .steps_layout import RETRACES
 
 _CONTEXT = "tensorflow.python.eager.context"
 _TRACED_NAME = re.compile(r"^__(?:inference|forward|backward)_(.*)_\d+$")
