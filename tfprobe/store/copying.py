@@ -35,8 +35,15 @@ def copy_tree(source: Path, target: Path, told: Callable[[int], None]) -> None:
         told(facts.st_size)
 
 
+class SourceFailed(OSError):
+    """What is to be copied cannot be read."""
+
+
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a regular file to a new one, private, with its time and its holes. Raises OSError."""
+    """Copy a regular file to a new one, private, with its time and its holes.
+
+    Raises OSError, which is SourceFailed where the source cannot be read on.
+    """
     reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         facts = os.fstat(reader)
@@ -76,11 +83,18 @@ def _copy_data(reader: int, writer: int, size: int) -> None:
     for start, end in _stretches(reader, size):
         at = start
         while at < end:
-            chunk = os.pread(reader, min(_CHUNK_BYTES, end - at), at)
+            chunk = _read(reader, min(_CHUNK_BYTES, end - at), at)
             if not chunk:
                 return  # it became shorter meanwhile
             _write_all(writer, chunk, at)
             at += len(chunk)
+
+
+def _read(reader: int, size: int, at: int) -> bytes:
+    try:
+        return os.pread(reader, size, at)
+    except OSError as exc:
+        raise SourceFailed(exc.errno, exc.strerror) from exc
 
 
 def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
@@ -93,7 +107,7 @@ def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
             if exc.errno == errno.ENXIO:
                 return  # only a hole is left
             if exc.errno not in _CANNOT_TELL:
-                raise
+                raise SourceFailed(exc.errno, exc.strerror) from exc
             yield at, size
             return
         end = min(os.lseek(reader, start, os.SEEK_HOLE), size)
