@@ -119,7 +119,10 @@ def _add_launches(source: RunFolder, into: RunFolder) -> None:
 
 def _add_launch(path: Path, place: Path) -> None:
     """Copy a record; where its name is another's, under one that only the same content has."""
-    content = inside.content(path.parent, path)
+    try:
+        content = inside.content(path.parent, path)
+    except OSError as exc:
+        raise _unreadable(Path(path.name), exc) from exc
     if os.path.lexists(place) and _content(place.parent, place) != content:
         digest = hashlib.sha256(content).hexdigest()[:8]
         place = place.with_name(f"{place.stem}-{digest}{place.suffix}")
