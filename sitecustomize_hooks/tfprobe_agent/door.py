@@ -12,17 +12,8 @@ from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
 from .recorder import current
-from .steps import (
-    HEADER_WORDS,
-    NEVER,
-    ONCE_NS,
-    POLL_NS,
-    RAISED_FLAG,
-    REQUEST,
-    RING_MASK,
-    SAMPLED_FLAG,
-    Work,
-)  # fmt: skip
+from .steps import Work
+from .steps_layout import HEADER_WORDS, NEVER, ONCE_NS, POLL_NS, RAISED_FLAG, REQUEST, RING_MASK, SAMPLED_FLAG
 from .threads import THREAD
 
 # Calls timed, once a process, to know what a step that is not sampled costs.
@@ -155,8 +146,7 @@ def start_sample(work, tracer, original, args, kwargs):
         began_ns = ORIGINAL.monotonic_ns()  # a pulse has an account of its own
     if work.shared is not None:
         work = work.shared
-    if work.plain:
-        work.file.read_control()
+    work.file.look(began_ns)
     if work.n < work.next_sample and work.words[REQUEST] == work.request_seen:
         return None
     sample = None

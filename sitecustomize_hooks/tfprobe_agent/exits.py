@@ -13,7 +13,7 @@ from .guard import failed
 from .interruptions import let_through
 from .originals import ORIGINAL
 from .recorder import CURRENT
-from .steps import ENDING_WORD, EXIT_WORD, STATUS_WORD
+from .steps_layout import ENDING_WORD, EXIT_WORD, STATUS_WORD
 
 # What the ending word says.
 EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
@@ -49,6 +49,7 @@ def at_exit():
                 recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
             if _store_status_at_exit(recorder.steps):
                 recorder.steps.put(STATUS_WORD, STATUS_FOLLOWS)
+            _write(recorder)
     except Exception:
         failed("exit")
 
@@ -86,6 +87,7 @@ def _replaces(_args, _kwargs):
             _BEFORE.ending, _BEFORE.exit_ns = recorder.steps.words[ENDING_WORD], recorder.steps.words[EXIT_WORD]
             recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
             recorder.steps.put(ENDING_WORD, REPLACED)
+            _write(recorder)
     except Exception:
         failed("os.exec")
 
@@ -151,6 +153,13 @@ def _leave(status):
     _note(recorder, OS_EXIT)
     recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
     recorder.steps.put(STATUS_WORD, (status & 0xFFFFFFFF) << 16 | 0x330E)
+    _write(recorder)
+
+
+def _write(recorder):
+    """Write what waits for a slow disk, or for one that failed."""
+    recorder.journal.write_lines()
+    recorder.steps.write()
 
 
 def _own_recorder():
@@ -237,7 +246,8 @@ def _store_status_at_exit(steps):
     words. Asked for in the last moment, so that no forked child inherits it.
     """
     ctypes = sys.modules.get("ctypes")  # NumPy imports it
-    if ctypes is None or steps.plain:
+    page = ctypes and steps.status_page()
+    if page is None:
         return False
     try:
         library = ctypes.CDLL(None)
@@ -245,7 +255,7 @@ def _store_status_at_exit(steps):
     except (OSError, AttributeError):
         let_through()
         return False  # not glibc
-    window = ctypes.c_char.from_buffer(steps.mapping, STATUS_WORD * 8)
+    window = ctypes.c_char.from_buffer(page, STATUS_WORD * 8)
     # The interpreter would unmap it before that.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(steps.mapping))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(page))
     return on_exit(store, ctypes.c_void_p(ctypes.addressof(window))) == 0

@@ -6,7 +6,7 @@ import weakref
 
 from . import door, optimized, patching, profiler
 from .recorder import current, find_named
-from .steps import RETRACES
+from .steps_layout import RETRACES
 from .threads import entry_of, remember
 
 _CONTEXT = "tensorflow.python.eager.context"

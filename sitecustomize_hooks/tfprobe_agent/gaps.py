@@ -12,7 +12,7 @@ from . import calls
 from .generated import name_sources
 from .guard import STATE, never_raise_noting
 from .originals import ORIGINAL
-from .steps import NEVER
+from .steps_layout import NEVER
 
 # Watching ends after so many calls and returns; what comes then is left out.
 MAX_EVENTS = 20000

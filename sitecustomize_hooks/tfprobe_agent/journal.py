@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections import deque
 
 # Bound now: the job may mock json.dumps later.
 from json import dumps
@@ -17,6 +18,11 @@ AGENT_VERSION = 1
 
 # TensorFlow writes a window into a directory of this name and the thread's number, in the folder of captures.
 WINDOW = ".tmp-window-"
+# Writing lines may take this part of the time on a slow disk, which is one that takes so long for a write.
+SHARE = 100
+SLOW_NS = 100 * 1000 * 1000
+# Lines of one file may wait for a disk up to this; of those beyond, their number is told.
+WAITING_BYTES = 1 << 19
 
 
 class Journal:
@@ -35,6 +41,8 @@ class Journal:
         for part in ("captures", "graphs", "code"):
             ORIGINAL.mkdir(os.path.join(self.directory, part), 0o700)
         self._logs = {}
+        self._lost = 0  # lines that could not wait any more
+        self._resting_until_ns = 0
         self._log("events.jsonl")
 
     def _make_directory(self, run_directory):
@@ -65,23 +73,35 @@ class Journal:
                 remove_tree(os.path.join(captures, name))
 
     def event(self, event, **fields):
-        """Append one event; one write, so lines of several threads do not mix. An event that finds no room is lost."""
+        """Append one event."""
         record = {"unix_ns": ORIGINAL.unix_ns(), "mono_ns": ORIGINAL.monotonic_ns(), "event": event}
         record.update(fields)
         self.append("events.jsonl", record)
 
     def append(self, name, *records):
-        """Append lines to a log of the folder, by one write; made at its first line."""
+        """Append lines to a log of the folder, by one write; on a slow disk they wait for those of some time."""
         lines = "".join([dumps(record) + "\n" for record in records]).encode("utf-8")
-        try:
-            write_all(self._log(name).descriptor(), lines)
-        except OSError:
-            let_through()  # disk full, or closed by the job: the counts go on, in memory that is mapped
+        if not self._log(name).takes(lines):
+            self._lost += len(records)
+        began_ns = ORIGINAL.monotonic_ns()
+        if began_ns >= self._resting_until_ns:
+            self.write_lines()
+            took_ns = ORIGINAL.monotonic_ns() - began_ns
+            if took_ns > SLOW_NS:
+                self._resting_until_ns = began_ns + took_ns * SHARE
+
+    def write_lines(self):
+        """Write all lines that wait; without room they wait on, and the counts go on, in steps.bin."""
+        for log in list(self._logs.values()):
+            log.write()
+        if self._lost and not any(log.waiting_bytes for log in list(self._logs.values())):
+            lost, self._lost = self._lost, 0
+            self.event("error", where="writing lines", what="%d found no room" % lost)
 
     def _log(self, name):
         log = self._logs.get(name)
         if log is None:
-            log = self._logs[name] = OpenFile(self.path(name), os.O_WRONLY | os.O_APPEND)
+            log = self._logs[name] = _Log(self.path(name))
         return log
 
     def write_file(self, data, *parts):
@@ -131,6 +151,40 @@ class Journal:
             "rank": self.rank,
         }
         self.write_file(dumps(document, indent=1).encode("utf-8"), "process.json")
+
+
+class _Log:
+    """A file of lines, made at its first one, and the lines that wait for it."""
+
+    def __init__(self, path):
+        self._path = path
+        self._file = None
+        self._waiting = deque()
+        self.waiting_bytes = 0
+
+    def takes(self, lines):
+        """Let lines wait; tell whether there is room for them in memory."""
+        if self.waiting_bytes > WAITING_BYTES:
+            return False
+        self.waiting_bytes += len(lines)
+        self._waiting.append(lines)
+        return True
+
+    def write(self):
+        """Write what waits, by one write, so that lines of several threads do not mix."""
+        taken = []
+        while self._waiting:
+            taken.append(self._waiting.popleft())
+        data = b"".join(taken)
+        try:
+            if data and self._file is None:
+                self._file = OpenFile(self._path, os.O_WRONLY | os.O_APPEND)
+            while data:
+                data = data[ORIGINAL.write(self._file.descriptor(), data) :]
+        except OSError:
+            let_through()
+            self._waiting.appendleft(data)  # disk full, or closed by the job; half a line goes on where it was
+        self.waiting_bytes = len(data)
 
 
 def remove_tree(directory):

@@ -7,7 +7,7 @@ from . import activities, door, functions, optimized, patching, profiler
 from .guard import failed
 from .interruptions import leave_traceback
 from .recorder import find_named
-from .steps import OPTIMIZER_STEPS, PER_EXECUTION, THREADS
+from .steps_layout import OPTIMIZER_STEPS, PER_EXECUTION
 from .threads import THREAD, remember
 
 # The methods that run many steps, and the activity that each is.
@@ -211,7 +211,6 @@ def _note_optimizer_steps(model, before):
         at = work.base + OPTIMIZER_STEPS
         work.words[at] = max(0, work.words[at]) + after - before
         _note_steps_per_execution(work, model)
-        work.file.flush(work.base, THREADS + 1)
 
 
 def _model_name(model):

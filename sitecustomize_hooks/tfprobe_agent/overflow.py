@@ -6,7 +6,8 @@ with a ring in memory; its `stored`, called after every step, hands the step on 
 
 import threading
 
-from .steps import (
+from .steps import Work
+from .steps_layout import (
     COUNT,
     HEADER_WORDS,
     NEVER,
@@ -16,7 +17,6 @@ from .steps import (
     RING_STEPS,
     UNTIMED_STEPS,
     WORD,
-    Work,
 )  # fmt: skip
 
 FURTHER = "(further works)"

@@ -11,7 +11,8 @@ from .interruptions import let_through
 from .journal import Journal, tensorflow_version
 from .originals import ORIGINAL
 from .schedule import Schedule
-from .steps import (
+from .steps import StepsFile
+from .steps_layout import (
     ACTIVE_WORD,
     ASIDE,
     CAPTURES,
@@ -30,7 +31,6 @@ from .steps import (
     THREADS,
     TRACED_NS,
     UNTIMED_THREADS,
-    StepsFile,
 )  # fmt: skip
 from .threads import ENDED, THREAD, this_thread
 
@@ -265,10 +265,11 @@ class Recorder:
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
         self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
         self.steps.put(STATE_WORD, FINISHED)
-        self.steps.write_whole()
+        self.steps.write()
         if not self.has_process_file:
             self.write_process()
         self.journal.event("exit")
+        self.journal.write_lines()
 
 
 def _await_deletions():
@@ -357,3 +358,4 @@ def _tell_failure(where, what, aside):
     if aside:
         recorder.journal.event("aside", why="an error in %s" % where)
         recorder.steps.put(STATE_WORD, ASIDE)
+        recorder.steps.write()  # no step looks any more

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 
 from .originals import ORIGINAL
-from .steps import NEVER
+from .steps_layout import NEVER
 
 # The first steps trace, compile, allocate and fill queues; they say little about the job.
 SKIP_STEPS = 5

@@ -1,7 +1,7 @@
 """steps.bin: true counts and times of every step, in a file that survives any death of the process.
 
-The layout is fixed in docs/design.md, section 3. A step costs three stores into mapped memory; aggregates are folded
-from the ring every FOLD steps into the slot that is not active, which then becomes active.
+A step costs three stores into mapped memory; aggregates are folded from the ring every FOLD steps into the slot that is
+not active, which then becomes active.
 """
 
 import array
@@ -12,81 +12,69 @@ import sys
 
 from .interruptions import let_through
 from .originals import ORIGINAL, OpenFile
-
-KINDS = (
-    "session_run",
-    "callable",
-    "fit",
-    "evaluate",
-    "predict",
-    "train_on_batch",
-    "test_on_batch",
-    "predict_on_batch",
-    "function",
-    "eager",
-)
-
-WORD = 8
-HEADER_WORDS = 512
-WORK_CAPACITY = 256
-PLAIN_CAPACITY = 26  # without mmap every work lives in memory: 4 MB
-WORK_WORDS = 19968
-RING_STEPS = 8192
-RING_MASK = RING_STEPS - 1
-BUCKETS = 768
-BUCKET_OFFSET = 1023 << 4
-AGGREGATE_WORDS = 8 + 2 * BUCKETS
-AGGREGATES_AT = 64
-RING_AT = AGGREGATES_AT + 2 * AGGREGATE_WORDS
-FOLD = 1024
-
-NEW_THREAD_FLAG = 1 << 62
-SAMPLED_FLAG = 1 << 61
-RAISED_FLAG = 1 << 60
-TIME_MASK = RAISED_FLAG - 1
-
-RUNNING, FINISHED, ASIDE = 1, 2, 3
-# Header words, by name.
-STATE_WORD, EXIT_WORD = 11, 12
-HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
-STARTED_WORD, ACTIVE_WORD = 19, 20
-UNTIMED_STEPS, UNTIMED_THREADS = 21, 22
-ENDING_WORD, STATUS_WORD = 24, 25  # the status takes three words
-REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT, SAMPLING_ENDED = 32, 33, 34, 40, 41, 42
-# Words of a work block.
-COUNT, RAISED, SAMPLED, PER_EXECUTION, OPTIMIZER_STEPS, SLOT, RETRACES, LOOK, THREADS = 1, 2, 3, 6, 7, 8, 9, 10, 11
-
-NEVER = 1 << 62
-# A step looks at the control word if the last look was this long ago: reading a word of another page is dear. Who asks
-# for samples need not wait for it: he stores 0 in the word of each work that says when to look.
-POLL_NS = 10 * 1000 * 1000
-# A disk that had no room for a work block is asked again after this time.
-REFUSED_NS = 10 * 1000 * 1000 * 1000
+from .steps_layout import (
+    ACTIVE_WORD,
+    AGGREGATE_WORDS,
+    AGGREGATES_AT,
+    BUCKET_OFFSET,
+    BUCKETS,
+    COUNT,
+    FILE_WORDS,
+    FOLD,
+    FOLD_NS,
+    HEADER_WORDS,
+    KINDS,
+    LOOK,
+    NEW_THREAD_FLAG,
+    OPTIMIZER_STEPS,
+    PER_EXECUTION,
+    RAISED,
+    RAISED_FLAG,
+    REFUSED_NS,
+    REQUEST_WORK,
+    RING_AT,
+    RING_MASK,
+    RING_STEPS,
+    RUNNING,
+    SAMPLED,
+    SAMPLED_FLAG,
+    SLOT,
+    STARTED_WORD,
+    STATE_WORD,
+    THREADS,
+    TIME_MASK,
+    USED,
+    WORD,
+    WORK_CAPACITY,
+    WORK_WORDS,
+)  # fmt: skip
+from .unmapped import Exchange, is_remote
 
 
 class StepsFile:
-    """The mapped file; `words` is a memoryview of signed 64-bit words."""
+    """The file, mapped or not; `words` is a memoryview of signed 64-bit words."""
 
     def __init__(self, path, started_ns):
         self._file = OpenFile(path, os.O_RDWR | os.O_EXCL)
-        self.plain = False
         self.capacity = WORK_CAPACITY
+        self.mapping = self._exchange = None
         try:
             self.words = self._mapped()
         except (OSError, ValueError, TypeError):
-            # A file system without shared mmap or allocation (some FUSE, 9p): keep words in memory, write them out.
+            # On another machine, or a file system without shared mmap or allocation (some FUSE, 9p).
             let_through()
-            self.plain = True
-            self.capacity = PLAIN_CAPACITY
-            self.words = memoryview(bytearray((HEADER_WORDS + self.capacity * WORK_WORDS) * WORD)).cast("q")
+            memory = mmap.mmap(-1, FILE_WORDS * WORD, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self.words = memoryview(memory).cast("q")
+            self._exchange = Exchange(self._file, self.words)
         self.used = 0
         self._refused_until_ns = 0
-        self._unwritten_until_ns = 0  # > 0: the disk was full, all is to be written from then on
         self._write_header(started_ns)
 
     def _mapped(self):
-        size = (HEADER_WORDS + WORK_CAPACITY * WORK_WORDS) * WORD
+        size = FILE_WORDS * WORD
         descriptor = self._file.descriptor()
+        if is_remote(descriptor):
+            raise OSError(95, "a page of it may be lost")
         ORIGINAL.ftruncate(descriptor, size)
         # Allocated blocks cannot raise SIGBUS on a full disk; a sparse page can.
         ORIGINAL.fallocate(descriptor, 0, HEADER_WORDS * WORD)
@@ -109,14 +97,14 @@ class StepsFile:
         words[ACTIVE_WORD] = words[9]
         words[REQUEST_WORK] = -1
         words[0] = int.from_bytes(b"TFPSTEP1", "little")
-        self.flush(0, HEADER_WORDS)
+        self.write()
 
     def add_work(self, kind, name, thread_name, thread_id, now_ns, make=None):
         """Allocate the next work block and return its Work, by `make`; None when the file or the disk is full."""
         if self.used >= self.capacity or now_ns < self._refused_until_ns:
             return None
         base = HEADER_WORDS + self.used * WORK_WORDS
-        if not self.plain:
+        if self.mapping is not None:
             try:
                 ORIGINAL.fallocate(self._file.descriptor(), base * WORD, WORK_WORDS * WORD)
             except OSError:
@@ -134,57 +122,33 @@ class StepsFile:
         words[base + THREADS] = 1
         work = (make or Work)(self, self.used, kind, name, base)
         self.used += 1
-        words[10] = self.used
-        self.flush(base, RING_AT)
-        self.flush_header()
+        words[USED] = self.used
         return work
 
-    def flush(self, at, count):
-        """Write `count` words from word `at` to the file where it is not mapped; nothing to do where it is."""
-        if not self.plain:
-            return
-        if self._unwritten_until_ns == 0:
-            self._write(at, count)
-        elif ORIGINAL.monotonic_ns() >= self._unwritten_until_ns:
-            self.write_whole()
+    def look(self, now_ns):
+        """Where the file is not mapped: write what is new and read what others write, if that is due."""
+        if self._exchange is not None:
+            self._exchange.look(now_ns)
 
-    def write_whole(self):
-        """Write all words where the disk had no room for some, but those that others write."""
-        if self._unwritten_until_ns:
-            self._unwritten_until_ns = 0
-            self._write(0, REQUEST)
-            self._write(REQUEST_SEEN, HEADER_WORDS + self.used * WORK_WORDS - REQUEST_SEEN)
+    def write(self):
+        """Where the file is not mapped: write what is new; tell whether all is in the file."""
+        return self._exchange is None or self._exchange.write()
 
-    def _write(self, at, count):
-        """Write words; what finds no room stays in memory and is written later."""
-        words = self.words[at : at + count]
+    def status_page(self):
+        """Return a mapping of the first page, for the C library to store in when Python is gone; None without one."""
+        if self.mapping is not None:
+            return self.mapping
         try:
-            is_written = ORIGINAL.pwrite(self._file.descriptor(), words, at * WORD) == words.nbytes
-        except OSError:
+            # Just written, so the page is here: this close to the end its server is not asked again.
+            return mmap.mmap(self._file.descriptor(), HEADER_WORDS * WORD) if self.write() else None
+        except (OSError, ValueError):
             let_through()
-            is_written = False  # or the job closed the file
-        if not is_written:
-            self._unwritten_until_ns = ORIGINAL.monotonic_ns() + REFUSED_NS
-
-    def flush_header(self):
-        """Write out the header but for the words that others write."""
-        self.flush(0, REQUEST)
-        self.flush(REQUEST_SEEN, HEADER_WORDS - REQUEST_SEEN)
-
-    def read_control(self):
-        """Read the words that others write, where the file is not mapped."""
-        try:
-            data = ORIGINAL.pread(self._file.descriptor(), 3 * WORD, REQUEST * WORD)
-        except OSError:
-            let_through()
-            return  # closed by the job: nobody can ask it any more
-        if len(data) == 3 * WORD:
-            self.words[REQUEST : REQUEST + 3] = memoryview(data).cast("q")
+            return None
 
     def leave(self, works):
         """In a forked child: what is still written here, by a step in whose midst it forked, stays in its memory."""
         self.words = self.scratch().words
-        self.plain = False
+        self._exchange = None
         for work in works:
             work.place(self.words, HEADER_WORDS)
 
@@ -195,18 +159,14 @@ class StepsFile:
     def add(self, word, amount):
         """Add to a counter of the header."""
         self.words[word] += amount
-        self.flush(word, 1)
 
     def put(self, word, value):
         """Set a word of the header."""
         self.words[word] = value
-        self.flush(word, 1)
 
 
 class _Scratch:
     """Words in memory only, in the shape of a StepsFile."""
-
-    plain = False
 
     def __init__(self):
         self.words = memoryview(bytearray((HEADER_WORDS + WORK_WORDS) * WORD)).cast("q")
@@ -234,7 +194,6 @@ class Work:
         "next_fold",
         "next_sample",
         "owner",
-        "plain",
         "poll_at",
         "request_seen",
         "retraces",
@@ -249,14 +208,13 @@ class Work:
 
     def __init__(self, file, index, kind, name, base):
         self.file = file
-        self.plain = file.plain
         self.index = index
         self.kind = kind
         self.name = name
         self.place(file.words, base)
         self.n = 0
         self.next_sample = 0
-        self.next_fold = 1 if self.plain else FOLD  # when to call `stored` next; after every step without mmap
+        self.next_fold = FOLD  # when to call `stored` next
         self.request_seen = -1  # so that the first step looks: an order may have come before it
         self.samples = 0
         self.last_sampled = -1
@@ -324,13 +282,10 @@ class Work:
         words[base + RAISED], words[base + SAMPLED] = self.flagged[1:]
 
     def stored(self):
-        """Do what follows a stored step: write it out where there is no mmap, fold a full block."""
+        """Do what follows a stored step now and then: fold a full block."""
         if self.starts_thread:
             self.starts_thread = False
             self.ring[((self.n - 1) & RING_MASK) * 2 + 1] |= NEW_THREAD_FLAG
-        if self.plain:
-            self.file.flush(self.ring_at + ((self.n - 1) & RING_MASK) * 2, 2)
-            self.file.flush(self.base, THREADS + 1)
         if self.after_first is not None:
             after_first, self.after_first = self.after_first, None
             after_first(self)
@@ -338,7 +293,7 @@ class Work:
             self.fold()
             self.look()
             self.words[self.poll_at] = 0  # whatever somebody wrote there
-        self.next_fold = self.n + 1 if self.plain else (self.n // FOLD + 1) * FOLD
+        self.next_fold = (self.n // FOLD + 1) * FOLD
 
     def look(self):
         """Do now what is done at folds only."""
@@ -365,10 +320,6 @@ class Work:
         self.words[self.base + SLOT] = slot
         self.words[ACTIVE_WORD] = last_end_ns
         self.words[FOLD_NS] += ORIGINAL.monotonic_ns() - began_ns
-        if self.plain:
-            self.file.flush(at, AGGREGATE_WORDS)
-            self.file.flush(self.base, THREADS + 1)
-            self.file.flush_header()
         self.totals = totals
 
     def latest_ns(self):

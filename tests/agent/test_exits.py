@@ -364,8 +364,9 @@ for _ in range(2):
         os.write(writing, b".")
         while True: time.sleep(60)
     workers.append(pid)
-for pid in workers:
+for _ in workers:
     os.read(reading, 1)
+for pid in workers:
     os.kill(pid, signal.SIGTERM)
     os.waitpid(pid, 0)
 """

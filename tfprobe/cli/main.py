@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from tfprobe.errors import TfprobeError
+from tfprobe.errors import TfprobeError, UnreadableInput
 from tfprobe.printable import Printed, printable
 
 INTERRUPTED = 128 + 2
@@ -55,8 +55,9 @@ def _status_of(given: list[str]) -> int:
         _abandon_stdout()
         return _BROKEN_PIPE
     except Exception as problem:
-        complain(_unexpected(problem))
-        return TfprobeError.exit_code
+        failure = _failed_disk(problem)
+        complain(failure or _unexpected(problem))
+        return UnreadableInput.exit_code if failure else TfprobeError.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
@@ -85,6 +86,16 @@ def _dispatch(arguments: list[str]) -> int:
     from tfprobe.cli import commands
 
     return commands.main(arguments)
+
+
+def _failed_disk(problem: Exception) -> str:
+    """Say which file a disk or file server failed at: any call may fail so, at any path."""
+    from tfprobe.store.layout import FAILURES
+
+    if not isinstance(problem, OSError) or problem.errno not in FAILURES:
+        return ""
+    what = problem.filename or "A file"
+    return f"{what} cannot be used: {problem.strerror}. Its disk or file server failed."
 
 
 def _unexpected(problem: Exception) -> str:

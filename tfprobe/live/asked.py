@@ -16,7 +16,7 @@ from tfprobe.model.programs import Program
 from tfprobe.store.catalogue import ProcessEntry, ended_process
 from tfprobe.store.control import ANY_WORK, Request, request_samples, request_status
 from tfprobe.store.layout import ProcessFolder
-from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine
+from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
 from tfprobe.store.manifests import ProcessManifest, read_process
 from tfprobe.store.steps import StepsFile, read_header, read_steps
 from tfprobe.store.steps_layout import AgentState, Header, WorkRecord
@@ -69,7 +69,8 @@ class Asked:
     @property
     def is_there(self) -> bool:
         """Say whether it may still make steps: it runs or is stopped, or nobody here can tell."""
-        return self.state in (*LIVE, UNKNOWN)
+        is_over = self._manifest is not None and is_gone(self._manifest, self._here)
+        return self.state in LIVE or (self.state == UNKNOWN and not is_over)
 
     @property
     def entry(self) -> ProcessEntry:

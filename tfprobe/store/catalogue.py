@@ -20,6 +20,7 @@ from tfprobe.store.liveness import (
     TERMINATED,
     UNKNOWN,
     Machine,
+    is_gone,
     launcher_state,
     may_say_more,
     process_state,
@@ -260,6 +261,8 @@ def _why_unknown(
 ) -> str:
     for process in processes:
         facts = process.manifest
+        if ended_unread(process, here):
+            return f"what a process of it, {process.folder.name}, noted of its end cannot be read"
         if process.state == UNKNOWN and not isinstance(facts, Missing):
             return f"a process of it ran {where_it_ran(facts, here)}"
         if process.state == UNKNOWN:
@@ -276,11 +279,21 @@ def _why_unknown(
 
 def has_ended(entry: RunEntry, here: Machine) -> bool:
     """Say whether a run is known to be over; of one on another machine that may never be known."""
-    if entry.processes or entry.state in ENDED or isinstance(entry.manifest, Missing):
+    if entry.state in ENDED or isinstance(entry.manifest, Missing):
         return entry.state in ENDED
-    # Nothing was recorded, and who would have started something is gone.
+    if not all(each.state in ENDED or ended_unread(each, here) for each in entry.processes):
+        return False
+    # Nothing tells how it ended, and who would have started something is gone.
     known = _known(entry.manifest, entry.launches)
     return all(launcher_state(each, here) == KILLED for each in known)
+
+
+def ended_unread(process: ProcessEntry, here: Machine) -> bool:
+    """Say whether a process is over, and what it noted of its end cannot be read."""
+    facts = process.manifest
+    if isinstance(facts, Missing) or process.state != UNKNOWN:
+        return False
+    return is_gone(facts, here)
 
 
 def _known(

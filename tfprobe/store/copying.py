@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tfprobe.store.layout import TEMPORARY_PREFIX
@@ -35,9 +36,17 @@ def copy_tree(source: Path, target: Path, told: Callable[[int], None]) -> None:
         told(facts.st_size)
 
 
+class SourceFailed(OSError):
+    """What is to be copied cannot be read."""
+
+
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a regular file to a new one, private, with its time and its holes. Raises OSError."""
-    reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Copy a regular file to a new one, private, with its time and its holes.
+
+    Raises OSError, which is SourceFailed where the source cannot be read.
+    """
+    with _reading():
+        reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         facts = os.fstat(reader)
         writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -51,7 +60,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def _files(directory: Path, depth: int) -> Iterator[tuple[Path, os.stat_result]]:
-    with os.scandir(directory) as found:
+    with _reading(), os.scandir(directory) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name.startswith(TEMPORARY_PREFIX):
@@ -76,11 +85,20 @@ def _copy_data(reader: int, writer: int, size: int) -> None:
     for start, end in _stretches(reader, size):
         at = start
         while at < end:
-            chunk = os.pread(reader, min(_CHUNK_BYTES, end - at), at)
+            with _reading():
+                chunk = os.pread(reader, min(_CHUNK_BYTES, end - at), at)
             if not chunk:
                 return  # it became shorter meanwhile
             _write_all(writer, chunk, at)
             at += len(chunk)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise SourceFailed(exc.errno, exc.strerror) from exc
 
 
 def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
@@ -93,7 +111,7 @@ def _stretches(reader: int, size: int) -> Iterator[tuple[int, int]]:
             if exc.errno == errno.ENXIO:
                 return  # only a hole is left
             if exc.errno not in _CANNOT_TELL:
-                raise
+                raise SourceFailed(exc.errno, exc.strerror) from exc
             yield at, size
             return
         end = min(os.lseek(reader, start, os.SEEK_HOLE), size)

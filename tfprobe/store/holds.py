@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing
-from tfprobe.store.catalogue import RunEntry, main_process
+from tfprobe.store.catalogue import RunEntry, ended_unread, main_process
 from tfprobe.store.layout import RunFolder, children
 from tfprobe.store.liveness import (
     ENDED,
@@ -86,7 +86,7 @@ def _as_a_place(folder: RunFolder) -> Hold | None:
 def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> Hold | None:
     """Return why nobody here can tell whether it has ended."""
     for process in entry.processes:
-        if process.state == UNKNOWN:
+        if process.state == UNKNOWN and not ended_unread(process, here):
             where = f"{process.folder.host}/{process.folder.name}"
             return Hold(f"has a process that cannot be looked up here: {where}", True)
     manifest = entry.manifest

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+
+from tfprobe.errors import UnreadableInput
 
 DEFAULT_OUTPUT = "tfprobe-runs"
 LATEST = "latest"
@@ -18,6 +22,22 @@ REMOVING_PREFIX = ".removing-"
 RUN_METADATA_SUFFIX = ".run_metadata.pb"
 XSPACE_SUFFIX = ".xplane.pb"
 
+# What a failing disk or file server answers: what is there is not known then, while all else that
+# cannot be opened is absent, closed to this user, or not what it should be.
+FAILURES = frozenset(
+    {
+        errno.EHOSTDOWN,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOLINK,
+        errno.ENOTCONN,
+        errno.EREMOTEIO,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+        errno.EUCLEAN,
+    }
+)
 # Children of a run directory which are not hosts.
 _NOT_HOSTS = frozenset({"boot", "derived", "launches", "machine", "report"})
 _CAPTURE_NAME = re.compile(r"(?P<step>\d+)-(?P<kind>[a-z_]+)-(?P<work>\d+)\.")
@@ -163,8 +183,11 @@ class RunFolder:
         return ProcessFolder(self.root / (f"host-{host}" if is_taken else host) / name)
 
     def is_run(self) -> bool:
-        """Say whether this directory looks like a run, even one whose run.json was lost."""
-        return os.path.isfile(self.manifest) or os.path.isfile(self.config)
+        """Say whether this directory looks like a run, even one whose run.json was lost.
+
+        Raises UnreadableInput where a disk or a file server fails.
+        """
+        return _is_file(self.manifest) or _is_file(self.config)
 
     def processes(self) -> tuple[ProcessFolder, ...]:
         """Return every process folder, by host and name."""
@@ -204,12 +227,30 @@ def is_capture(file_name: str) -> bool:
 def children(directory: Path) -> tuple[Path, ...]:
     """Return what is in a directory by name; nothing where it is absent or not ours to read.
 
-    os.path, here and below, because Path.is_file raises where a parent is closed to us.
+    Raises UnreadableInput where a disk or a file server fails: what is in it is not known then.
     """
     try:
         return tuple(directory / name for name in sorted(os.listdir(directory)))
-    except OSError:
+    except OSError as exc:
+        _raise_failure(directory, exc)
         return ()
+
+
+def _is_file(path: Path) -> bool:
+    """Say whether a regular file is there. Raises UnreadableInput where nobody can tell."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError as exc:
+        _raise_failure(path, exc)
+        return False
+    except ValueError:
+        return False  # a name that no file can have
+
+
+def _raise_failure(path: Path, error: OSError) -> None:
+    if error.errno in FAILURES:
+        problem = f"{path} cannot be read: {error.strerror or error}."
+        raise UnreadableInput(problem, hint="Its disk or file server failed.") from error
 
 
 def may_hold_processes(name: str) -> bool:

@@ -68,8 +68,8 @@ def process_state(header: Header | None, manifest: ProcessManifest | None, here:
     """Return running, stopped, finished, failed, replaced, killed or unknown.
 
     killed means gone without a note of its own: by a signal or with its machine; whether that was
-    the job's own doing only the run can tell: see `catalogue`. What a profiler service recorded is
-    finished, whatever its process does.
+    the job's own doing only the run can tell: see `catalogue`. Without a header nothing tells how
+    one that is gone ended. What a profiler service recorded is finished, whatever its process does.
     """
     if manifest is not None and manifest.service is not None:
         return FINISHED
@@ -78,12 +78,20 @@ def process_state(header: Header | None, manifest: ProcessManifest | None, here:
         return noted or UNKNOWN
     if noted is not None and not _is_leaving(header):
         return noted
+    if is_gone(manifest, here):
+        return noted or (UNKNOWN if header is None else KILLED)
     if not here.knows(manifest.host, manifest.boot_id, manifest.pid_namespace):
-        return noted or (KILLED if _ended_by_reboot(manifest, here) else UNKNOWN)
+        return noted or UNKNOWN
     seen = here.look_up(manifest.pid)
-    if seen is None or manifest.pid_started_ticks not in (None, seen.started_ticks):
-        return noted or KILLED
-    return STOPPED if seen.is_stopped else RUNNING
+    return STOPPED if seen is not None and seen.is_stopped else RUNNING
+
+
+def is_gone(manifest: ProcessManifest, here: Machine) -> bool:
+    """Say whether a process is known to be over, however it ended."""
+    if not here.knows(manifest.host, manifest.boot_id, manifest.pid_namespace):
+        return _ended_by_reboot(manifest, here)
+    seen = here.look_up(manifest.pid)
+    return seen is None or manifest.pid_started_ticks not in (None, seen.started_ticks)
 
 
 def launcher_state(run: RunManifest, here: Machine) -> str:

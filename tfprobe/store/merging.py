@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tfprobe.errors import Missing, UsageError
+from tfprobe.errors import Missing, UnreadableInput, UsageError
 from tfprobe.store import inside
 from tfprobe.store.catalogue import RunEntry
-from tfprobe.store.copying import copy_file, copy_tree
-from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder, children
+from tfprobe.store.copying import SourceFailed, copy_file, copy_tree
+from tfprobe.store.layout import FAILURES, TEMPORARY_PREFIX, RunFolder, children
 from tfprobe.store.merge_plan import Part, Plan
 
 Watch = Callable[[int, int], None]
@@ -43,7 +43,7 @@ def merge(plan: Plan, watch: Watch) -> None:
 
     Plan and merge while `alone`. `watch(done, all)` is told the bytes.
 
-    Raises UsageError when it cannot be written.
+    Raises UsageError when it cannot be written, UnreadableInput when a source cannot be read.
     """
     try:
         if plan.extends:
@@ -100,6 +100,8 @@ def _copy_process(part: Part, into: RunFolder, told: Callable[[int], None]) -> N
         try:
             copy_tree(original, unfinished, told)
             os.rename(unfinished, host / part.name)
+        except SourceFailed as exc:
+            raise _unreadable(source, exc) from exc
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -117,7 +119,10 @@ def _add_launches(source: RunFolder, into: RunFolder) -> None:
 
 def _add_launch(path: Path, place: Path) -> None:
     """Copy a record; where its name is another's, under one that only the same content has."""
-    content = inside.content(path.parent, path)
+    try:
+        content = inside.content(path.parent, path)
+    except OSError as exc:
+        raise _unreadable(Path(path.name), exc) from exc
     if os.path.lexists(place) and _content(place.parent, place) != content:
         digest = hashlib.sha256(content).hexdigest()[:8]
         place = place.with_name(f"{place.stem}-{digest}{place.suffix}")
@@ -126,11 +131,21 @@ def _add_launch(path: Path, place: Path) -> None:
 
 
 def _content(root: Path, path: Path) -> bytes | None:
-    """Return what is in a file; None where there is none, or a link."""
+    """Return what is in a file; None where there is none, or a link.
+
+    Raises UnreadableInput where a disk or a file server fails.
+    """
     try:
         return inside.content(root, path)
-    except OSError:
+    except OSError as exc:
+        if exc.errno in FAILURES:
+            raise _unreadable(path, exc) from exc
         return None
+
+
+def _unreadable(path: Path, error: OSError) -> UnreadableInput:
+    hint = "Nothing is lost there: merge again when its disk or file server answers."
+    return UnreadableInput(f"{path} cannot be read: {error.strerror or error}.", hint=hint)
 
 
 def _add_machines(source: RunFolder, into: RunFolder) -> None:

@@ -165,8 +165,8 @@ def _header(file: WordFile) -> Header:
     words = integers(file.words(0, HEADER_WORDS))
     if len(words) < HEADER_WORDS or words[0] != MAGIC:
         hint = (
-            "The disk was full, the process was killed while it made the file, or the file was "
-            "overwritten."
+            "The disk was full or failed, the process was killed while it made the file, or the "
+            "file was overwritten."
         )
         raise UnreadableInput(f"{file.path} is not a steps.bin.", hint=hint)
     # The capacity of works is smaller where the agent could not map the file.

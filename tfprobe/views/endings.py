@@ -9,7 +9,9 @@ from typing import Any
 from tfprobe.model.profile import Ending, Process, Raised, Run
 
 _STOPPED = "stopped, by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on"
-_GONE = {"killed": ": gone without its exit hooks, by a signal or with its machine"}
+_GONE = {
+    "killed": ": gone without a note of its end, by a signal, with its machine, or its disk failed"
+}
 _REPLACED = "replaced itself by another program, in the same process (os.exec)"
 _NOBODY = "nobody here can tell"
 

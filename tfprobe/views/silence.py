@@ -71,6 +71,7 @@ def _no_tensorflow(interpreters: tuple[Interpreter, ...]) -> str:
     tail = f" and {more} more" if more else ""
     count = f"{len(interpreters)} Python interpreter{'s' if len(interpreters) > 1 else ''}"
     return (
-        f"{count} started with the agent and none imported TensorFlow: {', '.join(shown)}{tail}. "
-        "If one should have, `tfprobe doctor -- PYTHON` tests it."
+        f"{count} started with the agent and none recorded anything: none imported TensorFlow, or "
+        "the run directory could not be written then (a full disk, a file server that failed): "
+        f"{', '.join(shown)}{tail}. If one should have, `tfprobe doctor -- PYTHON` tests it."
     )

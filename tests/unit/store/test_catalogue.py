@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -240,3 +241,23 @@ def test_a_child_that_replaced_itself_says_nothing_of_the_run(tmp_path) -> None:
     root = write_run(tmp_path / "r", processes)
 
     assert glance(RunFolder(root), machine(tmp_path)).state == "failed"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOTCONN])
+@pytest.mark.parametrize("call", ["listdir", "stat"])
+def test_a_disk_that_fails_is_not_taken_for_an_empty_one(
+    tmp_path, monkeypatch, call: str, number: int
+) -> None:
+    """Nobody can tell what runs there are: neither none, nor fewer."""
+    write_run(tmp_path / "runs" / "r1", [WrittenProcess()])
+    original = getattr(os, call)
+
+    def fail(path, *rest, **options):
+        if isinstance(path, Path) and path.is_relative_to(tmp_path / "runs"):
+            raise OSError(number, os.strerror(number), str(path))
+        return original(path, *rest, **options)
+
+    monkeypatch.setattr(os, call, fail)
+
+    with pytest.raises(UnreadableInput, match=os.strerror(number)):
+        list_runs(tmp_path / "runs", machine(tmp_path))

@@ -19,7 +19,7 @@ from tests.support.rundir import (
     write_json,
     write_run,
 )
-from tfprobe.store.catalogue import glance
+from tfprobe.store.catalogue import glance, has_ended
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine, this_machine
 
@@ -66,6 +66,22 @@ def test_a_pid_used_again_is_killed(tmp_path):
     here = machine(tmp_path, p4711=99)
 
     assert (_state(root, here), _process_state(root, here)) == ("killed", "killed")
+
+
+def test_what_cannot_be_read_does_not_say_that_a_process_was_killed(tmp_path):
+    """A disk that fails now may hold the note of a good end; that it is over is known."""
+    root = write_run(tmp_path / "r1", [WrittenProcess()], manifest=LAUNCHED)
+    (folder,) = RunFolder(root).processes()
+    folder.steps.write_bytes(b"")
+    here = machine(tmp_path)
+
+    entry = glance(RunFolder(root), here)
+
+    assert (entry.state, entry.processes[0].state) == ("unknown", "unknown")
+    assert entry.why_unknown.endswith("noted of its end cannot be read")
+    assert has_ended(entry, here)
+    live(here.proc, 4711, 1234, "S")
+    assert _state(root, here) == "running"
 
 
 def test_a_process_gone_without_exit_hook_is_killed(tmp_path):

@@ -126,10 +126,33 @@ def test_where_holes_cannot_be_told_all_is_copied(tmp_path, hosts, monkeypatch, 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
 def test_what_cannot_be_read_does_not_become_zeros(tmp_path, hosts, monkeypatch, number) -> None:
-    """A disk that fails is no hole."""
+    """A disk that fails is no hole, and the one that failed is named."""
     _refuse_to_tell_holes(monkeypatch, number)
 
-    with pytest.raises(UsageError, match=re.escape(os.strerror(number))):
+    with pytest.raises(UnreadableInput, match=re.escape(os.strerror(number))) as refused:
+        _merge(tmp_path, *hosts)
+    assert str(hosts[0]) in str(refused.value)
+    assert not (tmp_path / "all").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize("call", ["listdir", "open"])
+def test_a_run_that_cannot_be_read_now_is_not_merged_in_part(
+    tmp_path, hosts, monkeypatch, call, number
+) -> None:
+    """What a failing disk hides is not what is absent."""
+    original = getattr(os, call)
+
+    def fail(path, *rest, **options):
+        name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+        if str(name).endswith(("/b", "interpreters.tsv")):
+            raise OSError(number, os.strerror(number), name)
+        return original(path, *rest, **options)
+
+    (hosts[1] / "boot" / "interpreters.tsv").write_text("b\t1\t1\t3.11.7\tpython\n")
+    monkeypatch.setattr(os, call, fail)
+
+    with pytest.raises(UnreadableInput, match=re.escape(os.strerror(number))):
         _merge(tmp_path, *hosts)
     assert not (tmp_path / "all").exists()
 

@@ -48,6 +48,16 @@ def test_a_run_that_has_ended_goes_and_its_bytes_are_counted(root, tmp_path):
     assert _names(root.parent) == []
 
 
+def test_a_run_that_is_over_goes_whatever_cannot_be_read_of_it(root, tmp_path):
+    """How it ended is not known; that it did is."""
+    (folder,) = RunFolder(root).processes()
+    folder.steps.write_bytes(b"")
+
+    done = _remove(root, machine(tmp_path))
+
+    assert done.problem is None
+
+
 @pytest.mark.parametrize("letter", ["S", "T"])
 def test_a_run_that_is_there_stays_even_with_force(root, tmp_path, letter):
     """Running or stopped: its process will want its files."""

@@ -39,7 +39,7 @@ def test_a_rank_that_was_killed_is_named() -> None:
     """By its number, and a server by its role."""
     ranks = [ended("killed", rank=rank, role="worker") for rank in range(2)]
     server = ended("killed", rank=0, role="ps")
-    gone = ": gone without its exit hooks, by a signal or with its machine"
+    gone = ": gone without a note of its end, by a signal, with its machine, or its disk failed"
 
     assert words("killed", ended("finished", rank=1), server) == f"killed: ps 0{gone}"
     assert words("killed", *ranks) == f"killed: all 2 processes, first rank 0{gone}"
@@ -56,7 +56,8 @@ def test_a_rank_that_was_killed_is_named() -> None:
         (
             "killed",
             Ending(),
-            "killed: gone without its exit hooks, by a signal or with its machine",
+            "killed: gone without a note of its end, by a signal, with its machine, or its disk "
+            "failed",
         ),
         ("killed", Ending(signal=15), "killed by SIGTERM"),
         ("finished", Ending(0), "finished"),
