@@ -37,7 +37,7 @@ def at_exit():
                 _note_exception(recorder, error)
             _note(recorder, EXIT_HOOKS)
             if not recorder.steps.words[EXIT_WORD]:
-                recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+                recorder.steps.note_exit()
             if _store_status_at_exit(recorder.steps):
                 recorder.steps.put(STATUS_WORD, STATUS_FOLLOWS)
     except Exception:
@@ -105,7 +105,7 @@ def _leave(status):
     if _WATCHED.is_done and sys.version_info < (3, 7):
         status = 0  # until Python 3.7: a fork server ends all its children by os._exit(1)
     _note(recorder, OS_EXIT)
-    recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+    recorder.steps.note_exit()
     recorder.steps.put(STATUS_WORD, (status & 0xFFFFFFFF) << 16 | 0x330E)
 
 

@@ -50,7 +50,7 @@ RUNNING, FINISHED, ASIDE = 1, 2, 3
 STATE_WORD, EXIT_WORD = 11, 12
 HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
 STARTED_WORD, ACTIVE_WORD = 19, 20
-UNTIMED_STEPS, UNTIMED_THREADS = 21, 22
+UNTIMED_STEPS, UNTIMED_THREADS, EXIT_MONO_WORD = 21, 22, 23
 ENDING_WORD, STATUS_WORD = 24, 25  # the status takes three words
 REQUEST, REQUEST_SAMPLES, REQUEST_WORK, REQUEST_SEEN, REQUEST_LEFT, SAMPLING_ENDED = 32, 33, 34, 40, 41, 42
 # Words of a work block.
@@ -110,6 +110,11 @@ class StepsFile:
         words[REQUEST_WORK] = -1
         words[0] = int.from_bytes(b"TFPSTEP1", "little")
         self.flush(0, HEADER_WORDS)
+
+    def note_exit(self):
+        """Note this moment as the end of the process, on both clocks: somebody may set the wall clock."""
+        self.put(EXIT_MONO_WORD, ORIGINAL.monotonic_ns())
+        self.put(EXIT_WORD, ORIGINAL.unix_ns())
 
     def add_work(self, kind, name, thread_name, thread_id, now_ns, make=None):
         """Allocate the next work block and return its Work, by `make`; None when the file or the disk is full."""
