@@ -122,6 +122,7 @@ class Sample:
         self.why = None
         self.request = None  # the sequence of the order it is taken for, if any
         self.opening_ns = 0
+        self.clock_ns = 0  # unix time less monotonic time when the step began
         self.thread = threading.get_ident()
 
     def feeds(self):
@@ -168,6 +169,7 @@ def start_sample(work, tracer, original, args, kwargs):
             sample.why = why
             sample.request = recorder.schedule.sequence if why == "request" else None
             sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
+            sample.clock_ns = ORIGINAL.unix_ns() - ORIGINAL.monotonic_ns()
         return sample
     except BaseException:
         abandon(sample)
@@ -205,11 +207,12 @@ def finish_sample(work, sample, result, start_ns, end_ns):
             return
         work.look()
         name, size, graph = stored
+        clock_ns = ORIGINAL.unix_ns() - ORIGINAL.monotonic_ns()
         recorder.captured(work, added_ns, sample.request)
         recorder.journal.event(
             "sample", work=work.index, step=step, capture=name, level=sample.level, why=sample.why,
-            request=sample.request, start_ns=start_ns,
-            end_ns=end_ns, start_unix_ns=ORIGINAL.unix_ns() - (ORIGINAL.monotonic_ns() - start_ns), plain_ns=usual_ns,
+            request=sample.request, start_ns=start_ns, end_ns=end_ns, start_unix_ns=start_ns + clock_ns,
+            clock_set_ns=clock_ns - sample.clock_ns, plain_ns=usual_ns,
             cost_ns=added_ns, bytes=size, graph=graph, fed_bytes=fed_bytes, result_bytes=result_bytes,
         )  # fmt: skip
         if not recorder.settings_told:

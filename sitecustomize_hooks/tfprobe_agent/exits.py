@@ -13,7 +13,7 @@ from .guard import failed
 from .interruptions import let_through
 from .originals import ORIGINAL
 from .recorder import CURRENT
-from .steps_layout import ENDING_WORD, EXIT_WORD, STATUS_WORD
+from .steps_layout import ENDING_WORD, EXIT_MONO_WORD, EXIT_WORD, STATUS_WORD
 
 # What the ending word says.
 EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
@@ -46,7 +46,7 @@ def at_exit():
                 _note_exception(recorder, error)
             _note(recorder, EXIT_HOOKS)
             if not recorder.steps.words[EXIT_WORD]:
-                recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+                recorder.steps.note_exit()
             if _store_status_at_exit(recorder.steps):
                 recorder.steps.put(STATUS_WORD, STATUS_FOLLOWS)
             _write(recorder)
@@ -74,7 +74,7 @@ def _leaves(args, kwargs):
 class _BeforeExec:
     """The words that an exec writes over, for one that fails, as where there is no such program."""
 
-    ending = exit_ns = 0
+    ending = exit_ns = exit_mono_ns = 0
 
 
 _BEFORE = _BeforeExec()
@@ -84,8 +84,11 @@ def _replaces(_args, _kwargs):
     try:
         recorder = _own_recorder()
         if recorder is not None and recorder.steps.words[ENDING_WORD] != REPLACED:
-            _BEFORE.ending, _BEFORE.exit_ns = recorder.steps.words[ENDING_WORD], recorder.steps.words[EXIT_WORD]
-            recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+            words = recorder.steps.words
+            _BEFORE.ending, _BEFORE.exit_ns, _BEFORE.exit_mono_ns = (
+                words[ENDING_WORD], words[EXIT_WORD], words[EXIT_MONO_WORD],
+            )  # fmt: skip
+            recorder.steps.note_exit()
             recorder.steps.put(ENDING_WORD, REPLACED)
             _write(recorder)
     except Exception:
@@ -98,6 +101,7 @@ def _goes_on():
         if recorder is not None:
             recorder.steps.put(ENDING_WORD, _BEFORE.ending)
             recorder.steps.put(EXIT_WORD, _BEFORE.exit_ns)
+            recorder.steps.put(EXIT_MONO_WORD, _BEFORE.exit_mono_ns)
     except Exception:
         failed("os.exec")
 
@@ -151,7 +155,7 @@ def _leave(status):
     if _WATCHED.is_done and sys.version_info < (3, 7):
         status = 0  # until Python 3.7: a fork server ends all its children by os._exit(1)
     _note(recorder, OS_EXIT)
-    recorder.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+    recorder.steps.note_exit()
     recorder.steps.put(STATUS_WORD, (status & 0xFFFFFFFF) << 16 | 0x330E)
     _write(recorder)
 

@@ -16,7 +16,6 @@ from .steps_layout import (
     ACTIVE_WORD,
     ASIDE,
     CAPTURES,
-    EXIT_WORD,
     FINISHED,
     HOOK_CALLS,
     HOOK_NS,
@@ -263,7 +262,7 @@ class Recorder:
         never_raise_sampling(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
         never_raise_noting(_await_deletions)()
         self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
-        self.steps.put(EXIT_WORD, ORIGINAL.unix_ns())
+        self.steps.note_exit()
         self.steps.put(STATE_WORD, FINISHED)
         self.steps.write()
         if not self.has_process_file:

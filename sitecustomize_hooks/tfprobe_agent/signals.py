@@ -45,13 +45,13 @@ def _noting(target_of):
 
 
 def _note(target, number):
-    """Append a line: host, sender, unix ns, process or minus its group, signal."""
+    """Append a line: host, sender, unix ns, process or minus its group, signal, monotonic ns."""
     sender = ORIGINAL.getpid()
     key = sender, target, number
     if target in (sender, -1) or key in _NOTED.told or len(_NOTED.told) >= MOST_LINES:
         return
     _NOTED.told.add(key)
-    fields = ORIGINAL.uname().nodename, sender, ORIGINAL.unix_ns(), target, number
+    fields = ORIGINAL.uname().nodename, sender, ORIGINAL.unix_ns(), target, number, ORIGINAL.monotonic_ns()
     descriptor = ORIGINAL.open(_NOTED.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         ORIGINAL.write(descriptor, ("\t".join(map(str, fields)) + "\n").encode("utf-8", "replace"))

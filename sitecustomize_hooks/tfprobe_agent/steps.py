@@ -19,6 +19,8 @@ from .steps_layout import (
     BUCKET_OFFSET,
     BUCKETS,
     COUNT,
+    EXIT_MONO_WORD,
+    EXIT_WORD,
     FILE_WORDS,
     FOLD,
     FOLD_NS,
@@ -98,6 +100,11 @@ class StepsFile:
         words[REQUEST_WORK] = -1
         words[0] = int.from_bytes(b"TFPSTEP1", "little")
         self.write()
+
+    def note_exit(self):
+        """Note this moment as the end of the process, on both clocks: somebody may set the wall clock."""
+        self.put(EXIT_MONO_WORD, ORIGINAL.monotonic_ns())
+        self.put(EXIT_WORD, ORIGINAL.unix_ns())
 
     def add_work(self, kind, name, thread_name, thread_id, now_ns, make=None):
         """Allocate the next work block and return its Work, by `make`; None when the file or the disk is full."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tfprobe.store.catalogue import ProcessEntry, glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
 
+DAY_NS = 24 * 3600 * 10**9
 # What NumPy imports in every TensorFlow job.
 STEP = "import ctypes, signal\nsession.run('loss')\n"
 POOL = """
@@ -456,3 +458,54 @@ except ProcessLookupError as error: print(len(traceback.extract_tb(error.__trace
 """)
 
     assert lines == ["1"]
+
+
+# The job's own clock is what it has set it to.
+SET_CLOCK = """
+from tfprobe_agent.originals import ORIGINAL
+def set_clock(days, read=ORIGINAL.unix_ns):
+    ORIGINAL.unix_ns = lambda: read() + days * 24 * 3600 * 10**9
+"""
+
+
+@pytest.mark.parametrize("days", [300, -300])
+@pytest.mark.parametrize("ending", ["", "os._exit(0)"])
+def test_the_end_is_noted_on_the_clock_that_nobody_sets(
+    laboratory: Laboratory, days: int, ending: str
+) -> None:
+    """A wall clock that is set while the job runs makes it no longer, and no shorter."""
+    _end(laboratory, f"{SET_CLOCK}set_clock({days})\n{ending}")
+
+    header = laboratory.steps().header
+    assert abs(header.exit_unix_ns - header.moment_unix_ns) > 200 * DAY_NS
+    assert header.last_activity_mono_ns <= header.ended_mono_ns < time.monotonic_ns()
+
+
+def test_who_is_told_to_end_after_the_clock_was_set_back_is_not_killed(
+    laboratory: Laboratory,
+) -> None:
+    """The signal is of a time at which its target had not started, by the wall clock."""
+    text = f"""
+{SET_CLOCK}
+if __name__ == "__main__":
+    os.chdir({str(laboratory.folder)!r})
+    child = start("fork", "wait")
+    while not os.path.exists("ready"): time.sleep(0.01)
+    set_clock(-300)
+    child.terminate()
+    child.join()
+"""
+
+    _script(laboratory, f"import signal\n{POOL}{text}")
+
+    assert sorted(state for state, _ in _ends(laboratory)) == ["finished", "terminated"]
+
+
+def test_a_trace_in_which_the_clock_was_set_says_so(laboratory: Laboratory) -> None:
+    """Its times are told by the wall clock."""
+    laboratory.arm(every=1)
+
+    laboratory.finish(f"{SET_CLOCK}session.run(lambda: set_clock(300))")
+
+    (event,) = [each for each in laboratory.events() if each["event"] == "sample"]
+    assert event["clock_set_ns"] > 200 * DAY_NS

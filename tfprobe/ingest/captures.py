@@ -19,6 +19,7 @@ from tfprobe.store.contents import content_of, foresee
 from tfprobe.store.events import Event
 from tfprobe.store.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
 from tfprobe.store.steps import StepsFile
+from tfprobe.store.steps_layout import CLOCK_WAS_SET_NS
 
 NOT_FED = Missing("it was no Session step, or was fed something else than arrays")
 NO_TENSORS = Missing("it returned something else than tensors and arrays")
@@ -150,7 +151,9 @@ class Decoder:
                 raise apart
             trace = self._reader(wanted.sample).read(apart)
         window_ns = wanted.window_ns
-        trace = _on_the_clock(trace, window_ns)
+        if wanted.sample is not None and _was_set_meanwhile(wanted.sample):
+            raise UnreadableInput("the clock was set during its step, so its times do not agree")
+        trace = _on_the_clock(trace, wanted)
         if not trace.tells_of_steps or (window_ns is None and not len(trace.rows)):
             raise UnreadableInput("it holds no execution of an op")
         start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
@@ -188,12 +191,15 @@ def _content(path: Path) -> bytes | UnreadableInput:
 
 
 def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Window | None:
-    """Return when the step was, from its event, else from steps.bin; None where neither tells."""
+    """Return when the step was, from its event, else from steps.bin; None where neither tells.
+
+    That is on the clock of its process, which is the wall clock as it was at the start.
+    """
     if sample is not None:
         start, end = sample.integer("start_ns"), sample.integer("end_ns")
         unix = sample.integer("start_unix_ns")
         if start is not None and end is not None and unix is not None and end > start:
-            return unix, end - start
+            return unix - _set_by_ns(sample, steps), end - start
     named = parse_capture_name(name)
     if named is None or steps is None:
         return None
@@ -203,6 +209,29 @@ def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Windo
             start_ns, end_ns = int(work.recent.start_ns[row]), int(work.recent.end_ns[row])
             return steps.header.unix_ns(start_ns), max(end_ns - start_ns, 1)
     return None
+
+
+def _set_by_ns(sample: Event, steps: StepsFile | None) -> int:
+    """Return by how much the wall clock was set between the start of the process and a sample.
+
+    Each of two pairs of readings must tell it: the job may be interrupted between two readings.
+    """
+    if steps is None:
+        return 0
+    pairs = (("start_unix_ns", "start_ns"), ("unix_ns", "mono_ns"))
+    found = ((sample.integer(unix), sample.integer(mono)) for unix, mono in pairs)
+    ahead_ns = [
+        unix - steps.header.unix_ns(mono)
+        for unix, mono in found
+        if unix is not None and mono is not None
+    ]
+    least_ns = min(ahead_ns, key=abs, default=0)
+    return least_ns if abs(least_ns) >= CLOCK_WAS_SET_NS else 0
+
+
+def _was_set_meanwhile(sample: Event) -> bool:
+    """Say whether the wall clock, by which a trace tells times, was set between both its ends."""
+    return abs(sample.integer("clock_set_ns") or 0) >= CLOCK_WAS_SET_NS
 
 
 def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str, str]:
@@ -244,13 +273,20 @@ def _told(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
     return why_null if sample and key in sample.fields else UNTOLD
 
 
-def _on_the_clock(trace: Trace, window_ns: Window | None) -> Trace:
-    """Place a trace on the wall clock.
+def _on_the_clock(trace: Trace, wanted: Wanted) -> Trace:
+    """Place a trace on the clock of its process.
 
     Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the
-    agent does just before the step: within about 0.1 ms they are the same moment.
+    agent does just before the step: within about 0.1 ms they are the same moment. Others are told
+    by the wall clock, which may have been set since the process started.
     """
-    return trace if trace.is_unix or window_ns is None else trace.moved(window_ns[0])
+    window_ns, sample = wanted.window_ns, wanted.sample
+    if window_ns is None:
+        return trace
+    if not trace.is_unix:
+        return trace.moved(window_ns[0])
+    unix = None if sample is None else sample.integer("start_unix_ns")
+    return trace if unix in (None, window_ns[0]) else trace.moved(window_ns[0] - unix)
 
 
 def _extent_ns(rows: Executions) -> tuple[int, int]:

@@ -64,7 +64,8 @@ def _ending(entry: ProcessEntry) -> Ending:
     """Return how a process ended, without the exception, which its events tell."""
     signal: int | None = None
     if entry.state == TERMINATED and isinstance(entry.manifest, ProcessManifest):
-        sent = signal_to(entry.manifest, signals_around(entry.folder))
+        header = None if isinstance(entry.header, Missing) else entry.header
+        sent = signal_to(entry.manifest, header, signals_around(entry.folder))
         signal = None if sent is None else sent.number
     if entry.state not in ENDED or isinstance(entry.header, Missing):
         return Ending(signal=signal)
@@ -170,7 +171,7 @@ def _facts(entry: ProcessEntry) -> Facts:
 def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
     if isinstance(header, Missing) or state in LIVE_STATES:
         return None
-    return header.exit_unix_ns or header.unix_ns(header.last_activity_mono_ns)
+    return header.unix_ns(header.last_note_mono_ns)
 
 
 def work_of(record: WorkRecord, process: int, header: Header) -> Work:
@@ -222,10 +223,8 @@ def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:
 
 
 def _hooks(steps: StepsFile) -> Hooks:
-    header, end_ns = steps.header, steps.last_sign_mono_ns
-    if header.exit_unix_ns:
-        exit_ns = header.moment_mono_ns + header.exit_unix_ns - header.moment_unix_ns
-        end_ns = max(end_ns, exit_ns)
+    header = steps.header
+    end_ns = max(steps.last_sign_mono_ns, header.ended_mono_ns)
     return Hooks(
         calls_measured=max(header.hook_calls_measured, 0),
         measured_ns=max(header.hook_measured_ns, 0),

@@ -63,7 +63,7 @@ def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
 
 def _until_ns(header: Header) -> int:
     """Return its end; of one that did not end in order, when its header was last written."""
-    return header.exit_unix_ns or header.unix_ns(header.last_activity_mono_ns)
+    return header.unix_ns(header.last_note_mono_ns)
 
 
 # Ten times the largest jobs there are; a world beyond is somebody's mistake.

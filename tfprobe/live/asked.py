@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.hearing import Heard, Hearing
+from tfprobe.live.moment import Clocks, now_mono_ns
 from tfprobe.model.orders import Answer, ProcessAnswer
 from tfprobe.model.programs import Program
 from tfprobe.store.catalogue import ProcessEntry, ended_process
@@ -204,7 +205,8 @@ class Asked:
         ends = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
         if not ends:
             return Missing("there was none")
-        return max(0, time.time_ns() - self._steps.header.unix_ns(max(ends))) / NANOSECONDS
+        now_ns = now_mono_ns(self._steps.header, self._manifest, works, self._here, Clocks())
+        return (now_ns - max(ends)) / NANOSECONDS
 
     def _only_declines(self) -> bool:
         since_s = self._declining_since_s

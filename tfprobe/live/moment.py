@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfprobe.model.profile import Work
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import ProcessManifest
-from tfprobe.store.steps_layout import Header
+from tfprobe.store.steps_layout import Header, WorkRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Clocks:
 def now_mono_ns(
     header: Header,
     manifest: ProcessManifest | None,
-    works: Iterable[Work],
+    works: Iterable[Work] | Iterable[WorkRecord],
     here: Machine,
     clocks: Clocks,
 ) -> int:

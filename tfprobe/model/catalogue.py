@@ -9,6 +9,8 @@ from tfprobe.model.profile import LIVE_STATES
 
 NOT_MEASURED = Missing("not measured: that walks the whole run")
 _UNTOLD = Missing("run.json does not say")
+# Clocks of machines that nothing disciplines differ by as much.
+_CLOCKS_DIFFER_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +42,10 @@ class RunLine:
             return self.active_unix_ns
         # A clock that was set back does not make a run of the future.
         return max(now_unix_ns - self.active_unix_ns, 0)
+
+    def is_ahead(self, now_unix_ns: int) -> bool:
+        """Say whether its last sign of life is of the future: one of two clocks is wrong."""
+        active_ns = self.active_unix_ns
+        if self.state in LIVE_STATES or isinstance(active_ns, Missing):
+            return False
+        return active_ns - now_unix_ns > _CLOCKS_DIFFER_NS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,10 +81,10 @@ class RunEntry:
 
     @property
     def active_unix_ns(self) -> int | Missing:
-        """The last sign of life: when it was launched, or a process of it last wrote."""
-        signs: list[int | Missing] = [process.active_unix_ns for process in self.processes]
-        signs += [each.started_unix_ns for each in _known(self.manifest, self.launches)]
+        """The last sign of life: when a process of it last wrote, or it was launched."""
+        signs = (process.active_unix_ns for process in self.processes)
         known = [sign for sign in signs if not isinstance(sign, Missing)]
+        known = known or [each.started_unix_ns for each in _known(self.manifest, self.launches)]
         return max(known) if known else _NO_SIGN
 
 
@@ -185,8 +186,9 @@ def ended_process(
 ) -> str:
     """Return the state of a process; of one that a signal of its own job ended, terminated."""
     state = process_state(header, manifest, here)
-    if state == KILLED and manifest is not None and signal_to(manifest, signals_around(folder)):
-        return TERMINATED
+    if state == KILLED and manifest is not None:
+        sent = signal_to(manifest, header, signals_around(folder))
+        return KILLED if sent is None else TERMINATED
     return state
 
 
@@ -241,14 +243,27 @@ def _end_of_others(processes: tuple[ProcessEntry, ...]) -> str:
     if UNKNOWN in states or states <= {REPLACED}:
         return UNKNOWN
     pids = {each.manifest.pid for each in processes if not isinstance(each.manifest, Missing)}
-    own = sorted(
-        (each for each in processes if not _is_child(each, pids)),
-        key=lambda each: 0 if isinstance(each.active_unix_ns, Missing) else each.active_unix_ns,
-    )
+    own = _by_end([each for each in processes if not _is_child(each, pids)])
     ends = [each.state for each in own if each.state not in (TERMINATED, REPLACED)]
     if not ends or ends[-1] == FINISHED:
         return FINISHED
     return next(state for state in ends if state != FINISHED)
+
+
+def _by_end(processes: Sequence[ProcessEntry]) -> list[ProcessEntry]:
+    """Sort processes by their ends: those of one boot by the clock that nobody can set."""
+    manifests = [each.manifest for each in processes]
+    boots = {None if isinstance(each, Missing) else each.boot_id for each in manifests}
+    is_one_boot = len(boots) == 1 and None not in boots
+
+    def end_ns(process: ProcessEntry) -> int:
+        header = process.header
+        if isinstance(header, Missing):
+            return 0
+        mono_ns = header.last_note_mono_ns
+        return mono_ns if is_one_boot else header.unix_ns(mono_ns)
+
+    return sorted(processes, key=end_ns)
 
 
 def _is_child(process: ProcessEntry, pids: set[int]) -> bool:
@@ -358,7 +373,7 @@ def _process(folder: ProcessFolder, here: Machine) -> ProcessEntry:
     steps = 0 if isinstance(glance, Missing) else glance.steps
     if known is not None and known.service is not None:
         steps = known.service.steps
-    return ProcessEntry(folder, manifest, header, steps, state, _active(manifest, glance))
+    return ProcessEntry(folder, manifest, header, steps, state, _active(manifest, glance, here))
 
 
 def _steps_glance(folder: ProcessFolder) -> StepsGlance | Missing:
@@ -372,11 +387,19 @@ def _header(glance: StepsGlance | Missing) -> Header | None:
     return None if isinstance(glance, Missing) else glance.header
 
 
-def _active(manifest: ProcessManifest | Missing, glance: StepsGlance | Missing) -> int | Missing:
-    """Return when it ended, or the latest that its files say: the header may be 1024 steps old."""
+def _active(
+    manifest: ProcessManifest | Missing, glance: StepsGlance | Missing, here: Machine
+) -> int | Missing:
+    """Return when it ended, or the latest that its files say: the header may be 1024 steps old.
+
+    Of a process of this boot that is by the wall clock of now, whatever it showed meanwhile.
+    """
     if isinstance(glance, Missing):
         return _NO_SIGN if isinstance(manifest, Missing) else manifest.started_unix_ns
     header = glance.header
-    if header.exit_unix_ns > 0:
-        return header.exit_unix_ns
-    return max(header.unix_ns(header.last_activity_mono_ns), glance.written_unix_ns)
+    noted_ns = header.unix_ns(header.last_note_mono_ns)
+    boot_id = None if isinstance(manifest, Missing) else manifest.boot_id
+    set_by_ns = here.clock_was_set_by_ns(header, boot_id)
+    if set_by_ns or (set_by_ns == 0 and header.ended_mono_ns):
+        return noted_ns + set_by_ns
+    return header.exit_unix_ns or max(noted_ns, glance.written_unix_ns)

@@ -7,12 +7,13 @@ somebody may set the clock while the job runs.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfprobe.store.manifests import ProcessManifest, RunManifest
 from tfprobe.store.proc import PROC, Seen, boot_id, booted_unix_s, look_up, pid_namespace
-from tfprobe.store.steps_layout import AgentState, Ending, Header
+from tfprobe.store.steps_layout import CLOCK_WAS_SET_NS, AgentState, Ending, Header
 
 RUNNING = "running"
 # There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.
@@ -42,6 +43,8 @@ class Machine:
     boot_id: str | None
     proc: Path = PROC
     pid_namespace: str | None = None
+    # Now, of its two clocks. Somebody may set the one, and nobody the other.
+    unix_minus_monotonic_ns: int | None = field(default=None, compare=False)
 
     def look_up(self, pid: int) -> Seen | None:
         """Return what there is to see of a process; None when there is none, or its zombie."""
@@ -52,6 +55,16 @@ class Machine:
         seen = self.look_up(pid)
         return None if seen is None else seen.started_ticks
 
+    def clock_was_set_by_ns(self, header: Header, boot_id: str | None) -> int | None:
+        """Return how far the wall clock is ahead of what a process of this boot knew; 0 where that
+        may be the reading of two clocks one after the other, None of a process of another boot.
+        """
+        now_ns = self.unix_minus_monotonic_ns
+        if now_ns is None or boot_id is None or boot_id != self.boot_id:
+            return None
+        ahead_ns = now_ns - header.unix_ns(0)
+        return ahead_ns if abs(ahead_ns) >= CLOCK_WAS_SET_NS else 0
+
     def knows(self, host: str, boot_id: str | None, pid_namespace: str | None = None) -> bool:
         """Say whether a pid noted on that host, boot and namespace can be looked up here."""
         return host == self.host and not (
@@ -61,7 +74,8 @@ class Machine:
 
 def this_machine() -> Machine:
     """Return the machine this code runs on."""
-    return Machine(socket.gethostname(), boot_id(), PROC, pid_namespace())
+    shift_ns = time.time_ns() - time.monotonic_ns()
+    return Machine(socket.gethostname(), boot_id(), PROC, pid_namespace(), shift_ns)
 
 
 def process_state(header: Header | None, manifest: ProcessManifest | None, here: Machine) -> str:

@@ -28,7 +28,7 @@ from tfprobe.store.word_file import WordFile, integers, opened
 from tfprobe.store.work_block import KnownWork, read_work
 
 # Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
-_TIMES = (8, 9, 12, 19, 20)
+_TIMES = (8, 9, 12, 19, 20, 23)
 _NO_TIME_NS = 1 << 62
 # Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/design.md.
 _STATUS_MARK = 0x330E
@@ -202,6 +202,7 @@ def _header(file: WordFile) -> Header:
         status_follows=words[25] == _STATUS_FOLLOWS,
         untimed_steps=max(words[21], 0),
         untimed_threads=max(words[22], 0),
+        exit_mono_ns=words[23],
     )
 
 

@@ -66,6 +66,11 @@ class Ending(Enum):
     REPLACED = 4
 
 
+# Two clocks are read one after the other, and the reader may be interrupted in between. A clock
+# that is off by more was set; what is off by less is slewed, and the monotonic clock with it.
+CLOCK_WAS_SET_NS = 100_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The process-wide words of steps.bin. Times are nanoseconds, monotonic unless named unix."""
@@ -93,6 +98,20 @@ class Header:
     status_follows: bool = False
     untimed_steps: int = 0
     untimed_threads: int = 0
+    # 0 before the exit, and in recordings whose agent noted its exit by the wall clock alone.
+    exit_mono_ns: int = 0
+
+    @property
+    def ended_mono_ns(self) -> int:
+        """Return when it exited, 0 where it noted no exit."""
+        if self.exit_mono_ns or not self.exit_unix_ns:
+            return self.exit_mono_ns
+        return self.exit_unix_ns - self.moment_unix_ns + self.moment_mono_ns
+
+    @property
+    def last_note_mono_ns(self) -> int:
+        """Return when it exited; of one that noted no exit, when its header was last written."""
+        return self.ended_mono_ns or self.last_activity_mono_ns
 
     def unix_ns(self, mono_ns: int) -> int:
         """Place a monotonic time on the wall clock, by the moment noted on both."""

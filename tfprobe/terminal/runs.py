@@ -32,6 +32,8 @@ def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bo
 
 def age(run: RunLine, now_unix_ns: int) -> str:
     """Write how long ago a run gave its last sign of life."""
+    if run.is_ahead(now_unix_ns):
+        return numbers.NOTHING
     age_ns = run.age_ns(now_unix_ns)
     return numbers.NOTHING if isinstance(age_ns, Missing) else numbers.age(age_ns)
 

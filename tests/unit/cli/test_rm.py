@@ -26,10 +26,11 @@ def _write(runs: Path, name: str, *, hours: int, has_ended: bool = True, **facts
     unix_ns = time.time_ns() - hours * HOUR_NS
     place = {"host": here.host, "boot_id": here.boot_id, "pid_namespace": here.pid_namespace}
     facts = {**place, "pid": NOBODY, "pid_started_ticks": 5, **facts}
+    clocks = {8: time.time_ns(), 9: time.monotonic_ns()}
     process = WrittenProcess(
         pid=facts["pid"],
         host=facts["host"],
-        header={11: 2, 12: unix_ns} if has_ended else {},
+        header={**clocks, 11: 2, 12: unix_ns} if has_ended else clocks,
         manifest=facts,
     )
     return write_run(runs / name, [process], manifest={**facts, "started_unix_ns": unix_ns})

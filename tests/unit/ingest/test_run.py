@@ -226,3 +226,63 @@ def test_damaged_gaps_are_told(tmp_path):
 
     assert len(profile.gaps) == 1
     assert "1 lines of gaps.jsonl" in profile.problems[0].what
+
+
+YEAR_NS = 365 * 24 * 3600 * 10**9
+LASTED_NS = 90_000_000_000
+
+
+@pytest.mark.parametrize("set_by_ns", [YEAR_NS, -YEAR_NS])
+def test_wall_time_is_right_though_the_clock_was_set(tmp_path, set_by_ns):
+    """What a process noted of its end on the monotonic clock counts."""
+    words = {11: 2, 12: UNIX_NS + LASTED_NS + set_by_ns, 23: MONO_NS + LASTED_NS}
+
+    (process,) = loaded(tmp_path, WrittenProcess(header=words)).processes
+
+    assert isinstance(process.hooks, Hooks)
+    assert process.hooks.wall_ns == LASTED_NS
+
+
+def test_an_older_recording_has_its_wall_time_by_the_wall_clock(tmp_path):
+    """Its agent noted no other end."""
+    words = {11: 2, 12: UNIX_NS + LASTED_NS}
+
+    (process,) = loaded(tmp_path, WrittenProcess(header=words)).processes
+
+    assert isinstance(process.hooks, Hooks)
+    assert process.hooks.wall_ns == LASTED_NS
+
+
+def _loaded_with_clock_set(tmp_path, set_by_ns, **event):
+    sample = {**SAMPLE, "start_unix_ns": UNIX_NS + set_by_ns, "unix_ns": UNIX_NS + set_by_ns}
+    metadata = run_metadata({CPU: [Node("a", 10 + set_by_ns // 1000, 20, "a = MatMul()")]})
+    process = WrittenProcess(events=[{**sample, **event}], captures={NAME: metadata})
+    return loaded(tmp_path, process)
+
+
+@pytest.mark.parametrize("set_by_ns", [YEAR_NS, -YEAR_NS])
+def test_a_capture_is_among_its_steps_though_the_clock_was_set(tmp_path, set_by_ns):
+    """Steps are on the clock as it was when the process started, and so are their traces."""
+    profile = _loaded_with_clock_set(tmp_path, set_by_ns)
+
+    assert [each.start_ns for each in profile.captures] == [UNIX_NS]
+    assert profile.executions.start_ns.tolist() == [UNIX_NS + 10_000]
+
+
+def test_one_late_reading_is_no_clock_that_was_set(tmp_path):
+    """The job may be interrupted between the readings of both clocks."""
+    late = {"unix_ns": UNIX_NS + YEAR_NS, "mono_ns": MONO_NS + YEAR_NS}
+
+    profile = _loaded_with_clock_set(tmp_path, 10**9, **late)
+
+    assert [each.start_ns for each in profile.captures] == [UNIX_NS + 10**9]
+
+
+@pytest.mark.parametrize("set_by_ns", [3600 * 10**9, -(10**9)])
+def test_a_capture_in_which_the_clock_was_set_is_skipped_and_named(tmp_path, set_by_ns):
+    """Its times are told by two clocks."""
+    profile = _loaded_with_clock_set(tmp_path, 0, clock_set_ns=set_by_ns)
+
+    (problem,) = profile.problems
+    assert "the clock was set during its step" in problem.what
+    assert profile.captures == ()

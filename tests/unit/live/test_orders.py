@@ -20,6 +20,8 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing, NoAnswer, UsageError
+from tfprobe.live import asked
+from tfprobe.live.moment import Clocks
 from tfprobe.live.orders import Order, document, order
 from tfprobe.model.orders import Answer, ProcessAnswer
 from tfprobe.store.layout import ProcessFolder, RunFolder
@@ -148,6 +150,17 @@ def test_an_order_is_written_for_all_processes(place: Place) -> None:
         (p, Answer.NONE, 53) for p in (1, 2)
     ]
     assert all("no step has begun since" in str(answer.why) for answer in answers)
+
+
+def test_a_step_is_as_old_as_the_clock_says_that_nobody_sets(place: Place, monkeypatch) -> None:
+    """The wall clock was set since the process started."""
+    run = place.write(WrittenProcess(works=WORKS))
+    end_ns = max(end for work in WORKS for _, end in work.steps)
+    monkeypatch.setattr(asked, "Clocks", lambda: Clocks(mono_ns=lambda: end_ns + 7 * 10**9))
+
+    answer = _one(place.order(run))
+
+    assert str(answer.why).endswith("the last one ended 7 s ago")
 
 
 def test_what_a_profiler_service_recorded_has_nobody_to_ask(place: Place) -> None:

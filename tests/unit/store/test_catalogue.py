@@ -6,12 +6,14 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.machines import machine
 from tests.support.rundir import (
+    MONO_NS,
     UNIX_NS,
     WrittenProcess,
     WrittenWork,
@@ -261,3 +263,46 @@ def test_a_disk_that_fails_is_not_taken_for_an_empty_one(
 
     with pytest.raises(UnreadableInput, match=os.strerror(number)):
         list_runs(tmp_path / "runs", machine(tmp_path))
+
+
+DAY_NS = 24 * 3600 * 10**9
+
+
+EXITED = {11: 2, 12: UNIX_NS + 7 * DAY_NS, 23: MONO_NS + 5}
+GONE = {20: MONO_NS + 5}
+
+
+@pytest.mark.parametrize(
+    ("words", "set_by_ns"),
+    [(EXITED, 0), (EXITED, DAY_NS), (EXITED, -DAY_NS), (GONE, DAY_NS), (GONE, -DAY_NS)],
+)
+def test_the_end_of_a_process_of_this_boot_is_told_by_the_clock_of_now(tmp_path, words, set_by_ns):
+    """Whatever the wall clock showed when it started, and when it ended."""
+    write_run(tmp_path / "r1", [WrittenProcess(header=words)])
+    shift_ns = UNIX_NS - MONO_NS + set_by_ns
+    here = replace(machine(tmp_path), unix_minus_monotonic_ns=shift_ns)
+
+    entry = glance(RunFolder(tmp_path / "r1"), here)
+
+    assert entry.active_unix_ns == UNIX_NS + 5 + set_by_ns
+
+
+def test_the_end_of_a_process_of_another_boot_is_told_by_its_own_clock(tmp_path):
+    """As it was when it ended: it may have been set right meanwhile."""
+    write_run(tmp_path / "r1", [WrittenProcess(header=EXITED, manifest={"boot_id": "another"})])
+    here = replace(machine(tmp_path), unix_minus_monotonic_ns=UNIX_NS - MONO_NS + DAY_NS)
+
+    assert glance(RunFolder(tmp_path / "r1"), here).active_unix_ns == UNIX_NS + 7 * DAY_NS
+
+
+def test_a_launch_counts_as_sign_of_life_where_no_process_gave_one(tmp_path):
+    """A clock that was set back since the launch does not make a later sign of it."""
+    launched = {"started_unix_ns": UNIX_NS + DAY_NS}
+    write_run(
+        tmp_path / "with", [WrittenProcess(header={11: 2, 12: UNIX_NS + 5})], manifest=launched
+    )
+    write_run(tmp_path / "without", manifest=launched)
+
+    found = [glance(RunFolder(tmp_path / name), machine(tmp_path)) for name in ("with", "without")]
+
+    assert [each.active_unix_ns for each in found] == [UNIX_NS + 5, UNIX_NS + DAY_NS]

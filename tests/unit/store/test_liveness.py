@@ -14,6 +14,7 @@ from tests.support.machines import BOOTED_S, NAMESPACE, live, machine
 from tests.support.rundir import (
     BOOT_ID,
     HOST,
+    MONO_NS,
     UNIX_NS,
     WrittenProcess,
     write_json,
@@ -241,13 +242,16 @@ def test_what_a_process_noted_of_its_end(tmp_path, words, there, gone):
         ("node7\t9\t{after}\t4712\t15", "killed"),
         ("node8\t9\t{after}\t4711\t15", "killed"),
         ("node7\t4711\t{after}\t4711\t9", "killed"),
+        # By the clock that nobody sets, where the line has it; this process started at {mono}.
+        ("node7\t9\t{before}\t4711\t15\t{mono}", "terminated"),
+        ("node7\t9\t{after}\t4711\t15\t1", "killed"),
         ("garbage\t1", "killed"),
     ],
 )
 def test_a_process_that_its_job_told_to_end_is_terminated(tmp_path, line, state):
     """By a signal of another process of the job, since it started, to it or its group."""
     root = write_run(tmp_path / "r1", [WrittenProcess(manifest={"pgid": 77})])
-    told = line.format(before=UNIX_NS - 1, after=UNIX_NS + 1)
+    told = line.format(before=UNIX_NS - 1, after=UNIX_NS + 1, mono=MONO_NS)
     (root / "boot" / "signals.tsv").write_text(f"{told}\n")
 
     assert _process_state(root, machine(tmp_path)) == state
@@ -289,6 +293,18 @@ def test_a_shell_ended_as_its_last_program_did(tmp_path, statuses, state):
     """If that did not end well, as the first of those that did not."""
     words = [{} if each is None else {24: 1, 25: _status(each)} for each in statuses]
 
+    assert _state(_programs(tmp_path, *words), machine(tmp_path)) == state
+
+
+@pytest.mark.parametrize(("first", "last"), [((0, 5), (3, 4)), ((3, 4), (0, 5))])
+def test_a_shells_last_program_is_the_last_on_the_clock_that_nobody_sets(tmp_path, first, last):
+    """The wall clock was set back between the ends of two programs."""
+    words = [
+        {24: 1, 25: _status(status), 12: UNIX_NS + unix_s, 23: MONO_NS + 10 + at}
+        for at, (status, unix_s) in enumerate((first, last))
+    ]
+
+    state = "failed" if last[0] else "finished"
     assert _state(_programs(tmp_path, *words), machine(tmp_path)) == state
 
 

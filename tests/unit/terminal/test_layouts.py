@@ -169,6 +169,16 @@ def test_sizes_are_listed_where_they_were_measured():
     assert lines[2] == "r2   killed       –          2  20,049         –  python a.py"
 
 
+def test_a_run_of_the_future_has_no_age():
+    """One of two clocks is wrong, by more than clocks of machines differ."""
+    run = RunLine("r2", "/runs/r2", ("python",), "2026", "node7", 2, 9, "killed")
+    ahead = [replace(run, active_unix_ns=10**18 + s * 10**9) for s in (30, 3600)]
+
+    text = runs.lay_out(ahead, 10**18, width=80, colour=False)
+
+    assert [line.split()[2] for line in text.splitlines()[1:]] == ["now", "–"]
+
+
 def test_steps_show_the_latest():
     """Each work has its summary and its latest steps."""
     report = step_gather(profile(works=[timed_work([5_000_000] * 30, sampled=[29])]), last=2)
