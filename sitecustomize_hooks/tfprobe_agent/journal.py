@@ -173,8 +173,11 @@ class _Log:
     def write(self):
         """Write what waits, by one write, so that lines of several threads do not mix."""
         taken = []
-        while self._waiting:
-            taken.append(self._waiting.popleft())
+        try:
+            while self._waiting:
+                taken.append(self._waiting.popleft())
+        except IndexError:
+            let_through()  # another thread took the last in between
         data = b"".join(taken)
         try:
             if data and self._file is None:

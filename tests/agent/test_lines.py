@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -71,6 +72,24 @@ def test_lines_wait_for_room(log, disk: Disk, room_bytes: int) -> None:
     log.event("last", number=5)
 
     assert _numbers(log) == [0, 1, 2, 3, 4, 5]
+
+
+class Emptied(deque[bytes]):
+    """Lines of which another thread takes the last right after one has seen that there are some."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@pytest.mark.usefixtures("disk")
+def test_two_threads_may_write_at_once(log) -> None:
+    """Each line is taken by one of them."""
+    log.event("first", number=0)
+    log._logs["events.jsonl"]._waiting = Emptied()
+
+    log.event("next", number=1)
+
+    assert _numbers(log) == [0, 1]
 
 
 def test_how_many_lines_were_lost_is_told(log, disk: Disk) -> None:
