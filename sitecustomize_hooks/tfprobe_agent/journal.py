@@ -101,7 +101,7 @@ class Journal:
     def _log(self, name):
         log = self._logs.get(name)
         if log is None:
-            log = self._logs[name] = _Log(self.path(name))
+            log = self._logs.setdefault(name, _Log(self.path(name)))
         return log
 
     def write_file(self, data, *parts):
