@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.signals import found, loop, parts, process, work
+import pytest
+
+from tests.support.signals import MS, found, loop, ops, parts, process, work
+from tfprobe.errors import Missing
 
 EAGER = loop(kind="eager")
 
@@ -20,6 +23,20 @@ def test_less_is_not() -> None:
     assert found("eager_loop", work(loop=EAGER, parts=parts(idle=0.099))) is None
 
 
+def test_dispatch_within_ops_is_won_too() -> None:
+    """Of 20 ops each has 10 us in its own time: 200 us of a step of 10 ms, beside 3 ms outside."""
+    of_ops = ops(per_step=20.0, busy_ns=5.0 * MS, step_ns=10.0 * MS)
+
+    with_ops = found("eager_loop", work(loop=EAGER, parts=parts(idle=0.3), ops=of_ops))
+    unknown = work(loop=EAGER, parts=parts(idle=0.3), ops=Missing("no step was sampled"))
+    without = found("eager_loop", unknown)
+
+    assert with_ops is not None
+    assert without is not None
+    more_ns = with_ops.gain.high_ns - without.gain.high_ns
+    assert more_ns == pytest.approx(0.02 * EAGER.regular_step_ns, rel=1e-6)
+
+
 def test_functions_that_are_made_to_run_eagerly_are_told() -> None:
     """With the switch that makes them."""
     forced = process(settings={"eager": True})
@@ -28,6 +45,20 @@ def test_functions_that_are_made_to_run_eagerly_are_told() -> None:
 
     assert finding is not None
     assert "run_functions_eagerly" in finding.action
+
+
+def test_a_model_that_is_compiled_to_run_eagerly_is_told() -> None:
+    """Its steps are, and functions beside it are not."""
+    forced = process(settings={"eager": False, "run_eagerly": True})
+
+    of_model = found(
+        "eager_loop", work(loop=loop(kind="fit"), process=forced, parts=parts(idle=0.2))
+    )
+    beside = work(loop=loop(kind="function"), process=forced, parts=parts(idle=0.2))
+
+    assert of_model is not None
+    assert "run_eagerly=True" in of_model.action
+    assert found("eager_loop", beside) is None
 
 
 def test_a_function_is_not() -> None:

@@ -24,13 +24,9 @@ def test_less_is_not() -> None:
     assert found("xla_off", work(ops=gpu_ops(fusible_ns=1.49 * MS), process=OFF)) is None
 
 
-def test_on_the_host_it_is_worth_a_try_and_no_more() -> None:
-    """There grappler and oneDNN have fused what is common."""
-    finding = found("xla_off", work(ops=ops(fusible_ns=4.0 * MS), process=OFF))
-
-    assert finding is not None
-    assert finding.severity is Severity.INFO
-    assert "--tf_xla_cpu_global_jit" in finding.action
+def test_on_the_host_nothing_is_told() -> None:
+    """There grappler and oneDNN have fused what is common, and XLA is slower as often as not."""
+    assert found("xla_off", work(ops=ops(fusible_ns=4.0 * MS), process=OFF)) is None
 
 
 @pytest.mark.parametrize(
