@@ -8,7 +8,7 @@ from tfprobe.advice.signals import WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
-# Larger batches spread it over more examples; fusing leaves about half of the ops.
+# Larger batches spread it over more examples.
 LIKELY = 0.5
 _NS_PER_US = 1000
 # Scheduling an op takes TensorFlow's executor some µs, an eager op some tens: longer gaps between
@@ -55,8 +55,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
             work.shown_by("op -order_by occurrence"),
         ),
         action="Give each op more to do: larger batches, whole tensors instead of loops over their "
-        "parts (tf.stack, tf.vectorized_map). Or fuse: jit_compile=True, or without touching the "
-        "code TF_XLA_FLAGS='--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit'.",
+        "parts (tf.stack, tf.vectorized_map).",
         gain=gain,
         part="host_compute",
     )
