@@ -16,8 +16,10 @@ from tfprobe.advice.thresholds import DEFAULTS, Thresholds
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, titled
 from tfprobe.model.sampled import SampledWork
+from tfprobe.views.releases import Release, in_names_of
 
 TOP = 3
+UNKNOWN_RELEASE = Missing("it is of no one process")
 # What recording took is a share of the time of the whole process.
 _NOT_OF_A_LOOP = frozenset({"recording"})
 _Loop = tuple[str, int | None, int] | tuple[()]
@@ -61,19 +63,31 @@ def advise(
 def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
     """Return the advice that the rules give on signals."""
     pytorch = {each.subject for each in signals.works if each.is_pytorch}
+    releases = {each.subject: each.release for each in signals.processes}
+    releases |= {each.subject: each.process.release for each in signals.works}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
         verdicts = list(rule.check(signals, thresholds))
         found = [replace(each, rule=rule.name) for each in verdicts if isinstance(each, Finding)]
         findings += _merged(
-            [in_pytorch(each) if each.subject in pytorch else each for each in found]
+            [
+                in_pytorch(each)
+                if each.subject in pytorch
+                else _in_names(each, releases.get(each.subject, UNKNOWN_RELEASE))
+                for each in found
+            ]
         )
         reasons = [each.reason for each in verdicts if isinstance(each, Missing)]
         if verdicts and len(reasons) == len(verdicts):
             unchecked.append(Unchecked(rule.name, reasons[0]))
     ordered = tuple(sorted(findings, key=_order))
     return Advice(ordered, tuple(unchecked), together(ordered))
+
+
+def _in_names(finding: Finding, release: Release | Missing) -> Finding:
+    """Return a finding with what to do in the names of the TensorFlow that its process runs."""
+    return replace(finding, action=in_names_of(release, finding.action))
 
 
 def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:

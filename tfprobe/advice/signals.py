@@ -13,6 +13,7 @@ from typing import Any
 from tfprobe.advice.finding import Evidence, Gain, Subject
 from tfprobe.errors import Missing
 from tfprobe.views.breakdown.parts import LABELS, Part
+from tfprobe.views.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
 
 NOT_GATHERED = Missing("it was not looked at")
 NO_CAPTURE = Missing("no step was sampled")
@@ -294,7 +295,10 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSignals:
-    """What is known of one process. `group` is the Process's: others of it work on the same job."""
+    """What is known of one process. `group` is the Process's: others of it work on the same job.
+
+    `release` has the first two numbers of TensorFlow's version.
+    """
 
     subject: Subject
     overhead_ns: int | Missing
@@ -306,6 +310,17 @@ class ProcessSignals:
     has_accelerator: bool = False
     loop_ns: int = 0
     group: int = 0
+    release: Release | Missing = NOT_GATHERED
+
+    @property
+    def has_steps_per_execution(self) -> bool:
+        """Say whether its Keras takes that argument, in other than graph mode."""
+        return not is_before(self.release, STEPS_PER_EXECUTION)
+
+    @property
+    def has_parallel_batch(self) -> bool:
+        """Say whether Dataset.batch of its TensorFlow takes num_parallel_calls."""
+        return not is_before(self.release, PARALLEL_BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +365,11 @@ class WorkSignals:
         if isinstance(self.ops, Missing) or not self.ops.step_ns:
             return ns_a_step * self.loop.steps
         return ns_a_step / self.ops.step_ns * self.loop.regular_step_ns
+
+    @property
+    def is_of_session(self) -> bool:
+        """Say whether its sampled steps ran in a Session, as all of Keras' do in graph mode."""
+        return any(each.capture.endswith(".run_metadata.pb") for each in self.samples)
 
     def sample(self) -> tuple[Evidence, ...]:
         """Return a sampled step to open, where there is one."""

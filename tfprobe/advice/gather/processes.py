@@ -12,6 +12,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.profile import Process, Profile
 from tfprobe.views import overhead
 from tfprobe.views.application import ProcessActivities
+from tfprobe.views.releases import release_of
 
 # A device that steps run on, as TensorFlow names it; those of the host are no accelerators.
 _DEVICE = re.compile(r"device:(?!(?:XLA_)?CPU:)[A-Z_]+:\d+", re.IGNORECASE)
@@ -38,6 +39,7 @@ def process_signals(
         has_accelerator=has_accelerator(process),
         loop_ns=loop_ns,
         group=process.group,
+        release=release_of(process.tensorflow),
     )
 
 

@@ -33,7 +33,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if not work.input.keeps_up and not (work.input.is_whole and work.input.is_measured):
         return Missing("the source or the bottleneck of its tf.data pipeline was not seen")
     gain_ns = work.parts.of_all_steps("input_wait")
-    lacks = tuple(_lacks(work.input))
+    has_batch = work.process.has_parallel_batch
+    lacks = tuple(each for each in _lacks(work.input) if has_batch or "Batch" not in each[0])
     likely = LIKELY_BY_CACHE if lacks and lacks[0][0] == _CACHE else LIKELY
     gain = work.gain(gain_ns, likely * gain_ns)
     if work.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:

@@ -21,6 +21,7 @@ _SEVERAL = (
     "model.compile(..., steps_per_execution=32) runs so many steps in one call "
     "(steps_per_execution='auto' in Keras of TensorFlow 2.14 to 2.15); or take larger batches."
 )
+_LARGER = "Take larger batches, so that there are fewer steps."
 _SINGLE = (
     "Each call runs a single step and prepares an iterator for it. Call the model itself, "
     "model(x, training=False), or train_on_batch and test_on_batch; or give each call more batches."
@@ -51,10 +52,15 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
             Evidence("the usual time between two", time_ns=round(loop.usual_gap_ns)),
             work.shown_by("steps"),
         ),
-        action=_SINGLE if is_single else _SEVERAL,
+        action=_SINGLE if is_single else _SEVERAL if _may_join_steps(work) else _LARGER,
         gain=gain,
         part="dispatch",
     )
+
+
+def _may_join_steps(work: WorkSignals) -> bool:
+    """Say whether this Keras can run several steps in one call; in graph mode none can."""
+    return work.process.has_steps_per_execution and not work.is_of_session
 
 
 def _calls(work: WorkSignals) -> list[ActivityUse]:

@@ -32,6 +32,7 @@ from tfprobe.views.input.sources import (
 from tfprobe.views.input.stages import SLOW_CALL_NS
 from tfprobe.views.input.use import PipelineUse, gather
 from tfprobe.views.intervals import Intervals, one
+from tfprobe.views.releases import Release, in_names_of, release_of
 
 
 class Level(Enum):
@@ -130,7 +131,20 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         pipeline=pipeline,
         producers=fillers,
         fed_bytes=_fed_bytes(captures),
-        remedies=() if level is Level.NONE else remedies(found, pipeline, fillers),
+        remedies=()
+        if level is Level.NONE
+        else tuple(
+            in_names_of(_release(item.work, profile), each)
+            for each in remedies(found, pipeline, fillers)
+        ),
+    )
+
+
+def _release(work: Work | Missing, profile: Profile) -> Release | Missing:
+    return (
+        work
+        if isinstance(work, Missing)
+        else release_of(profile.processes[work.process].tensorflow)
     )
 
 
