@@ -47,7 +47,9 @@ TOOLS = (
 FAULTS = ("test_faults.py",)
 # How a process ends is Python's more than TensorFlow's: the oldest, the newest, and two between.
 ENDINGS = ("test_endings.py",)
-FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS
+# The examples run what the other tests count, in the sizes of a demonstration.
+EXAMPLES = ("test_examples.py",)
+FURTHER = READING + PIPELINES + TOOLS + FAULTS + ENDINGS + EXAMPLES
 
 # TensorFlow 1 predates protobuf 4 and h5py 3 and does not say so in its own requirements.
 CELLS = (
@@ -56,7 +58,7 @@ CELLS = (
         "3.6",
         ("tensorflow==1.14.0", "protobuf<3.20", "h5py<3", "termcolor<2"),
         first=("pip>=21,<22", "setuptools<60", "wheel<0.38"),
-        more=ENDINGS,
+        more=ENDINGS + EXAMPLES,
     ),
     Cell(
         "tf1.15-py3.7",
@@ -67,6 +69,7 @@ CELLS = (
         + PIPELINES
         + FAULTS
         + ENDINGS
+        + EXAMPLES
         + ("test_float_ops.py", "test_profile_proto.py"),
     ),
     Cell("tf2.4-py3.8", "3.8", ("tensorflow-cpu==2.4.4", "protobuf<3.21")),
@@ -76,7 +79,7 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.15.*", "protobuf>=4.25", INTERFACE),
         required=True,
-        more=PIPELINES + ENDINGS,
+        more=PIPELINES + ENDINGS + EXAMPLES,
     ),
     Cell(
         "tf2.16-py3.12",
@@ -88,13 +91,13 @@ CELLS = (
         "3.11",
         ("tensorflow-cpu==2.21.*", "tf_keras==2.21.*", "tensorboard", INTERFACE),
         required=True,
-        more=READING + PIPELINES + TOOLS + FAULTS,
+        more=READING + PIPELINES + TOOLS + FAULTS + EXAMPLES,
     ),
     Cell(
         "tf2.21-py3.13",
         "3.13",
         ("tensorflow-cpu==2.21.*", "tensorboard", INTERFACE),
         required=True,
-        more=ENDINGS,
+        more=ENDINGS + EXAMPLES,
     ),
 )
