@@ -54,9 +54,10 @@ class _MachineCpus:
         if self._slow_reads > 1:
             self._skip = SLOW_READS_SKIP
         per_s = _asked(lambda: ORIGINAL.sysconf("SC_CLK_TCK"))
-        if len(ticks) <= _STEAL or not per_s:
+        known = [int(each) for each in ticks[: _STEAL + 1] if each.isdigit()]
+        if len(known) <= _STEAL or not per_s:
             return unknown
-        ns = [int(each) * 1000 * 1000 * 1000 // per_s for each in ticks[: _STEAL + 1]]
+        ns = [each * 1000 * 1000 * 1000 // per_s for each in known]
         return {
             "machine_busy_ns": sum(ns[at] for at in _BUSY),
             "machine_io_wait_ns": ns[_IO_WAIT],

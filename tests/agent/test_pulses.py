@@ -165,6 +165,28 @@ for _ in range(33): pulses.beat(time.monotonic_ns())
     assert [at for at, is_known in enumerate(known) if is_known] == [0, 1, 17, 33]
 
 
+@pytest.mark.parametrize(
+    "line", ["", "cpu", "cpu 1 2 3", "cpu 1 2 3 4 5 6 x 8", "cpu 1 2 3 4 5 6 7 -8"]
+)
+def test_a_system_that_tells_it_otherwise_ends_no_samples(
+    laboratory: Laboratory, line: str
+) -> None:
+    """What stands in for /proc in a container may write less, or something else."""
+    laboratory.arm()
+
+    laboratory.finish(f"""
+from tfprobe_agent import pulses
+original = pulses.read_file
+def read(path, *limit):
+    return {line.encode()!r} if path == "/proc/stat" else original(path, *limit)
+pulses.read_file = read
+session.run("loss")
+""")
+
+    assert [sample["machine_busy_ns"] for sample in _lines(laboratory)] == [None, None]
+    assert [event for event in laboratory.events() if event["event"] == "error"] == []
+
+
 def test_a_job_may_empty_the_list_of_callbacks(laboratory: Laboratory) -> None:
     """From then on nobody knows what collections take, and no number is made up."""
     laboratory.arm()
