@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import SHORT_PATHS
 from tests.web.recordings import HOSTILE
 from tfprobe.web import front
 
@@ -194,3 +195,15 @@ def test_charts_end_with_their_page(made) -> None:
     page.evaluate("() => document.querySelector('main').append(kept)")
 
     page.locator("#made canvas").wait_for()
+
+
+def test_an_installed_file_is_shown_with_its_package(made) -> None:
+    """As the terminal shows it."""
+    page = made("table")
+
+    shown = page.evaluate(
+        "async (paths) => paths.map((await import('/static/parts/answer.js')).shortPath)",
+        [path for path, _ in SHORT_PATHS],
+    )
+
+    assert shown == [expected for _, expected in SHORT_PATHS]

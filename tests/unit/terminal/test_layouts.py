@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.paths import SHORT_PATHS
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.advice.engine import advise
@@ -314,20 +315,7 @@ def test_many_reasons_for_silence_are_not_all_shown():
     assert "and 997 more processes without steps; --json says why" in text
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/home/ada/job/train.py", "job/train.py"),
-        ("train.py", "train.py"),
-        ("/usr/lib/python3/dist-packages/six.py", "six.py"),
-        ("/venv/lib/python3.11/site-packages/keras/losses.py", "keras/losses.py"),
-        ("/venv/lib/python3.11/site-packages/keras/src/losses.py", "keras/src/losses.py"),
-        (
-            "/x/site-packages/keras/src/backend/tensorflow/trainer.py",
-            "keras/…/tensorflow/trainer.py",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("path", "expected"), SHORT_PATHS)
 def test_an_installed_file_is_shown_with_its_package(path: str, expected: str) -> None:
     """Else a file of Keras, `tensorflow/trainer.py`, reads as one of TensorFlow."""
     assert page.short_path(path) == expected

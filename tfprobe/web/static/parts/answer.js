@@ -63,7 +63,10 @@ export function causesList(causes) {
   );
 }
 
-/** The end of a path, which tells files apart as far as a person needs. */
+/** The end of a path, and of an installed file its package, as `page.short_path` writes it. */
 export function shortPath(path) {
-  return path.split("/").slice(-2).join("/");
+  const inside = path.split(/\/(?:site|dist)-packages\//).at(-1);
+  const parts = inside.split("/");
+  if (inside === path || parts.length <= 2) return parts.slice(-2).join("/");
+  return [parts[0], ...(parts.length > 3 ? ["…"] : []), ...parts.slice(-2)].join("/");
 }
