@@ -29,13 +29,16 @@ test: $(TEST)/.installed mpirun ## lint, types and the quick tests; needs no Ten
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy
-	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process)
+	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted)
 
 test-web: $(TEST)/.installed-web chromium ## drive every page in Debian's Chromium, with the network blocked
 	$(TEST)/bin/python -m pytest --numprocesses=auto tests/web
 
 matrix: $(TEST)/.installed mpirun ## record real jobs in every Python and TensorFlow that can be had here
 	$(TEST)/bin/python -m tests.matrix $(CELLS)
+
+planted: $(TEST)/.installed ## record programs with a planted cause, and print what the first finding says of each
+	$(TEST)/bin/python -m tests.planted $(NAMES)
 
 bench: $(TEST)/.installed ## measure what recording costs, beside the alternatives
 	$(TEST)/bin/python benchmarks/overhead/run.py
@@ -89,4 +92,4 @@ define environment
 		$(PYTHON) -m pip --python $(1)/bin/python install $(PIP_QUIET) pip; }
 endef
 
-.PHONY: help demo test test-web chromium mpirun matrix bench wheel clean
+.PHONY: help demo test test-web chromium mpirun matrix planted bench wheel clean

@@ -17,6 +17,7 @@ MAY_BE_SKIPPED = re.compile(
     r"|root may (read|write) (everything|everywhere|anywhere)"
     r"|mounting a small (disk|file system) needs root"
     r"|no tmpfs can be mounted here"
+    r"|ptrace is forbidden here: "
     r"|no pid namespace can be made here"
     r"|this machine has (NVML|no IPv6)"
 )

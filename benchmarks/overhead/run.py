@@ -146,6 +146,26 @@ def whole(
                f"x {target_ratio:.2f}", kept)  # fmt: skip
 
 
+def stacks(
+    what: str,
+    cell: str,
+    command: Callable[[Size], tuple[str, ...]],
+    python: str,
+    size: Size,
+) -> Row:
+    """What sampling the stacks of a job that is recorded adds to its time, as seen from outside."""
+    arguments = command(size)
+    found = pairs(
+        lambda: job(python, *arguments, record=[]),
+        lambda: job(python, *arguments, record=["--stacks"]),
+        size.pairs,
+        wall_s,
+    )
+    cost = f"x {found.ratio:.3f}, least x {found.least_ratio:.3f}"
+    return Row(f"--stacks, {what}", cell, f"{found.plain:.2f} s", f"{found.other:.2f} s", cost,
+               "x 1.02", _kept(found.ratio <= 1.02))  # fmt: skip
+
+
 def account(
     what: str,
     cell: str,
@@ -311,6 +331,10 @@ def _account(what: str, cell: str, command: Callable[[Size], tuple[str, ...]]) -
     return Benchmark(f"account {what}", cell, functools.partial(account, what, cell, command))
 
 
+def _stacks(what: str, cell: str, command: Callable[[Size], tuple[str, ...]]) -> Benchmark:
+    return Benchmark(f"stacks {what}", cell, functools.partial(stacks, what, cell, command))
+
+
 def _peer(
     what: str, cell: str, command: Callable[[Size], tuple[str, ...]], *flags: str
 ) -> Benchmark:
@@ -325,6 +349,9 @@ BENCHMARKS = (
     _whole("custom loop", TF2, functools.partial(_network, "loop"), 1.01),
     _whole("MNIST softmax, Session", TF1, _softmax, 1.02),
     _whole("MNIST softmax, Session", TF2, _softmax, 1.02),
+    _stacks("Keras CNN", TF2, _cnn),
+    _stacks("custom loop", TF2, functools.partial(_network, "loop")),
+    _stacks("MNIST softmax, Session", TF1, _softmax),
     Benchmark("aftermath", TF1, functools.partial(aftermath, TF1)),
     Benchmark("aftermath", TF2, functools.partial(aftermath, TF2)),
     _account("MNIST softmax, Session", TF1, _softmax),

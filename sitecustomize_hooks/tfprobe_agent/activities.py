@@ -11,7 +11,7 @@ from .guard import STATE, failed, never_raise_noting
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .recorder import CURRENT
-from .threads import THREAD, thread_name
+from .threads import THREAD, name_of, thread_name
 
 FILE = "activities.jsonl"
 # Intervals of one kind and name that are written whatever they follow upon.
@@ -32,7 +32,7 @@ _LONG = ("train", "evaluate", "predict")
 
 
 class _Kept:
-    """All intervals of one kind and name so far. `last` is the latest if it was not written, with its thread."""
+    """All intervals of one kind and name so far. `last` is the latest if it was not written, as `_line` takes it."""
 
     __slots__ = ("count", "kind", "last", "lines", "name", "next_ns", "total_ns")
 
@@ -92,18 +92,22 @@ def reset():
     TABLE.__init__()
 
 
-def note(kind, name, start_ns, end_ns, told=False):
-    """Count an interval of the calling thread; write it if it is one of few, or was `told` when it began."""
+def note(kind, name, start_ns, end_ns, told=False, thread=None, place=None):
+    """Count an interval of the calling thread; write it if it is one of few, or was `told` when it began.
+
+    `place` is a file and a line, where one is known.
+    """
     table = TABLE
     with table.lock:
         kept = table.kept.get((kind, name)) or table.find(kind, name)
         kept.count += 1
         kept.total_ns += end_ns - start_ns
+        interval = thread or thread_name(), start_ns, end_ns, place
         if not told and not table.takes_line(kept, end_ns):
-            kept.last = thread_name(), start_ns, end_ns
+            kept.last = interval
             return
         kept.last = None
-        line = _line(kept, thread_name(), start_ns, end_ns)
+        line = _line(kept, *interval)
     _write(table, line)
 
 
@@ -159,9 +163,9 @@ def noted(kind, name):
 
 
 @never_raise_noting
-def imported(name, seen_ns, end_ns):
-    """Note an import that has ended."""
-    note("import", name, seen_ns, end_ns)
+def imported(name, start_ns, end_ns, ident, file, line):
+    """Note an import that has ended on the thread with that ident."""
+    note("import", name, start_ns, end_ns, thread=name_of(ident), place=(file, line))
 
 
 @never_raise_noting
@@ -180,14 +184,14 @@ def _tell_begin(kind, name, start_ns):
     with table.lock:
         kept = table.find(kind, name)
         told = table.takes_line(kept, start_ns)
-        line = _line(kept, thread_name(), start_ns, None)
+        line = _line(kept, thread_name(), start_ns, None, None)
     if told:
         _write(table, line)
     return told
 
 
-def _line(kept, thread, start_ns, end_ns):
-    return {
+def _line(kept, thread, start_ns, end_ns, place):
+    line = {
         "activity": kept.kind,
         "name": kept.name,
         "thread": thread,
@@ -196,6 +200,9 @@ def _line(kept, thread, start_ns, end_ns):
         "count": kept.count,
         "total_ns": kept.total_ns,
     }
+    if place is not None and place[0]:
+        line["file"], line["line"] = place
+    return line
 
 
 def _write(table, *lines):

@@ -5,11 +5,13 @@ Everything else of the agent is imported when the job imports one of the TARGETS
 
 import os
 import sys
+from _thread import get_ident
 
+from .imports import ALWAYS, Imports, asks_all, is_watched, watching
 from .originals import ORIGINAL
 
-# In a forked child another process's.
-INTERPRETER_PID = ORIGINAL.getpid()
+# When this interpreter came to us, on both clocks; in a forked child another process did.
+INTERPRETER_PID, STARTED = ORIGINAL.getpid(), (ORIGINAL.monotonic_ns(), ORIGINAL.unix_ns())
 # Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps, and what is done
 # rarely.
 _KERAS_HOMES = ("tensorflow.python.keras", "keras", "keras.src", "tf_keras", "tf_keras.src")
@@ -64,15 +66,13 @@ TARGETS = frozenset(
     )
     + tuple(home + "." + part for home in _KERAS_HOMES for part in _KERAS_PARTS)
 )
-# Packages whose import takes seconds: told as an activity, from the finder's sight of it to its end.
-TIMED = frozenset(("tensorflow", "keras", "tf_keras"))
 # What a program imports to name its activities (its marks.py); supplied where it is not installed.
 MARKS = "tfprobe"
 # What a process imports that may start others, and tell them to end; or it forks by itself.
 SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
 # What gevent and eventlet import: several of them share a thread.
 GREENLETS = "greenlet"
-_SEEN = TARGETS.union(TIMED, SENDERS, (MARKS, GREENLETS))
+_SEEN = TARGETS.union(ALWAYS, SENDERS, (MARKS, GREENLETS))
 
 
 def arm(boot):
@@ -89,27 +89,34 @@ def arm(boot):
 
 
 class Finder:
-    """A meta path finder that lets the others find, and looks at a target module once it has run."""
+    """A meta path finder that lets the others find, looks at a target module once it has run, and times libraries."""
 
     def __init__(self, boot):
         self.boot = boot
-        self.timing = 0  # imports of TIMED packages under way: one inside another is part of it
-        self.untold = []  # imports that have ended, while there is nobody to record them
+        self.imports = Imports()
 
     def find_spec(self, name, path=None, target=None):
-        """Return the other finders' spec for a target module, with its loader watched; None for any other name."""
-        if name not in _SEEN:
+        """Return the other finders' spec with its loader watched; None for what is none of our business."""
+        if name not in _SEEN and (get_ident() in self.imports.under_way or not self._may_watch(name)):
             return None
-        seen_ns = ORIGINAL.monotonic_ns()
+        began_ns = ORIGINAL.monotonic_ns()
         spec = self._ask_the_others(name, path, target)
         try:
             if name == MARKS:
                 return spec if spec is not None else _supplied()
-            if spec is not None:
-                self._watch(spec.loader, name, seen_ns)
+            if spec is not None and spec.loader is not None:
+                self._watch(spec, name, ORIGINAL.monotonic_ns() - began_ns)
         except Exception:
             import_and_let_through()  # a loader that cannot be watched: the module goes unrecorded, the import goes on
         return spec
+
+    def _may_watch(self, name):
+        """Tell whether an outermost import may be looked at; ours never are, whatever has gone wrong in them."""
+        try:
+            return not name.startswith(__package__) and asks_all(sys.meta_path)
+        except Exception:
+            import_and_let_through()
+            return False
 
     def _ask_the_others(self, name, path, target):
         for finder in sys.meta_path:
@@ -119,42 +126,51 @@ class Finder:
                 return spec
         return None
 
-    def _watch(self, loader, name, seen_ns):
-        """Shadow `loader.exec_module` by an instance attribute that removes itself before the module runs."""
-        exec_module = loader.exec_module
-        timed = name in TIMED
+    def _watch(self, spec, name, finding_ns):
+        """Shadow `exec_module` of a loader by an instance attribute that removes itself before the module runs."""
+        loader, imports = spec.loader, self.imports
+        is_timed = get_ident() not in imports.under_way and is_watched(name, spec)
+        if not is_timed and name not in _SEEN:
+            return
+        own_ns = []  # when it began; not where a module that was looked for is executed inside another after all
 
-        def exec_and_fire(module):
+        def begin():
             loader.__dict__.pop("exec_module", None)
-            self.timing += timed
             try:
-                exec_module(module)
-            finally:
-                self.timing -= timed
-            try:
-                if timed:
-                    self._note_import(name, seen_ns)
-                elif name in SENDERS:
-                    _watch_signals(self.boot)
-                elif name == GREENLETS:
-                    self._follow_greenlets(module)
-                elif module.__name__ == name:  # a zip file's loader serves a whole directory
-                    self.fire(name, module)
+                if is_timed and get_ident() not in imports.under_way:
+                    own_ns.append(imports.begin() - finding_ns)
             except Exception:
-                import_and_let_through()  # as below: without hooks there is nothing to tell, and no log to tell it to
+                import_and_let_through()  # it goes untold
 
-        loader.exec_module = exec_and_fire
+        def end(module):
+            try:
+                if own_ns and imports.end(name, own_ns.pop()):
+                    self._tell_imports()
+            except Exception:
+                import_and_let_through()  # without hooks there is nothing to tell, and no log to tell it to
 
-    def _note_import(self, name, seen_ns):
-        if not self.timing:
-            self.untold.append((name, seen_ns, ORIGINAL.monotonic_ns()))
-            self._tell_imports()
+        def ready(module):
+            try:
+                self._look_at(name, module)
+            except Exception:
+                import_and_let_through()
+
+        loader.exec_module = watching(loader.exec_module, begin, end, ready)
+
+    def _look_at(self, name, module):
+        """Do what a module that has just run is waited for."""
+        if name in SENDERS:
+            _watch_signals(self.boot)
+        elif name == GREENLETS:
+            self._follow_greenlets(module)
+        elif name in TARGETS and module.__name__ == name:  # a zip file's loader serves a whole directory
+            self.fire(name, module)
 
     def _tell_imports(self):
         """Record how long imports took, once there is a recording."""
         activities = sys.modules.get(__package__ + ".activities")
         if activities is not None:
-            untold, self.untold = self.untold, []
+            untold, self.imports.untold = self.imports.untold, []
             for each in untold:
                 activities.imported(*each)
 
@@ -165,16 +181,28 @@ class Finder:
             hooks.greenlets_ready(module)
 
     def fire(self, name, module):
-        """Hand a target module that has just run to the hooks."""
+        """Hand a target module that has just run to the hooks; what these import is no import of the job."""
+        under_way, ident = self.imports.under_way, get_ident()
+        is_inside = ident in under_way
+        under_way.add(ident)
         try:
             from . import hooks
 
             hooks.module_ready(name, module, self.boot)
-            self._tell_imports()
         except Exception:
             import_and_let_through()
             # hooks guard themselves; what gets here is an agent that cannot even be imported
             self.find_spec = _find_nothing
+        finally:
+            if not is_inside:
+                under_way.discard(ident)
+        self._tell_imports()
+
+
+def started():
+    """Return when this process came to us, by the monotonic and by the wall clock."""
+    is_fork = ORIGINAL.getpid() != INTERPRETER_PID
+    return (ORIGINAL.monotonic_ns(), ORIGINAL.unix_ns()) if is_fork else STARTED
 
 
 def _watch_signals(boot):

@@ -143,11 +143,12 @@ def watcher(frame, started_ns, allowance, begins_step, ended):
         return counted(child, key, began_ns)
 
     def counted(child, key, began_ns):
-        nonlocal limit, made_ns
+        nonlocal last_ns, limit, made_ns
         node.children[key[0]] = child  # a place mostly calls what it called last
         if child is not node:
             child.count += 1
-        made_ns += min(clock() - began_ns, MOST_NS)
+        last_ns = clock()  # making a node is nobody's time
+        made_ns += min(last_ns - began_ns, MOST_NS)
         if STATE.aside or not STATE.noting or made_ns + events * allowance.event_ns > allowance.own_ns:
             limit = 0
         return child
@@ -225,8 +226,7 @@ def rows_of(nodes):
         over = None if parent is None else place[id(parent)]
         line = line_of[id(node)] = line_of[id(parent)] if parent is not None and parent.is_ours else node.line
         if node.is_ours and over is not None:
-            calls[over][4] += node.self_ns  # our own frames do not appear; they are short
-            place[id(node)] = over
+            place[id(node)] = over  # our own frames do not appear, nor does their time: it is none of the job's
             continue
         key = over, node.function, line
         row = at.get(key)

@@ -102,6 +102,12 @@ def debug_file():
     return os.environ.get("TFPROBE_DEBUG") or None
 
 
+def ptracer():
+    """Return the pid of TFPROBE_PTRACER, by which this process may want to be read, or None."""
+    pid = os.environ.get("TFPROBE_PTRACER", "")
+    return int(pid) if pid.isdigit() else None
+
+
 def profiling_disabled():
     """Tell whether the job forbids TensorFlow's profiler (read each time: a job may set it while it runs)."""
     return "TF_DISABLE_PROFILING" in os.environ

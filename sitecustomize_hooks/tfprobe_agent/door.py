@@ -6,8 +6,8 @@ The fast path is inline and on purpose free of calls into the agent: it is paid 
 import sys
 import threading
 
-from . import gaps, settings, sizes, tracing
-from .guard import STATE, failed
+from . import gap_plan, gaps, settings, sizes, tracing
+from .guard import STATE, failed, never_raise_noting
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
@@ -114,6 +114,7 @@ class Sample:
 
     level = "full"
     session_config = None  # of the Session whose step it is
+    watch = None  # why the gap after it is watched, of a step that is not traced
 
     def __init__(self, call, args, kwargs):
         self.call = call
@@ -137,8 +138,24 @@ class Sample:
         raise NotImplementedError
 
 
+class GapWatch(Sample):
+    """A step that is not traced, whose gap is to be watched for some reason."""
+
+    def __init__(self, watch, call, args, kwargs):
+        Sample.__init__(self, call, args, kwargs)
+        self.watch = watch
+
+    def abandon(self):
+        """Nothing has begun yet."""
+
+
 def start_sample(work, tracer, original, args, kwargs):
-    """Start a sample of the next step if one is due and possible; look whether one is wanted from outside."""
+    """Start a sample of the next step if one is due and possible; look whether one is wanted from outside.
+
+    Where none is, the gap after the step may be watched all the same: then a GapWatch is returned.
+    """
+    mine = THREAD.mine
+    is_after_long = gap_plan.observe(mine, work.shared or work, ORIGINAL.monotonic_ns())
     _end_gap()
     began_ns = ORIGINAL.monotonic_ns()
     work.words[work.poll_at] = began_ns + POLL_NS
@@ -148,8 +165,10 @@ def start_sample(work, tracer, original, args, kwargs):
     if work.shared is not None:
         work = work.shared
     work.file.look(began_ns)
-    if work.n < work.next_sample and work.words[REQUEST] == work.request_seen:
-        return None
+    why = _why_watched(mine, work, began_ns, is_after_long)
+    watch = None if why is None else GapWatch(why, original, args, kwargs)
+    if work.n < work.next_trace and work.words[REQUEST] == work.request_seen:
+        return watch
     sample = None
     try:
         recorder = current()
@@ -159,21 +178,27 @@ def start_sample(work, tracer, original, args, kwargs):
         if STATE.leaving:
             return None
         if not STATE.sampling:
-            work.next_sample = work.n + (1 << 20)
-            return None
+            work.trace_at(work.n + (1 << 20))
+            return watch
         why = recorder.schedule.reason(work)
         if why is None:
-            return None
+            return watch
         sample = tracer(work, why, original, args, kwargs)
-        if sample is not None:
-            sample.why = why
-            sample.request = recorder.schedule.sequence if why == "request" else None
-            sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
-            sample.clock_ns = ORIGINAL.unix_ns() - ORIGINAL.monotonic_ns()
+        if sample is None:
+            return watch
+        sample.why = why
+        sample.request = recorder.schedule.sequence if why == "request" else None
+        sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
+        sample.clock_ns = ORIGINAL.unix_ns() - ORIGINAL.monotonic_ns()
         return sample
     except BaseException:
         abandon(sample)
         return failed("starting a sample", sampling_only=True)
+
+
+@never_raise_noting
+def _why_watched(mine, work, now_ns, is_after_long):
+    return current().gap_plan.why(mine, work, now_ns, is_after_long)
 
 
 def abandon(sample):
@@ -188,6 +213,10 @@ def abandon(sample):
 
 def finish_sample(work, sample, result, start_ns, end_ns):
     """Record the sampled step, then its capture, and account what it cost."""
+    if sample.watch is not None:
+        step = work.record(start_ns, end_ns)
+        gaps.begin(THREAD.mine, current(), work.shared or work, step, sample.watch)
+        return
     usual_ns = (work.shared or work).usual_ns()
     step = work.record(start_ns, end_ns, SAMPLED_FLAG)
     work = work.shared or work
@@ -218,7 +247,7 @@ def finish_sample(work, sample, result, start_ns, end_ns):
         if not recorder.settings_told:
             recorder.settings_told = True
             settings.tell(sample.session_config)
-        gaps.begin(THREAD.mine, recorder, work, step)
+        gaps.begin(THREAD.mine, recorder, work, step, "traced")
     except Exception:
         failed("finishing a sample", sampling_only=True)
 
@@ -261,7 +290,8 @@ def _calibrate(recorder):
         return
     recorder.calibrated = True
     work = Work(recorder.steps.scratch(), 0, "function", "calibration", HEADER_WORDS)
-    work.next_sample = work.next_fold = work.words[work.poll_at] = NEVER
+    work.trace_at(NEVER)
+    work.next_fold = work.words[work.poll_at] = NEVER
     function = _do_nothing
     mine = THREAD.mine
     mine.known[id(work)] = work

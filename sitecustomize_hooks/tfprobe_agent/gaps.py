@@ -1,12 +1,17 @@
-"""The watch of the time between steps: from the end of a recorded step to the next step of the thread.
+"""The watch of the time between steps: from the end of a step to the next step of the thread.
 
-Begun when a recorded step has been written, ended by the door of the next step, by `start_sample`: beginning a watch
-makes every work look at its control word at its next step. A step that is not sampled pays nothing for it.
+Begun when a traced step has been written, or behind one that `gap_plan` has chosen; ended by the door of the next step,
+by `start_sample`: beginning a watch makes every work look at its control word at its next step. Others pay nothing.
 """
 
 import sys
 import threading
 from functools import partial
+
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # a Python built without it
+    RUSAGE_THREAD = getrusage = None
 
 from . import calls
 from .generated import name_sources
@@ -45,28 +50,46 @@ class Allowance:
 class Watch:
     """An open watch of one thread."""
 
-    __slots__ = ("event_ns", "opening_ns", "profile", "recorder", "settle", "start_ns", "step", "taken", "work")
+    __slots__ = (
+        "cpu_began_ns",
+        "cpu_ns",
+        "event_ns",
+        "opening_ns",
+        "profile",
+        "recorder",
+        "settle",
+        "start_ns",
+        "step",
+        "taken",
+        "why",
+        "work",
+    )
 
-    def __init__(self, recorder, work, step):
+    def __init__(self, recorder, work, step, why):
         self.recorder = recorder
         self.work = work
         self.step = step
+        self.why = why
+        self.cpu_began_ns = self.cpu_ns = None  # CPU time of its thread, None unknown
         self.taken = threading.Lock()  # by whoever ends it: its thread or, at exit, the main one
         self.profile = self.settle = None
         self.start_ns = self.event_ns = self.opening_ns = 0
 
 
 @never_raise_noting
-def begin(mine, recorder, work, step):
-    """Watch the calling thread until its next step, unless somebody else does."""
+def begin(mine, recorder, work, step, why):
+    """Watch the calling thread until its next step, unless somebody else does; `why` is told."""
     began_ns = ORIGINAL.monotonic_ns()
     frame = sys._getframe(1)  # not this one: a frame that holds itself would live on, and with it all its callers
     if mine.watch is not None:
         end(mine)
     if somebody_watches() or not _has_code_of_the_job(frame) or _slows_others(mine, recorder, began_ns):
         return
-    watch = Watch(recorder, work, step)
-    watch.event_ns = _event_ns(recorder)
+    watch = Watch(recorder, work, step, why)
+    if recorder.event_ns is None:
+        recorder.event_ns = _event_ns(recorder)  # it has an account of its own
+        began_ns = ORIGINAL.monotonic_ns()
+    watch.event_ns = recorder.event_ns
     for each in recorder.works:
         each.words[each.poll_at] = 0
     allowance = Allowance(min(MAX_EVENTS, MAX_OWN_NS // watch.event_ns), MAX_OWN_NS, watch.event_ns)
@@ -76,6 +99,9 @@ def begin(mine, recorder, work, step):
     # Whole by now, and found by whoever ends it: an exception of the job may come before the last line.
     recorder.watches.add(watch)
     mine.watch = watch
+    if why == "sampled":
+        work.mark_watched(step)
+    watch.cpu_began_ns = _thread_cpu_ns()
     ORIGINAL.setprofile(watch.profile)
 
 
@@ -115,6 +141,7 @@ def _leave(watch):
     if ORIGINAL.getprofile() is not watch.profile:
         return None
     ORIGINAL.setprofile(None)
+    _take_cpu_time(watch)
     return ORIGINAL.monotonic_ns()
 
 
@@ -122,7 +149,23 @@ def _over(mine, cut):
     """A profile function has taken itself out: all used up, its thread has ended, or a step begins by itself."""
     watch, mine.watch = mine.watch, None
     if watch is not None:
+        _take_cpu_time(watch)
         _settle(watch, mine, None, cut)
+
+
+def _take_cpu_time(watch):
+    if watch.cpu_began_ns is not None:
+        watch.cpu_ns = _thread_cpu_ns() - watch.cpu_began_ns
+
+
+def _thread_cpu_ns():
+    """Return the CPU time of the calling thread, None where that cannot be known."""
+    if ORIGINAL.thread_time_ns is not None:
+        return ORIGINAL.thread_time_ns()
+    if getrusage is None:
+        return None
+    used = getrusage(RUSAGE_THREAD)
+    return int((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def _begins_step(code):
@@ -143,17 +186,18 @@ def _settle(watch, mine, now_ns, cut):
     rows, functions = calls.rows_of(nodes)
     name_sources(rows, functions)
     lasted_ns = sum(row[4] for row in rows)
-    cost_ns = min(events * watch.event_ns + made_ns, lasted_ns)
+    cost_ns = min(events * watch.event_ns, lasted_ns)
     recorder.journal.append(
         "gaps.jsonl",
         {
             "work": watch.work.index, "step": watch.step, "start_ns": watch.start_ns,
-            "end_ns": watch.start_ns + lasted_ns, "cost_ns": cost_ns, "cut": cut, "calls": rows, "functions": functions,
+            "end_ns": watch.start_ns + lasted_ns, "cost_ns": cost_ns, "cut": cut, "why": watch.why,
+            "cpu_ns": watch.cpu_ns, "calls": rows, "functions": functions,
         },
     )  # fmt: skip
     ended_ns = ORIGINAL.monotonic_ns()
-    added_ns = cost_ns + ended_ns - began_ns
-    recorder.watched(watch.work, watch.opening_ns + added_ns)
+    added_ns = cost_ns + made_ns + ended_ns - began_ns
+    recorder.watched(watch.work, watch.why, watch.opening_ns + added_ns)
     for each in mine.works.values():
         if each.marks:  # an eager step is under way: what watching took is no part of it
             each.marks = min(each.marks + added_ns, ended_ns)
@@ -176,14 +220,12 @@ def _slows_others(mine, recorder, now_ns):
 
 
 def _event_ns(recorder):
-    """Return what one event costs, measured once a process."""
-    if recorder.event_ns is None:
-        began_ns = ORIGINAL.monotonic_ns()
-        bare_ns = min(_calibration(None) for _ in range(CALIBRATION_ROUNDS))
-        watched_ns = min(_calibration(sys._getframe()) for _ in range(CALIBRATION_ROUNDS))
-        recorder.event_ns = max(1, (watched_ns - bare_ns) // (4 * CALIBRATION_CALLS))
-        recorder.spent_once(ORIGINAL.monotonic_ns() - began_ns)
-    return recorder.event_ns
+    """Return what one event costs, to be measured once a process."""
+    began_ns = ORIGINAL.monotonic_ns()
+    bare_ns = min(_calibration(None) for _ in range(CALIBRATION_ROUNDS))
+    watched_ns = min(_calibration(sys._getframe()) for _ in range(CALIBRATION_ROUNDS))
+    recorder.spent_once(ORIGINAL.monotonic_ns() - began_ns)
+    return max(1, (watched_ns - bare_ns) // (4 * CALIBRATION_CALLS))
 
 
 def _calibration(frame):

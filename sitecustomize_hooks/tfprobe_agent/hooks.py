@@ -15,6 +15,7 @@ from . import (
     optimizers,
     patching,
     profiler,
+    ptracer,
     pulses,
     ranks,
     recorder,
@@ -86,6 +87,7 @@ def _arm(boot):
     if GREENLETS in sys.modules:
         threads.follow_greenlets(sys.modules[GREENLETS])
     PAUSES.follow()
+    ptracer.allow()
     exits.patch()
     exits.watch_multiprocessing()
     atexit.register(exits.at_exit)
@@ -117,5 +119,6 @@ def _after_fork():
         ranks.forget_servers()
         recorder.forget_parent()
         exits.watch_multiprocessing()
+        ptracer.allow()
     except Exception:
         failed("after fork")

@@ -23,6 +23,8 @@ SHARE = 100
 SLOW_NS = 100 * 1000 * 1000
 # Lines of one file may wait for a disk up to this; of those beyond, their number is told.
 WAITING_BYTES = 1 << 19
+# CLOCK_BOOTTIME of Linux, which Python has a name for from 3.7 on.
+_BOOT_CLOCK = 7
 
 
 class Journal:
@@ -124,6 +126,7 @@ class Journal:
         self.rank_variables.update(rank_variables())
         self.rank = ranks.rank(self.rank_variables, [device["name"] for device in self.devices or ()])
         arguments = _arguments()
+        ticks = _pid_started_ticks()
         document = {
             "schema": "tfprobe.process/1",
             "agent": AGENT_VERSION,
@@ -136,7 +139,8 @@ class Journal:
             "parent": self.parent,
             "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
             "pid_namespace": _target("/proc/self/ns/pid"),
-            "pid_started_ticks": _pid_started_ticks(),
+            "pid_started_ticks": ticks,
+            "pid_started_mono_ns": _monotonic_ns(ticks),
             "argv": redact.arguments(arguments),
             "program": redact.arguments(_program(arguments)),
             "interpreter_pid": INTERPRETER_PID,
@@ -252,6 +256,16 @@ def _pid_started_ticks():
     try:
         return int(read_file("/proc/self/stat").rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
+        let_through()
+        return None
+
+
+def _monotonic_ns(ticks):
+    """Return the monotonic time of so many ticks since the machine started, which unlike ours go on while it sleeps."""
+    try:
+        asleep_ns = int(ORIGINAL.clock_gettime(_BOOT_CLOCK) * 1e9) - ORIGINAL.monotonic_ns()
+        return ticks * 1000 * 1000 * 1000 // ORIGINAL.sysconf("SC_CLK_TCK") - asleep_ns
+    except (OSError, ValueError, TypeError, ZeroDivisionError):
         let_through()
         return None
 

@@ -100,7 +100,8 @@ def _end_sample(mine, work, start_ns, end_ns):
         # That loop ended at a tape: another optimizer's step comes first.
         sample, other.collected = other.collected, None
         sample.abandon()
-        current().declined(other, "another optimizer's step came first")
+        if sample.watch is None:
+            current().declined(other, "another optimizer's step came first")
     if work.collected is None:
         work.record(start_ns, end_ns)
         return end_ns

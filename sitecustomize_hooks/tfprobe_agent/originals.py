@@ -25,7 +25,10 @@ class _Originals:
     monotonic_ns = staticmethod(getattr(time, "monotonic_ns", _monotonic_ns_36))
     # The same clock as a function written in C, and how many ns its unit has.
     c_clock, c_clock_unit_ns = (time.monotonic_ns, 1) if hasattr(time, "monotonic_ns") else (time.monotonic, 1e9)
+    # CPU time of the calling thread; not in Python 3.6.
+    thread_time_ns = staticmethod(getattr(time, "thread_time_ns", None))
     unix_ns = staticmethod(getattr(time, "time_ns", _unix_ns_36))
+    clock_gettime = staticmethod(getattr(time, "clock_gettime", None))
     open = staticmethod(os.open)
     read = staticmethod(os.read)
     write = staticmethod(os.write)

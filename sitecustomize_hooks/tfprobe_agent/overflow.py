@@ -91,7 +91,8 @@ class UntimedWork(Work):
     def __init__(self, file, kind, lock, now_ns, over):
         """Count under `lock`; call `over()` when it is time to look for room again."""
         Work.__init__(self, file, -1, kind, UNTIMED, _SCRATCH)
-        self.words[self.poll_at] = self.next_sample = NEVER
+        self.words[self.poll_at] = NEVER
+        self.trace_at(NEVER)
         self.ring = memoryview(bytearray(4 * WORD)).cast("q")
         self.totals = None
         self.n, self.next_fold = 1, 2  # at every step; not 0, at which graphs would be collected

@@ -7,7 +7,8 @@ import threading
 
 from . import door, graphs, patching, tracing
 from .config import profiling_disabled
-from .guard import failed
+from .guard import failed, never_raise_noting
+from .imports import place_of
 from .interruptions import leave_traceback
 from .journal import WINDOW, remove_tree, tensorflow_version
 from .originals import ORIGINAL
@@ -240,7 +241,9 @@ def _around_start(original):
                 if tracing.TRACING.window is not None:
                     tracing.TRACING.window.session = None  # whatever went wrong, this ends our profiler session
                 failed("making way for the job's profiler")
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
+            _note_start(sys._getframe(1))
+            return result
         except BaseException as error:
             leave_traceback(error)
             raise
@@ -248,6 +251,13 @@ def _around_start(original):
             calls.discard(call)
 
     return start
+
+
+@never_raise_noting
+def _note_start(frame):
+    """Note which line of the job has started its profiler: while that is open no step can be traced."""
+    file, line = place_of(frame)
+    current().journal.event("profiling", file=file, line=line)
 
 
 def _around_start_server(original):

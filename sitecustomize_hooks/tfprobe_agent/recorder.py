@@ -4,7 +4,8 @@ import os
 import sys
 import threading
 
-from . import gaps, graphs, overflow, threads, tracing
+from . import gap_plan, gaps, graphs, overflow, threads, tracing
+from .boot import started
 from .config import read_config
 from .guard import STATE, never_raise, never_raise_noting, never_raise_sampling
 from .interruptions import let_through
@@ -67,13 +68,14 @@ class Recorder:
         self.lock = threading.RLock()
         self.config = read_config(boot)
         self.schedule = Schedule(self.config, started_ns)
+        self.gap_plan = gap_plan.GapPlan(self.schedule)
         self.journal = Journal(os.path.dirname(boot), started_unix_ns, parent)
         STATE.log.paths.append(self.journal.path("agent.log"))
         self.steps = StepsFile(self.journal.path("steps.bin"), started_ns)
         self.request_seen = 0
         self.shared = {}  # the work of all threads for what finds no block of its own, by kind
         self.free = {}  # works of ended threads by kind and name
-        self.works = []
+        self.works = self.schedule.works = []
         self.calibrated = False
         self.settings_told = False
         self.watches = set()  # the open ones of all threads
@@ -123,7 +125,7 @@ class Recorder:
         if work is None:
             return None  # the disk is full
         self.works.append(work)
-        work.next_sample = self.schedule.first_sample(work)
+        work.trace_at(self.schedule.first_sample(work))
         self.journal.event("work", work=work.index, kind=kind, name=name, thread=thread)
         return work
 
@@ -205,10 +207,13 @@ class Recorder:
             self.steps.put(REQUEST_LEFT, self.schedule.requested)
             self.steps.put(ACTIVE_WORD, ORIGINAL.monotonic_ns())
 
-    def watched(self, work, added_ns):
-        """Account what watching the time after a recorded step took; the next sample is planned with it."""
+    def watched(self, work, why, added_ns):
+        """Account what watching a gap took; behind a traced step the next sample is planned with it."""
         with self.lock:
-            work.cost_ns += added_ns
+            if why == "traced":
+                work.cost_ns += added_ns
+            else:
+                self.gap_plan.taken(work, why, added_ns)
             self.schedule.spent_ns += added_ns
             self.steps.add(TRACED_NS, added_ns)
 
@@ -302,8 +307,7 @@ class _Current:
     recorder = None
     opening = threading.Lock()
     boot = None
-    started_ns = ORIGINAL.monotonic_ns()
-    started_unix_ns = ORIGINAL.unix_ns()
+    started_ns, started_unix_ns = started()
     parent = None
 
 
@@ -330,8 +334,7 @@ def forget_parent():
         parent.steps.leave(parent.works)
     CURRENT.recorder = None
     CURRENT.opening = threading.Lock()
-    CURRENT.started_ns = ORIGINAL.monotonic_ns()
-    CURRENT.started_unix_ns = ORIGINAL.unix_ns()
+    CURRENT.started_ns, CURRENT.started_unix_ns = started()
     STATE.on_failure = None
     STATE.leaving = False
     STATE.log = type(STATE.log)()

@@ -27,6 +27,7 @@ from .steps_layout import (
     HEADER_WORDS,
     KINDS,
     LOOK,
+    NEVER,
     NEW_THREAD_FLAG,
     OPTIMIZER_STEPS,
     PER_EXECUTION,
@@ -46,6 +47,7 @@ from .steps_layout import (
     THREADS,
     TIME_MASK,
     USED,
+    WATCHED_FLAG,
     WORD,
     WORK_CAPACITY,
     WORK_WORDS,
@@ -192,14 +194,20 @@ class Work:
         "declined",
         "file",
         "flagged",
+        "foreseen",
+        "foreseen_cost_ns",
         "index",
         "kind",
         "last_sampled",
+        "long_gaps",
         "marks",
         "n",
         "name",
         "next_fold",
+        "next_foreseen_ns",
         "next_sample",
+        "next_trace",
+        "next_watch",
         "owner",
         "poll_at",
         "request_seen",
@@ -210,6 +218,7 @@ class Work:
         "shared",
         "starts_thread",
         "totals",
+        "watch_cost_ns",
         "words",
     )
 
@@ -220,7 +229,14 @@ class Work:
         self.name = name
         self.place(file.words, base)
         self.n = 0
-        self.next_sample = 0
+        self.next_sample = 0  # the step before which to look: the next of the two below
+        self.next_trace = 0
+        self.next_watch = NEVER
+        self.long_gaps = {}  # the latest, in ns by how many steps there had been
+        self.foreseen = 0  # gaps watched because they were foreseen, what the latest cost, and from when on the next
+        self.foreseen_cost_ns = 0
+        self.next_foreseen_ns = 0
+        self.watch_cost_ns = 0  # of the latest other watch of its own
         self.next_fold = FOLD  # when to call `stored` next
         self.request_seen = -1  # so that the first step looks: an order may have come before it
         self.samples = 0
@@ -246,6 +262,20 @@ class Work:
         self.poll_at = base + LOOK
         self.ring_at = base + RING_AT
         self.ring = words[self.ring_at : self.ring_at + 2 * RING_STEPS]
+
+    def trace_at(self, step):
+        """Ask whether to trace before this step."""
+        self.next_trace = step
+        self.next_sample = min(step, self.next_watch)
+
+    def watch_at(self, step):
+        """Ask whether to watch the gap after this step."""
+        self.next_watch = step
+        self.next_sample = min(step, self.next_trace)
+
+    def mark_watched(self, step):
+        """Note that the gap after a step is watched, and longer by that."""
+        self.ring[(step & RING_MASK) * 2 + 1] |= WATCHED_FLAG
 
     def record(self, start_ns, end_ns, flags=0):
         """Append one step and return its number; the count is stored last. The doors do the same inline."""
@@ -337,6 +367,13 @@ class Work:
     def latest_end_ns(self):
         """Return when the latest step ended, 0 before the first."""
         return self.ring[((self.n - 1) & RING_MASK) * 2 + 1] & TIME_MASK
+
+    def usual_cycle_ns(self):
+        """Return the median time from the start of a step to the next, of the latest that there are; 0 of one."""
+        steps = range(max(0, self.n - 17), self.n)
+        starts = [self.ring[(step & RING_MASK) * 2] for step in steps]
+        cycles = sorted(later - earlier for earlier, later in zip(starts, starts[1:]))
+        return cycles[len(cycles) // 2] if cycles else 0
 
     def usual_ns(self):
         """Return the median of the last 32 steps that were neither sampled nor raised, or None."""

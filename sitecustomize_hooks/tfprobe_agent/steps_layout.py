@@ -27,6 +27,7 @@ AGGREGATES_AT = 64
 RING_AT = AGGREGATES_AT + 2 * AGGREGATE_WORDS
 FOLD = 1024
 
+WATCHED_FLAG = -1 << 63  # the gap after the step; the sign of a word
 NEW_THREAD_FLAG = 1 << 62
 SAMPLED_FLAG = 1 << 61
 RAISED_FLAG = 1 << 60

@@ -148,6 +148,13 @@ def thread_name():
     return mine.name
 
 
+def name_of(ident):
+    """Return the name of the thread with that ident, "" of one that has ended."""
+    if ident == threading.get_ident():
+        return thread_name()
+    return next((thread.name for thread in threading.enumerate() if thread.ident == ident), "")
+
+
 def this_thread():
     """Return name and id of the calling thread. `current_thread` would enter one made in C++ in the job's own list."""
     ident = threading.get_ident()

@@ -110,7 +110,7 @@ for _ in range(3):
 
 def test_only_recorded_steps_are_followed_by_a_watch(laboratory: Laboratory, python: str) -> None:
     """No profile function is there inside any step, nor after one that is not recorded."""
-    laboratory.arm(every=3)
+    laboratory.arm(every=3, budget=0.0)
 
     lines = laboratory.finish(
         """
@@ -153,7 +153,7 @@ def test_a_profiler_that_the_job_starts_between_steps_keeps_its_place(
     laboratory: Laboratory, python: str
 ) -> None:
     """The watch ends there, cut."""
-    laboratory.arm(every=2)
+    laboratory.arm(every=2, budget=0.0)
 
     lines = laboratory.finish(
         """
@@ -177,7 +177,7 @@ print(sys.getprofile() is mine)
 
 def test_cprofile_counts_what_it_counts_without_us(laboratory: Laboratory, python: str) -> None:
     """Begun in a watched gap and ended two steps later."""
-    laboratory.arm(every=2)
+    laboratory.arm(every=2, budget=0.0)
 
     lines = laboratory.finish(
         """
@@ -247,7 +247,7 @@ def test_a_profile_function_that_the_job_puts_back_later_takes_itself_out(
     laboratory: Laboratory,
 ) -> None:
     """A job that saves and restores what it found may do so after the watch has ended."""
-    laboratory.arm(every=2)
+    laboratory.arm(every=2, budget=0.0)
 
     lines = laboratory.finish("""
 session.run("loss"); session.run("loss")
@@ -318,7 +318,7 @@ def test_an_eager_gap_ends_at_the_tape_or_the_optimizer(
     laboratory: Laboratory, tape: bool, python: str
 ) -> None:
     """An eager step lies between two optimizer steps; its input is fetched before the tape."""
-    laboratory.arm(every=3)
+    laboratory.arm(every=3, budget=0.0)
 
     laboratory.finish(EAGER + f"for n in range(4): step(n < 3 or {tape})", python=python)
 
@@ -330,7 +330,7 @@ def test_an_eager_gap_ends_at_the_tape_or_the_optimizer(
 
 def test_watching_is_no_part_of_an_eager_step(laboratory: Laboratory) -> None:
     """The step after a recorded one begins later, by what recording and watching took."""
-    laboratory.arm(every=3)
+    laboratory.arm(every=3, budget=0.0)
 
     laboratory.finish(
         EAGER

@@ -35,9 +35,19 @@ class Work:
         self.step_ns = step_ns
         self.n = 0
         self.next_sample = 0
+        self.next_trace = 0
+        self.kind = "fit"
+        self.declined = None, 0, 0
+        self.latest_end = 1 << 62
         self.samples = 0
         self.last_sampled = -1
         self.cost_ns = 0
+
+    def trace_at(self, step: int) -> None:
+        self.next_sample = self.next_trace = step
+
+    def latest_end_ns(self) -> int:
+        return self.latest_end
 
     def latest_ns(self) -> int:
         return self.step_ns if self.n else 0
@@ -140,6 +150,54 @@ def test_the_budget_holds(clock, seed, is_rank) -> None:
 
     assert spent_ns == plan.spent_ns
     assert all(work.samples for work in works)
+
+
+@pytest.mark.parametrize(("step_ms", "cost_ms"), [(2, 5), (20, 20), (100, 15), (300, 10)])
+def test_a_loop_of_three_seconds_has_four_samples(clock, step_ms, cost_ms) -> None:
+    """Where the budget allows them: importing TensorFlow took five seconds of the job's time."""
+    plan, work = _schedule(clock), Work(step_ms * MS)
+    began_ns = clock.now_ns
+    clock.now_ns += 5_000 * MS
+
+    sampled = _sampled(plan, clock, work, 3_000 // step_ms, cost_ms * MS)
+
+    assert len(sampled) >= 4
+    assert plan.spent_ns <= 0.01 * (clock.now_ns - began_ns) + cost_ms * MS
+
+
+@pytest.mark.parametrize("kind", ["fit", "predict"])
+def test_the_main_loop_gets_its_samples_first(clock, kind) -> None:
+    """A loop beside it has one sample and waits, unless it is the one that takes the time."""
+    plan = _schedule(clock, budget=0.001)
+    main, beside = Work(10 * MS), Work(8 * MS, 1)
+    main.kind, beside.kind = "fit", kind
+    if kind == "predict":
+        beside.step_ns = 12 * MS  # longer than the training: still none
+    plan.works = (main, beside)
+    for work in plan.works:
+        work.next_sample = plan.first_sample(work)
+
+    while main.samples < schedule.MAIN_SAMPLES:
+        assert beside.samples <= 1
+        for work in plan.works:
+            _step(plan, clock, work, cost_ns=10 * MS)
+
+    assert beside.samples == 1
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_main_loop_that_cannot_be_traced_or_is_over_holds_nobody_up(clock, ended) -> None:
+    """Its own profiler may run, or it was the first of several."""
+    plan = _schedule(clock)
+    main, beside = Work(10 * MS), Work(MS, 1)
+    main.n = 10_000
+    plan.works = (main, beside)
+    if ended:
+        main.latest_end = clock.now_ns - 100_000 * MS
+    else:
+        main.declined = "TF_DISABLE_PROFILING is set", 1, 1
+
+    assert len(_sampled(plan, clock, beside, 50_000, cost_ns=5 * MS)) >= 4
 
 
 def test_samples_spread_over_the_life_of_a_job(clock) -> None:

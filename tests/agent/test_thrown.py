@@ -228,9 +228,9 @@ def test_every_except_of_the_agent_lets_through_what_is_not_ours() -> None:
             silent += [f"{source.name}:{each.lineno}" for each in handlers if not _asks(each)]
 
     # A module that is missing; and what decides itself, where there is no room to decide.
-    expected = {"boot.py": 1, "interruptions.py": 1, "pulses.py": 1}
+    expected = {"boot.py": 1, "gaps.py": 1, "interruptions.py": 1, "pulses.py": 1}
     assert {name: sum(each.startswith(name) for each in silent) for name in expected} == expected
-    assert len(silent) == 3, silent
+    assert len(silent) == 4, silent
 
 
 def _asks(handler: ast.ExceptHandler) -> bool:
@@ -248,13 +248,15 @@ def _asks(handler: ast.ExceptHandler) -> bool:
 def test_a_watch_that_is_interrupted_as_it_begins_is_none(laboratory: Laboratory, name) -> None:
     """The next step ends what there is of it; no error of ours comes of that."""
     laboratory.arm(every=1)
+    # The cost of an event is measured once, as the first watch begins.
+    first = "" if name == "_event_ns" else 'session.run("loss")'
 
     lines = laboratory.finish(f"""
 import signal
 from tfprobe_agent import calls, gaps
 def handler(number, frame): raise TimeoutError("theirs")
 signal.signal(signal.SIGALRM, handler)
-session.run("loss")  # after which the cost of an event is known
+{first}
 holder = calls if "." in {name!r} else gaps
 attribute = {name!r}.split(".")[-1]
 original = getattr(holder, attribute)
@@ -272,7 +274,7 @@ print(sys.getprofile() is not None)
 """)
 
     assert lines == ["theirs", "True"]
-    assert laboratory.counts() == {"loss": 5}
+    assert laboratory.counts() == {"loss": 4 + bool(first)}
     assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
 
 

@@ -166,6 +166,8 @@ def test_a_profiler_started_inside_a_window_wins(laboratory: Laboratory) -> None
     assert laboratory.counts() == {"step": 15}
     assert not list(laboratory.run.glob("*/*/captures/.tmp-*"))
     assert {event["event"] for event in events}.isdisjoint({"error", "aside"})
+    (started,) = (event for event in events if event["event"] == "profiling")
+    assert started["line"] > 0
 
 
 def test_a_profiler_started_inside_a_traced_run_is_answered(laboratory: Laboratory) -> None:

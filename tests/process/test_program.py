@@ -74,7 +74,7 @@ def test_completion_is_printed(launcher: Launcher, shell: str) -> None:
     script = launcher.tfprobe("completion", shell).stdout.decode()
     asked = {
         "_TFPROBE_COMPLETE": "bash_complete",
-        "COMP_WORDS": "tfprobe run --st",
+        "COMP_WORDS": "tfprobe run --ste",
         "COMP_CWORD": "2",
     }
 

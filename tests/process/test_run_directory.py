@@ -40,7 +40,36 @@ def test_run_json_says_what_was_launched(launcher: Launcher) -> None:
     assert set(manifest) == {
         *("schema", "id", "command", "cwd", "host", "user", "pid", "boot_id", "pid_namespace"),
         *("pid_started_ticks", "started_unix_ns", "started", "tfprobe", "config", "environment"),
+        *("name", "tags"),
     }
+    assert (manifest["name"], manifest["tags"]) == (None, {})
+
+
+def test_a_run_has_its_name_and_tags(launcher: Launcher) -> None:
+    """Those of the command line and of the variable, with what looks secret masked."""
+    token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"
+    ended = launcher.run(
+        *("--name", f"night {token}", "--tag", "lr=0.1", "--tag=api_key=hidden", "--", "true"),
+        env={"TFPROBE_TAG": f"cluster=west,note={token}"},
+    )
+
+    manifest = _manifest(ended.run)
+    assert manifest["name"] == "night ***"
+    assert manifest["tags"] == {"lr": "0.1", "api_key": "***", "cluster": "west", "note": "***"}
+    assert token not in ended.run.joinpath("run.json").read_text()
+
+
+def test_a_tag_that_is_none_costs_one_line(launcher: Launcher) -> None:
+    """As an option it ends the launch; as a variable it costs the recording."""
+    flag = launcher.bare(launcher.program, "run", "--tag", "lr", "--", "echo", "job")
+    variable = launcher.bare(
+        launcher.program, "run", "--", "echo", "job", env={"TFPROBE_TAG": "lr"}
+    )
+
+    assert (flag.status, flag.stdout, flag.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"--tag is ['lr']: KEY=VALUE is expected" in flag.stderr
+    assert (variable.status, variable.stdout) == (0, b"job\n")
+    assert b"TFPROBE_TAG is 'lr': KEY=VALUE is expected" in variable.stderr
 
 
 def test_with_report_the_pid_is_the_jobs(launcher: Launcher) -> None:

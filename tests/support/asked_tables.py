@@ -33,8 +33,9 @@ Asked = tuple[list[tuple[str, str]], list[tuple[Any, ...]]]
 def opened(*runs: Path, choose: Choice = this_process) -> Iterator[Tables]:
     """Open the tables of runs."""
     with tempfile.TemporaryDirectory() as scratch:
-        entries, shards = look_at([RunFolder(run) for run in runs], this_machine())
-        tables = Tables(entries, shards, Path(scratch), choose=choose)
+        here = this_machine()
+        entries, shards = look_at([RunFolder(run) for run in runs], here)
+        tables = Tables(entries, shards, Path(scratch), here=here, choose=choose)
         try:
             yield tables
         finally:

@@ -74,6 +74,8 @@ def process_row(**changes: Any) -> ProcessRow:
         "captures": 7,
         "samples_left": 0,
         "shares": shares(),
+        "goodput_ratio": 0.52,
+        "wall_time": NOT_MEASURED,
         "works": (work_row(),),
     }
     return ProcessRow(**{**facts, **changes})

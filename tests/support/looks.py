@@ -10,7 +10,7 @@ from tests.support.profiles import timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.model.activities import DevicePulse, Pulse
-from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares
+from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
 from tfprobe.model.profile import Run, Work
 
 SECOND_NS = 1_000_000_000
@@ -77,6 +77,11 @@ def process(works: Sequence[Work] | None = None, **changes: Any) -> ProcessLook:
         "now_mono_ns": MONO_NS + 60 * SECOND_NS,
         "request": Request(1, 1, 3),
         "shares": Shares(0.25, 0.5, 0.125, 0.125, 3, NOW_NS - 5 * SECOND_NS),
+        "wall_time": WallTime(
+            60 * SECOND_NS,
+            (("productive", 45 * SECOND_NS), ("not_known", 15 * SECOND_NS)),
+            0.75,
+        ),
         "pulses": (pulse(),),
     }
     own |= {name: changes.pop(name) for name in tuple(changes) if name in own}

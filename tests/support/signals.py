@@ -19,6 +19,9 @@ from tfprobe.advice.signals import (
     WorkSignals,
 )
 from tfprobe.advice.thresholds import DEFAULTS, Thresholds
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.ledger import Item, Part
 from tfprobe.errors import Missing
 
 MS = 1_000_000
@@ -53,6 +56,18 @@ def process(**changes: Any) -> ProcessSignals:
         "loop_ns": WHOLE_NS,
     }
     return ProcessSignals(**{**facts, **changes})
+
+
+def account(wall_ns: int, **parts: Sequence[Item]) -> Account:
+    """Return what the wall time of a process went to; what is not named is productive."""
+    given = {Category(name): tuple(items) for name, items in parts.items()}
+    rest_ns = wall_ns - sum(item.ns for items in given.values() for item in items)
+    given.setdefault(Category.PRODUCTIVE, (Item("host compute", "", rest_ns),))
+    told = (
+        Part(each, sum(item.ns for item in given.get(each, ())), given.get(each, ()))
+        for each in Category
+    )
+    return Account(wall_ns, 1, tuple(told), STEPS, ("fit", "model"), None)
 
 
 def machine(**changes: Any) -> Machine:
@@ -131,7 +146,9 @@ def work(**changes: Any) -> WorkSignals:
         "subject": Subject("node7", 4711, None, "fit", "model"),
         "process": process(),
         "loop": loop(),
-        "samples": (Sample(23, "node7/4711-1/captures/000023-fit-0.xplane.pb"),),
+        "samples": tuple(
+            Sample(step, f"node7/4711-1/captures/{step:06}-fit-0.xplane.pb") for step in (20, 23)
+        ),
         "outliers": Missing("none"),
         "parts": parts(),
         "ops": ops(),

@@ -61,7 +61,11 @@ def test_naming_changes_nothing(laboratory: Laboratory) -> None:
 
 def _told(outcome: Outcome) -> dict[str, int]:
     profile = load(RunFolder(outcome.run), this_machine(), with_captures=False)
-    return {f"{item.kind} {item.name}": item.count for item in profile.activities}
+    # A part of TensorFlow that is loaded when it is first asked for is one more import.
+    return {
+        f"{item.kind} {item.name}": 1 if item.kind == "import" else item.count
+        for item in profile.activities
+    }
 
 
 def test_a_job_tells_what_it_chose_and_used(laboratory: Laboratory) -> None:

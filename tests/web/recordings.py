@@ -18,7 +18,14 @@ from typing import Any
 from tests.support.captures import CPU, GPU, Node, Op, graph_def, run_metadata
 from tests.support.golden import GOLDEN
 from tests.support.gpu_traces import training_step
-from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_steps, write_run
+from tests.support.rundir import (
+    HOST,
+    MONO_NS,
+    WrittenProcess,
+    WrittenWork,
+    regular_steps,
+    write_run,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "/home/ada/train.py"
@@ -80,6 +87,19 @@ def training(root: Path) -> None:
         header={11: 2},
     )
     write_run(root, [process])
+    (folder,) = (root / HOST).iterdir()
+    (folder / "stacks.jsonl").write_text(json.dumps(_stacks()) + "\n")
+
+
+def _stacks() -> dict[str, Any]:
+    """What was read of a second of it: two lines of the program, one of a package."""
+    frames = [[SOURCE, 3, "<module>"], ["/x/site-packages/keras/trainer.py", 397, "fit"]]
+    return {
+        "start_ns": MONO_NS, "end_ns": MONO_NS + 1_000_000_000, "rate_per_s": 20, "samples": 19,
+        "errors": 1, "cost_ns": 5, "frames_from": 0, "frames": [*frames, [SOURCE, 9, "load"]],
+        "nodes_from": 0, "nodes": [[-1, 0], [0, 1], [0, 2]],
+        "threads": [[77, "MainThread", [0, 700_000], [1, 2]]],
+    }  # fmt: skip
 
 
 def gpu(root: Path) -> None:

@@ -13,9 +13,15 @@ def test_the_overview_answers_first(visitor) -> None:
     """One sentence on where a step goes, and what to change; then steps, tiers, processes."""
     page = visitor.show("training", "overview")
 
-    expect(page.locator(".answer")).to_contain_text("of the time it")
+    expect(page.locator(".overview-answer .answer")).to_contain_text("of the time it")
     headings = page.locator("main .card > h2").all_inner_texts()
-    assert headings[:3] == ["Where a step goes", "What to change", "Step time over time"]
+    assert headings[:4] == [
+        "Where the time went",
+        "Where a step goes",
+        "What to change",
+        "Step time over time",
+    ]
+    assert "were productive steps" in page.inner_text(".overview-account .answer")
     assert visitor.unexpected() == []
 
 

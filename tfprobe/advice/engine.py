@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tfprobe.advice.finding import Document as Document
-from tfprobe.advice.finding import Evidence, Finding, Gain, Subject, gain_document
+from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject, gain_document
 from tfprobe.advice.finding import document as finding_document
 from tfprobe.advice.gather import gather
 from tfprobe.advice.pytorch import in_pytorch
+from tfprobe.advice.rule import Rule
 from tfprobe.advice.rules import RULES
-from tfprobe.advice.signals import Signals
+from tfprobe.advice.signals import ProcessSignals, Signals, WorkSignals
 from tfprobe.advice.thresholds import DEFAULTS, Thresholds
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, titled
@@ -20,8 +21,11 @@ from tfprobe.views.releases import Release, in_names_of
 
 TOP = 3
 UNKNOWN_RELEASE = Missing("it is of no one process")
-# What recording took is a share of the time of the whole process.
-_NOT_OF_A_LOOP = frozenset({"recording"})
+# What these may win is a share of the time of the whole process.
+_NOT_OF_A_LOOP = frozenset(
+    {"recording", "tracing", "epoch_ends", "garbage_collection", "preparation"}
+)
+_ONE_STEP = Evidence("from one traced step")
 _Loop = tuple[str, int | None, int] | tuple[()]
 _PartOfWork = tuple[str, str, str]
 
@@ -65,11 +69,19 @@ def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
     pytorch = {each.subject for each in signals.works if each.is_pytorch}
     releases = {each.subject: each.release for each in signals.processes}
     releases |= {each.subject: each.process.release for each in signals.works}
+    known: dict[Subject, WorkSignals | ProcessSignals] = {
+        each.subject: each for each in signals.processes
+    }
+    known |= {each.subject: each for each in signals.works}
     findings: list[Finding] = []
     unchecked: list[Unchecked] = []
     for rule in RULES:
         verdicts = list(rule.check(signals, thresholds))
-        found = [replace(each, rule=rule.name) for each in verdicts if isinstance(each, Finding)]
+        found = [
+            _weighed(replace(each, rule=rule.name), known.get(each.subject), rule, thresholds)
+            for each in verdicts
+            if isinstance(each, Finding)
+        ]
         findings += _merged(
             [
                 in_pytorch(each)
@@ -83,6 +95,26 @@ def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
             unchecked.append(Unchecked(rule.name, reasons[0]))
     ordered = tuple(sorted(findings, key=_order))
     return Advice(ordered, tuple(unchecked), together(ordered))
+
+
+def _weighed(
+    finding: Finding, of: WorkSignals | ProcessSignals | None, rule: Rule, limits: Thresholds
+) -> Finding:
+    """Return a finding no louder than what it can win of the whole process, and what it rests on.
+
+    A loop may be a small part of its process; and of one traced step nobody knows if it is usual.
+    """
+    process = of.process if isinstance(of, WorkSignals) else of
+    if process is None or isinstance(finding.gain, Missing):
+        return finding
+    severity = finding.severity
+    if finding.gain.high_ns < limits.wall_ratio * process.wall_ns:
+        severity = min(severity, Severity.INFO)
+    is_single = rule.is_of_traces and isinstance(of, WorkSignals) and len(of.samples) == 1
+    if is_single:
+        severity = min(severity, Severity.WARNING)
+    evidence = (*finding.evidence, *([_ONE_STEP] if is_single else []))
+    return replace(finding, severity=severity, evidence=evidence)
 
 
 def _in_names(finding: Finding, release: Release | Missing) -> Finding:
@@ -151,11 +183,12 @@ def document(advice: Advice) -> Document:
     }
 
 
-def _order(finding: Finding) -> tuple[int, float, float, str]:
+def _order(finding: Finding) -> tuple[int, int, int, str]:
     gain = finding.gain
     if isinstance(gain, Missing):
-        return (-finding.severity, 0.0, 0.0, finding.rule)
-    return (-finding.severity, -gain.low_ratio, -gain.high_ratio, finding.rule)
+        return (-finding.severity, 0, 0, finding.rule)
+    # By time and not by share: a loop may be a small part of its process.
+    return (-finding.severity, -gain.low_ns, -gain.high_ns, finding.rule)
 
 
 def _merged(findings: list[Finding]) -> Iterator[Finding]:

@@ -16,21 +16,24 @@ Verdict = Finding | Missing | None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; its module in `rules` has its name."""
+    """One rule; its module in `rules` has its name. `is_of_traces`: it needs traced steps."""
 
     name: str
     check: Callable[[Signals, Thresholds], Iterator[Verdict]]
+    is_of_traces: bool = False
 
 
-def of_works(name: str, check: Callable[[WorkSignals, Thresholds], Verdict]) -> Rule:
-    """Return a rule that looks at each work by itself."""
+def of_works(
+    name: str, check: Callable[[WorkSignals, Thresholds], Verdict], *, is_of_traces: bool = True
+) -> Rule:
+    """Return a rule that looks at each work by itself, mostly at what was traced of it."""
 
     def check_all(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
         for work in signals.works:
             found = check(work, limits)
             yield replace(found, subject=work.subject) if isinstance(found, Finding) else found
 
-    return Rule(name, check_all)
+    return Rule(name, check_all, is_of_traces)
 
 
 def of_processes(name: str, check: Callable[[ProcessSignals, Thresholds], Verdict]) -> Rule:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.advice.finding import Evidence, Gain, Subject
+from tfprobe.analysis.account.account import Account
 from tfprobe.errors import Missing
+from tfprobe.model.profile import OwnProfiler
 from tfprobe.views.breakdown.parts import LABELS, Part
 from tfprobe.views.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
 
@@ -109,6 +111,11 @@ class Parts:
         return next((each for each in self.causes if each.part in names), None)
 
 
+def much(part: float, whole: float) -> str:
+    """Say how much of a whole a part is: "most" is more than half."""
+    return "most" if part > whole / 2 else "a good part"
+
+
 def part_label(name: str) -> str:
     """Return what people call a part of a cycle."""
     return LABELS[Part(name)]
@@ -137,7 +144,9 @@ class Ops:
     """The ops of a mean sampled step, on threads that work for it.
 
     `span_ns` is from the start of its first op to the end of its last, `busy_ns` that of it in
-    which any op ran, `large_ns` in which one ran that is not tiny; `usual_op_ns` is the median op.
+    which any op ran, `large_ns` in which one ran that is not tiny; `paused_ns` are times without an
+    op that are longer than an executor takes for the next. `usual_op_ns` is the median op.
+    `has_updates`: some ops change variables, as training does.
     `host` and `device` are the types by busy time, dearest first.
     """
 
@@ -151,6 +160,8 @@ class Ops:
     device: tuple[OpUse, ...]
     fusible_ns: float
     exposed_host: tuple[OpUse, ...] = ()
+    paused_ns: float = 0.0
+    has_updates: bool = True
 
     @property
     def has_accelerator(self) -> bool:
@@ -165,6 +176,17 @@ class CodeUse:
     busy_ns: float
     source: str = ""
     node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLoop:
+    """A loop within the graph, by its name: how often it turns in a step, as far as that was seen,
+    and the time from its first op to its last in which no op runs that is not tiny."""
+
+    name: str
+    turns: float
+    small_ns: float
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +206,34 @@ class Syncs:
 
 
 @dataclass(frozen=True, slots=True)
+class PythonUse:
+    """A line of the job around its steps: what it calls, of what kind, and its share of the time
+    between steps. `calls` is how often the call was made between two."""
+
+    what: str
+    source: str
+    kind: str
+    ratio: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """What the job's own lines took of the time between steps, dearest first, by watched `gaps`.
+
+    `step_source` is the line that runs the steps, "" where it is none of the job's.
+    """
+
+    lines: tuple[PythonUse, ...]
+    gaps: int
+    step_source: str = ""
+
+    def of_kind(self, kind: str) -> PythonUse | None:
+        """Return the dearest line of a kind."""
+        return next((line for line in self.lines if line.kind == kind), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Turns:
     """What a rank did in the collectives that were seen in other ranks, too.
 
@@ -197,12 +247,13 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class ActivityUse:
-    """One kind and name of activity while steps ran: how often, and how long by itself."""
+    """One kind and name of activity while steps ran: how often, how long by itself and in all."""
 
     kind: str
     name: str
     count: int
     own_ns: int
+    total_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +280,8 @@ class Input:
     `nodes` are those of tf.data, the one nearest to the step first; `advice` says what helps.
     Where the input keeps up, steps wait only for elements that are ready to change hands. Unless it
     `is_measured`, the bottleneck is what most likely is it. `is_whole`: each of its sources was
-    seen. `may_cache`: what it makes ends, and no Python generator makes it.
+    seen. `may_cache`: what it makes ends, and no Python generator makes it. `is_ready`: its
+    elements lie in memory and are handed over beside the step, so that nothing makes it faster.
     """
 
     bottleneck: str
@@ -242,6 +294,7 @@ class Input:
     is_measured: bool = True
     is_whole: bool = True
     may_cache: bool = True
+    is_ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +322,8 @@ class Precision:
 class Machine:
     """What a process used of its machine over the time of its steps.
 
+    `used_cpus` are those that it kept busy on average, `switches_per_s` how often its threads gave
+    up or lost a CPU.
     `growth_bytes_per_step` is the slope of resident memory over `watched_steps`, the later half;
     `grows` says that it goes on, and is neither a warm-up nor chance.
     """
@@ -282,6 +337,8 @@ class Machine:
     grows: bool
     watched_steps: int
     steps: int
+    used_cpus: float | Missing = NOT_GATHERED
+    switches_per_s: float | Missing = NOT_GATHERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +354,8 @@ class DeviceMemory:
 class ProcessSignals:
     """What is known of one process. `group` is the Process's: others of it work on the same job.
 
-    `release` has the first two numbers of TensorFlow's version.
+    `release` has the first two numbers of TensorFlow's version, `account` what its wall time went
+    to. `functions` are those whose calls are steps. `own_profiler` is the job's own, left open.
     """
 
     subject: Subject
@@ -311,6 +369,15 @@ class ProcessSignals:
     loop_ns: int = 0
     group: int = 0
     release: Release | Missing = NOT_GATHERED
+    account: Account | Missing = NOT_GATHERED
+    functions: frozenset[str] = frozenset()
+    own_profiler: OwnProfiler | None = None
+
+    def of_wall(self, high_ns: int, low_ns: int) -> Gain:
+        """Return a gain of the whole process, of its wall time from exec to exit."""
+        wall_ns = self.wall_ns if isinstance(self.account, Missing) else self.account.wall_ns
+        high = min(high_ns, wall_ns)
+        return Gain(min(low_ns, high), high, wall_ns)
 
     @property
     def has_steps_per_execution(self) -> bool:
@@ -328,8 +395,10 @@ class WorkSignals:
     """What is known of one work. `is_main`: it takes most time of its process.
 
     `nodes` are those of its graph that compute something. `turns` are known where other ranks take
-    the same collectives. `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are None
-    without an accelerator.
+    the same collectives. `double` are ops of the host in 64 bits, `dense` those on whole tables
+    of which few rows are looked up, `one_hot` one-hot vectors and products with them.
+    `save_source` is the line of the job that was seen saving between its steps. `is_pytorch`:
+    its ops are PyTorch's. `layout` and `precision` are None without an accelerator.
     """
 
     subject: Subject
@@ -343,9 +412,15 @@ class WorkSignals:
     scopes: tuple[CodeUse, ...] | Missing = NO_CAPTURE
     lines: tuple[CodeUse, ...] | Missing = NO_CAPTURE
     syncs: Syncs | Missing = NOT_GATHERED
+    python: Python | Missing = NOT_GATHERED
+    double: CodeUse | Missing = NOT_GATHERED
+    dense: CodeUse | Missing = NOT_GATHERED
+    one_hot: CodeUse | Missing = NOT_GATHERED
+    graph_loop: GraphLoop | Missing = NOT_GATHERED
     copies: tuple[Copies, ...] | Missing = ()
     input: Input | Missing = NOT_GATHERED
     nodes: int | Missing = NOT_GATHERED
+    save_source: str = ""
     turns: Turns | None = None
     is_pytorch: bool = False
     layout: Layout | Missing | None = None

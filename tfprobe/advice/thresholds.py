@@ -51,14 +51,29 @@ class Thresholds:
     critical_ratio: float = _setting(
         0.15, "ratio, likely gain", "about an hour of a working day's training"
     )
+    collection_ratio: float = _setting(
+        0.05, "ratio of wall time", "as for input; what imports collect is not counted"
+    )
+    dense_ratio: float = _setting(0.05, "ratio", "as for input")
+    double_ratio: float = _setting(0.05, "ratio", "as for input")
     eager_ratio: float = _setting(
         0.1, "ratio of a step outside ops", "XProf tells of eager ops from 10 % of op time"
+    )
+    epoch_ends_ratio: float = _setting(0.05, "ratio of wall time", "as for input")
+    evaluation_ratio: float = _setting(
+        0.1, "ratio", "to know how well it does is worth some of the time"
     )
     expensive_ratio: float = _setting(
         0.2, "ratio of a step", "what is cheaper cannot make a step a quarter faster"
     )
+    few_threads_per_cpu: float = _setting(
+        0.5, "threads a CPU", "more are near enough to one a CPU to be meant"
+    )
     fusible_ratio: float = _setting(
         0.15, "ratio of a step", "XLA fuses these; compiling is not worth less"
+    )
+    graph_steps_least: float = _setting(
+        20, "steps", "fewer are an initialisation, a restore, and some looks at variables"
     )
     growth_ratio: float = _setting(
         0.1, "ratio of resident memory", "SageMaker's GPUMemoryIncrease: 10 %"
@@ -86,20 +101,43 @@ class Thresholds:
     narrow_ratio: float = _setting(
         0.1, "ratio of device compute", "XProf: below 10 % in 16 bits it suggests mixed precision"
     )
+    one_hot_ratio: float = _setting(0.05, "ratio", "as for input")
     outlier_ratio: float = _setting(0.05, "ratio", "as for input")
     overhead_ratio: float = _setting(
         0.03, "ratio of wall time", "three times the default budget of recording, 1 %"
     )
+    own_profiler_ratio: float = _setting(
+        0.2, "ratio of wall time", "a profile of some steps is wanted, and soon over"
+    )
     pageable_ratio: float = _setting(0.03, "ratio of a step", "XProf's lower mark of small parts")
+    python_ratio: float = _setting(0.05, "ratio", "as for input")
+    python_us: float = _setting(
+        100, "us", "a loop of Python needs some us around each step, whatever it does"
+    )
+    preparation_ratio: float = _setting(
+        0.2, "ratio of wall time", "a short trial of a job that trains for days begins like it"
+    )
     retrace_ratio: float = _setting(0.01, "ratio", "traces are seconds: rare ones count, too")
     retraces_least: float = _setting(
         3, "retraces", "a partial last batch and a second data set are usual"
     )
+    run_cost_ratio: float = _setting(
+        0.3, "ratio", "below, there is more to win within the run than around it"
+    )
+    runs_least: float = _setting(
+        3, "runs a turn", "a step and one look at it, or two networks in turn, are usual"
+    )
+    runs_ratio: float = _setting(0.05, "ratio", "as for input")
     small_step_us: float = _setting(
         10_000, "us", "above, what Python does between steps hides behind the step"
     )
     straggler_ratio: float = _setting(
         0.1, "ratio of a step", "below, ranks change places from step to step"
+    )
+    switches_per_s: float = _setting(
+        20_000,
+        "context switches a second",
+        "programs with a thread for each CPU took 10,000 at most, 64 threads on 2 CPUs 37,000",
     )
     sync_ratio: float = _setting(
         0.9, "ratio of gaps with a wait", "every step, but for the first and those at epochs' ends"
@@ -107,13 +145,20 @@ class Thresholds:
     threads_per_cpu: float = _setting(
         2, "threads a CPU", "TensorFlow itself makes one; two still hide waiting for memory"
     )
+    threads_ratio: float = _setting(0.05, "ratio", "as for input")
     tiny_op_us: float = _setting(10, "us", "below, scheduling an op costs about as much as the op")
     tiny_ops_least: float = _setting(50, "ops a step", "fewer are soon over however they are run")
     tiny_ratio: float = _setting(
         0.3, "ratio of a step", "time in which no op longer than tiny_op_us ran"
     )
+    trace_ratio: float = _setting(0.05, "ratio of wall time", "as for input")
     tuned_input_ratio: float = _setting(
         0.02, "ratio of a step", "below, a pipeline without prefetch or cache costs nothing"
+    )
+    turns_least: float = _setting(20, "turns a step", "a loop of fewer is soon over")
+    turns_ratio: float = _setting(0.1, "ratio", "less is not worth another way to compute it")
+    wall_ratio: float = _setting(
+        0.03, "ratio of wall time", "of the whole process less is not worth a change"
     )
     warning_ratio: float = _setting(
         0.03, "ratio, likely gain", "less is lost among runs on shared machines"

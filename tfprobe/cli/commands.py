@@ -45,6 +45,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("run", "Record a TensorFlow job, unchanged."),
     Entry("scope", "Show which name scopes, such as layers, a step spends its time in."),
     Entry("sql", "Ask runs in SQL: their steps, executions, allocations ... as tables."),
+    Entry("stacks", "Show what Python ran, by phase and thread, as read from outside."),
     Entry("steps", "Show the steps of a run."),
     Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
     Entry("tiers", "Show a run in four tiers: application, framework, runtime, hardware."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -12,27 +12,70 @@ from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.model.profile import Profile
     from tfprobe.views.diff.gate import Verdict
-    from tfprobe.views.diff.whole import Diff
 
 _FAILED = 1
 _STEPS, _MEMORY, _OP = "steps", "memory", "op"
+# Stands for `--` among the operands; no recording can be called so.
+_BETWEEN = "\0"
 
 
-@click.command("diff")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+class _Sides(click.Command):
+    """A command whose operands are two sides with `--` between, and options anywhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep `--`, which click takes for the end of options and drops."""
+        return super().parse_args(ctx, [_BETWEEN if word == "--" else word for word in args])
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a build fails over: `percent` is None where it is not asked for."""
+
+    percent: float | None
+    strict: bool
+    watched: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where recordings are looked for, and where the answer goes."""
+
+    output: str | None
+    rank: int | None
+    as_json: bool
+    markdown: str | None
+
+
+@click.command("diff", cls=_Sides, options_metavar="[OPTIONS] A... -- B... | A B")
+@click.argument("runs", nargs=-1, metavar="")
 @click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option("--json", "as_json", is_flag=True, help="Print one document.")
 @click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
 @click.option(
+    "--history",
+    metavar="RUN",
+    help="Compare RUN with the runs of its name, or of its command, before it.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=8,
+    metavar="N",
+    help="With --history: the newest N of them.  [default: 8]",
+)
+@click.option(
     "--fail-over",
     "percent",
     type=click.FloatRange(min=0),
     metavar="PCT",
-    help="End with status 1 where B is significantly worse than A by more than PCT percent.",
+    help="End with status 1 where the program is significantly slower in B, by more than PCT %.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Let --fail-over fail also where the machine, and not the program, may be slower.",
 )
 @click.option(
     "--on",
@@ -42,63 +85,94 @@ _STEPS, _MEMORY, _OP = "steps", "memory", "op"
     help="What --fail-over looks at; may be given several times.  [default: steps]",
 )
 def command(
-    a: str,
-    b: str,
+    runs: tuple[str, ...],
     output: str | None,
     rank: int | None,
     as_json: bool,
     markdown: str | None,
+    history: str | None,
+    last: int,
     percent: float | None,
+    strict: bool,
     watched: tuple[str, ...],
 ) -> int:
     """Show what changed from recording A to recording B, and whether that is more than chance.
 
-    A and B are directories, run ids, `latest`, or files as `tfprobe op` takes them. The status is 1
-    when they have no kind of step in common, or when --fail-over says so.
+    A and B are directories, run ids, `latest`, or files as `tfprobe op` takes them. Several on a
+    side, as in `A1 A2 A3 -- B1 B2 B3`, tell by how far runs scatter whether a change is more than
+    that. The status is 1 when they have no kind of step in common, or when --fail-over says so.
     """
+    gate = Gate(percent, strict, watched or (_STEPS,))
+    _check(gate, watched)
+    places = Places(output, rank, as_json, markdown)
+    before, after = _sides_of(runs, history, last, places)
+    if len(before) == len(after) == 1:
+        verdicts = _compare_pair(before[0], after[0], places, gate)
+    else:
+        from tfprobe.cli.diff_runs import compare_sides
+
+        verdicts = compare_sides(before, after, places, gate)
+    return _FAILED if any(verdict.fails for _, verdict in verdicts) else 0
+
+
+def _check(gate: Gate, watched: tuple[str, ...]) -> None:
+    if gate.percent is not None and not math.isfinite(gate.percent):
+        raise UsageError(f"--fail-over {gate.percent} is no percentage.")
+    if watched and gate.percent is None:
+        raise UsageError("--on is for --fail-over: it says what that looks at.")
+    if gate.strict and gate.percent is None:
+        raise UsageError("--strict is for --fail-over: it says what that fails over.")
+
+
+def _sides_of(
+    runs: tuple[str, ...], history: str | None, last: int, places: Places
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of both sides. Raises UsageError where they are none."""
+    if history is not None:
+        if runs:
+            raise UsageError("--history names the only run: the others are found by its job.")
+        from tfprobe.cli.diff_runs import earlier
+
+        return earlier(history, places.output, last), (history,)
+    hint = "Write `tfprobe diff A B`, or `tfprobe diff A1 A2 A3 -- B1 B2 B3`."
+    if _BETWEEN in runs:
+        at = runs.index(_BETWEEN)
+        before, after = tuple(runs[:at]), tuple(runs[at + 1 :])
+        if not before or not after or _BETWEEN in after:
+            raise UsageError("Both sides of `--` need a recording.", hint=hint)
+        return before, after
+    if len(runs) != 2:
+        count = f"{len(runs)} recordings were" if len(runs) != 1 else "One recording was"
+        raise UsageError(f"{count} given, and a comparison is of two sides.", hint=hint)
+    return runs[:1], runs[1:]
+
+
+def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str, Verdict]]:
+    """Compare two recordings, and show the answer; return what the gate says."""
+    from tfprobe.cli.diff_runs import recording
+    from tfprobe.views.diff.gate import judge
     from tfprobe.views.diff.whole import diff
 
-    if percent is not None and not math.isfinite(percent):
-        raise UsageError(f"--fail-over {percent} is no percentage.")
-    if watched and percent is None:
-        raise UsageError("--on is for --fail-over: it says what that looks at.")
-    found = diff(_profile(a, output, rank), _profile(b, output, rank))
+    profiles = [recording(name, places) for name in (a, b)]
+    found = diff(*profiles)
     if isinstance(found, Missing):
         raise NoAnswer(f"{a} and {b} cannot be compared: {found.reason}.")
-    verdicts = [] if percent is None else _verdicts(found, watched or (_STEPS,), percent)
-    if as_json:
+    verdicts = [
+        (on, judge(found, on=on, allowed_ratio=gate.percent / 100, strict=gate.strict))
+        for on in dict.fromkeys(gate.watched)
+        if gate.percent is not None
+    ]
+    if places.as_json:
         from tfprobe.views.diff.documents import document
 
         reading.show_json(document(found, verdicts))
-    if markdown is not None:
+    if places.markdown is not None:
         from tfprobe.terminal.diff_markdown import lay_out as lay_out_markdown
 
-        reading.write_file(markdown, lay_out_markdown(found, verdicts))
-    if not as_json and markdown is None:
+        reading.write_file(places.markdown, lay_out_markdown(found, verdicts))
+    if not places.as_json and places.markdown is None:
         from tfprobe.terminal.diff import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
         reading.show_page(lay_out(found, verdicts, width=width, colour=colour))
-    return _FAILED if any(verdict.fails for _, verdict in verdicts) else 0
-
-
-def _profile(name: str, output: str | None, rank: int | None) -> Profile:
-    """Return the recording that a name means: a file, or a run."""
-    from tfprobe.ingest.file import file_profile
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
-
-    if Path(name).exists() and not Path(name).is_dir():
-        if rank is not None:
-            raise UsageError("A file holds one work: --rank is for runs.")
-        with reading.progress(f"Reading {name}"):
-            return file_profile(Path(name))
-    folder = reading.chosen_run(name, output)
-    with reading.progress(f"Reading captures of {folder.id}") as watch:
-        return load(folder, this_machine(), rank=rank, watch=watch)
-
-
-def _verdicts(found: Diff, watched: tuple[str, ...], percent: float) -> list[tuple[str, Verdict]]:
-    from tfprobe.views.diff.gate import judge
-
-    return [(on, judge(found, on=on, allowed_ratio=percent / 100)) for on in dict.fromkeys(watched)]
+    return verdicts

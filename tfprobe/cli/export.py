@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfprobe.model.sampled import SampledWork
     from tfprobe.model.step_stats import DeviceStats
     from tfprobe.store.layout import RunFolder
+    from tfprobe.views.stack_samples import ProcessTrees
 
 _AVERAGE = -1
 
@@ -68,8 +69,8 @@ class _Kind:
 @click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
 @click.option("--step", type=click.IntRange(min=0), metavar="N", help="This sampled step alone.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option("--by", type=click.Choice(["code", "scope"]), default="code", show_default=True,
-              help="What the stacks of speedscope are made of.")  # fmt: skip
+@click.option("--by", type=click.Choice(["code", "scope", "stacks"]), default="code",
+              show_default=True, help="What speedscope and pprof are made of.")  # fmt: skip
 @click.option("--memory", is_flag=True, help="Draw tensors and allocators in step-timeline.")
 @click.option("--op-time", type=click.Choice(["schedule", "gpu", "all"]), default="schedule",
               show_default=True, help="How long step-timeline draws an op.")  # fmt: skip
@@ -101,6 +102,7 @@ def command(
     step-timeline    one step, as tensorflow.python.client.timeline writes it
     pprof            ops by line of code, all metrics; `go tool pprof`, speedscope
     speedscope       ops by line of code or scope; https://www.speedscope.app
+                     with --by stacks, as pprof: what `tfprobe stacks` shows, of all threads
     profile-proto    tfprof's own format; `tfprobe tfprof --profile_path`, TensorFlow
     models-profiler  a directory with timeline/, step_stats/, summary.json and summary.md
     parquet          a directory with all tables of docs/tables.md; pandas, polars, DuckDB
@@ -180,6 +182,12 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.views.flops.count import count
     from tfprobe.views.flops.coverage import coverage
 
+    if asked.by == "stacks":
+        from tfprobe.export.sampled_stacks import stacks_pprof
+
+        trees, title = _stacks(asked)
+        yield stacks_pprof(trees, comments=[title])
+        return
     found = _sampled(asked)
     _check_code(found)
     step = _AVERAGE if asked.step is None else asked.step
@@ -202,6 +210,12 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     from tfprobe.views.scope import scope
     from tfprobe.views.stacks import code_stacks, scope_stacks
 
+    if asked.by == "stacks":
+        from tfprobe.export.sampled_stacks import stacks_speedscope
+
+        trees, title = _stacks(asked)
+        yield stacks_speedscope(trees, name=title)
+        return
     found = _sampled(asked)
     step = _AVERAGE if asked.step is None else asked.step
     float_ops = count(found)
@@ -215,6 +229,24 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     title = f"{_title(asked, found)}. {coverage_told(coverage(found, float_ops, step))}"
     known = known_columns(found, float_ops)
     yield speedscope(found, costs, stacks, name=title, known=known)
+
+
+def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
+    """Return what was read of stacks, and a title that says how much that is.
+
+    Raises UsageError for a work or a step, NoAnswer where nothing was read.
+    """
+    from tfprobe.terminal.stacks import counted
+    from tfprobe.views.stack_samples import trees
+
+    if asked.work or asked.step is not None:
+        raise UsageError("Stacks are those of the whole run.", hint="Leave --work and --step out.")
+    run = _whole_run(asked).profile
+    found = trees(run)
+    if not found:
+        hint = "Record with `tfprobe run --stacks -- COMMAND`."
+        raise NoAnswer(f"Run {run.run.id} has no stacks.", hint=hint)
+    return found, f"{run.run.id}: {'; '.join(counted(each.stacks) for each in found)}"
 
 
 def _profile_proto(asked: _Asked) -> Iterator[bytes]:

@@ -22,18 +22,22 @@ _NANOSECONDS = 1_000_000_000
 @run_filters.filter_options
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N of them.")
 @click.option("--size", "with_size", is_flag=True, help="Tell what each run occupies on disk.")
+@click.option(
+    "--trend", "with_trend", is_flag=True, help="Show the runs of one job over time, compared."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one document.")
 def command(
     directory: str | None,
     output: str | None,
     limit: int | None,
     with_size: bool,
+    with_trend: bool,
     as_json: bool,
     **asked: Any,  # the filters, as click gives them
 ) -> int:
     """List runs, newest first: state, age, processes, steps, command.
 
-    STATE, HOST, USER and PATTERN may be given several times, the first three also as a,b.
+    Filters may be given several times; STATE, HOST and USER also as a,b.
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
     from tfprobe.ingest.catalogue import load, measured
@@ -41,10 +45,12 @@ def command(
     from tfprobe.views.run_filters import choose
 
     filters = run_filters.filters(asked)
+    if with_trend and with_size:
+        raise UsageError("--size is for the listing, --trend for one job over time.")
     if directory is not None and reading.is_url(directory):
         from tfprobe.mirror.storage import shown as shown_url
 
-        place = reading.fetched_directory(directory, glance_only=True)
+        place = reading.fetched_directory(directory, glance_only=not with_trend)
         named = shown_url(directory)
         hint = "A run is there when `tfprobe push` has ended: it writes run.json last."
     else:
@@ -53,7 +59,12 @@ def command(
         hint = "Record one with `tfprobe run -- COMMAND`."
     runs, now_ns = load(place, this_machine()), time.time_ns()
     found = choose(runs, filters, now_ns)
-    shown = found.runs[:limit]
+    shown = found.runs if with_trend else found.runs[:limit]
+    if with_trend and shown:
+        from tfprobe.cli.ls_trend import show
+
+        show(shown, limit=limit, as_json=as_json)
+        return 0
     if with_size:
         shown = tuple(measured(run) for run in shown)
     if as_json:
@@ -98,6 +109,8 @@ def document(run: RunLine) -> dict[str, Any]:
         "host": _known(run.host),
         "hosts": list(run.hosts),
         "user": _known(run.user),
+        "name": _known(run.name),
+        "tags": dict(run.tags),
         "processes": run.processes,
         "steps": run.steps,
         "state": run.state,

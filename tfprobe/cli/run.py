@@ -24,6 +24,8 @@ from tfprobe.launch import (
 if TYPE_CHECKING:
     import click
 
+# The last stacks are written within a second of the job's end, unless the machine is busy.
+_LAST_STACKS_S = 5.0
 _SEE_HELP = "See `tfprobe run --help`."
 
 
@@ -34,6 +36,7 @@ class Option:
     flags: tuple[str, ...]
     metavar: str | None
     help: str
+    is_repeatable: bool = False
 
     @property
     def name(self) -> str:
@@ -49,6 +52,13 @@ OPTIONS: tuple[Option, ...] = (
         "Share one run with all launches of this name; off for none.  "
         "[default: what mpirun or srun tell]",
     ),
+    Option(("--name",), "NAME", "What this run is of: runs of one name are one history."),
+    Option(
+        ("--tag",),
+        "KEY=VALUE",
+        "A tag of this run; may be repeated.",
+        is_repeatable=True,
+    ),
     Option(("--steps",), "STEPS", "Record these steps of each work, as in 10-20,50."),
     Option(("--every",), "N", "Record every Nth step."),
     Option(
@@ -59,6 +69,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("-q", "--quiet"), None, "Do not say where the run is recorded."),
     Option(("--debug",), "FILE", "Let the agent write here what it does."),
     Option(("--no-meter",), None, "Do not sample this machine's accelerators beside the job."),
+    Option(("--stacks",), None, "Sample the Python stacks of the job from outside; needs py-spy."),
     Option(("--disable",), None, "Run the command unrecorded."),
 )
 
@@ -97,7 +108,12 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, object], list[str]]:
             continue
         if value is None and (not rest or rest[0] == "--"):
             raise UsageError(f"{word} needs a value: {option.metavar}.", hint=_SEE_HELP)
-        flags[option.name] = rest.pop(0) if value is None else value
+        value = rest.pop(0) if value is None else value
+        if option.is_repeatable:
+            before = flags.get(option.name)
+            flags[option.name] = [*(before if isinstance(before, list) else []), value]
+        else:
+            flags[option.name] = value
     if not rest:
         raise UsageError("No command was given.", hint="Write `tfprobe run -- python train.py`.")
     return flags, rest
@@ -126,6 +142,8 @@ def launch(flags: dict[str, object], command: list[str]) -> int:
     if run.folder.manifest.exists():
         _note_exit(run, ended.pid, ended.status)
         if not _others_run(run):
+            if chosen.stacks:
+                _wait_for_stacks(run)
             _report(run)
     return supervise.mirror(ended.status)
 
@@ -160,6 +178,8 @@ def _become_recorded(
         recorded["TFPROBE_DEBUG"] = chosen.debug
     if chosen.meter:
         _leave_meter(run, environment)
+    if chosen.stacks:
+        recorded.update(_start_stacks(run, environment))
     try:
         execute.become(command, recorded)
     except execute.TooLong as problem:
@@ -185,6 +205,25 @@ def _leave_meter(run: prepare.Run, environment: dict[str, str]) -> None:
         leave.meter(run.folder, environment, is_shared=run.is_shared)
     except Exception:
         pass  # accelerators go unmetered; whatever is wrong with us, the job runs
+
+
+def _start_stacks(run: prepare.Run, environment: dict[str, str]) -> dict[str, str]:
+    try:
+        # Imported here: ctypes takes longer to import than the rest of a launch.
+        from tfprobe.launch import stacks
+
+        variables, refusal = stacks.start(run.folder, environment, is_shared=run.is_shared)
+    except Exception as problem:
+        variables, refusal = {}, str(problem)
+    if refusal:
+        complain(f"stacks are not sampled: {refusal}. The job runs without.")
+    return variables
+
+
+def _wait_for_stacks(run: prepare.Run) -> None:
+    from tfprobe.store import sampler_lock
+
+    sampler_lock.wait_until_written(run.folder, _LAST_STACKS_S)
 
 
 def _run_unrecorded(
@@ -234,6 +273,7 @@ def _click_command() -> click.Command:
             [*option.flags, option.name],
             metavar=option.metavar,
             is_flag=option.metavar is None,
+            multiple=option.is_repeatable,
             help=option.help,
         )
         for option in OPTIONS

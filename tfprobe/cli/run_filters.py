@@ -28,6 +28,8 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
             _several("--host", "HOST", "Only runs on such a host: a name, or a pattern: 'gpu-*'."),
             _several("--user", "USER", "Only runs of such a user: a name or a pattern."),
             _several("--command", "PATTERN", "Only commands with this regular expression (RE2)."),
+            _several("--name", "NAME", "Only runs of such a name (`run --name`), or a pattern."),
+            _several("--tag", "KEY[=VALUE]", "Only runs with such a tag; of several all must fit."),
             _age("--older", "at least"),
             _age("--newer", "at most"),
         )
@@ -45,6 +47,8 @@ def filters(asked: Mapping[str, Any]) -> Filters:
         hosts=_words("host", asked["host"]),
         users=_words("user", asked["user"]),
         commands=_patterns(asked["command"]),
+        names=_given("name", asked["name"]),
+        tags=_tags(asked["tag"]),
         older_ns=asked["older"],
         newer_ns=asked["newer"],
     )
@@ -73,6 +77,22 @@ def _words(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
     if not all(words):
         raise UsageError(f"--{option} {','.join(values)!r} names nothing.")
     return words
+
+
+def _given(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Take values as they are: a name may have a comma. Raises UsageError for nothing."""
+    if not all(value.strip() for value in values):
+        raise UsageError(f"--{option} '' names nothing.")
+    return tuple(value.strip() for value in values)
+
+
+def _tags(values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Take KEY=VALUE apart; a key alone is had by every run with such a tag."""
+    pairs = [text.partition("=") for text in _given("tag", values)]
+    for key, _, value in pairs:
+        if not key:
+            raise UsageError(f"--tag '={value}' names no key.", hint="Write KEY=VALUE, or KEY.")
+    return tuple((key, value if equals else "*") for key, equals, value in pairs)
 
 
 def _states(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -147,7 +147,7 @@ def _move(made: Path, path: Path) -> None:
 
 
 def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
-    from tfprobe.scale.tables.catalogue import SHAPES
+    from tfprobe.scale.tables.catalogue import SHAPES, VIEWS
     from tfprobe.scale.tables.query import Answer
 
     if len(arguments) > 1 or form.parquet is not None:
@@ -155,7 +155,7 @@ def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
     columns = (("table", "VARCHAR"), ("column", "VARCHAR"), ("type", "VARCHAR"), ("is", "VARCHAR"))
     rows = [
         (shape.name, column.name, column.type, column.told)
-        for shape in SHAPES
+        for shape in (*SHAPES, *VIEWS)
         for column in shape.columns
     ]
     _show_pieces(Answer(columns, iter([rows])), form)

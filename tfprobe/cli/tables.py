@@ -34,8 +34,9 @@ def opened(
 
     choose = workers.on(runs[0])
     with until_terminated(), _scratch() as scratch:
-        entries, shards = look_at(runs, this_machine(), rank=rank)
-        tables = Tables(entries, shards, scratch, choose=choose)
+        here = this_machine()
+        entries, shards = look_at(runs, here, rank=rank)
+        tables = Tables(entries, shards, scratch, here=here, rank=rank, choose=choose)
         try:
             try:
                 yield tables

@@ -16,7 +16,7 @@ from tfprobe.launch import environ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfprobe.model.fleet import FleetLook, Shares
+    from tfprobe.model.fleet import FleetLook, TimeUse
     from tfprobe.store.layout import ProcessFolder
 
 # What reading captures may take of one look.
@@ -61,24 +61,27 @@ def command(
     directory = _directory(place, output)
     here = this_machine()
     if as_json or once or not _is_live_terminal():
-        look = Fleet(directory, here, latest=_for_a_while(Latest(core_ratio=1).shares)).look()
+        look = Fleet(directory, here, latest=_for_a_while(Latest(core_ratio=1).time_use)).look()
         return _show_json(look, directory) if as_json else _show_once(look, directory)
     from tfprobe.cli.top_source import LiveSource
     from tfprobe.terminal.top.app import run
 
-    return run(LiveSource(Fleet(directory, here, latest=Latest().shares), here), every_s=every_s)
+    return run(LiveSource(Fleet(directory, here, latest=Latest().time_use), here), every_s=every_s)
 
 
 def _for_a_while(
-    shares: Callable[[ProcessFolder], Shares | Missing],
-) -> Callable[[ProcessFolder], Shares | Missing]:
+    time_use: Callable[[ProcessFolder], TimeUse],
+) -> Callable[[ProcessFolder], TimeUse]:
     """Have captures read until that has taken long enough; of one look nobody waits for more."""
+    from tfprobe.model.fleet import TimeUse
+
     until_s = time.monotonic() + CAPTURES_S
 
-    def until_then(folder: ProcessFolder) -> Shares | Missing:
+    def until_then(folder: ProcessFolder) -> TimeUse:
         if time.monotonic() < until_s:
-            return shares(folder)
-        return Missing("its captures were not read: those of others took long enough")
+            return time_use(folder)
+        why = Missing("its captures were not read: those of others took long enough")
+        return TimeUse(why, why)
 
     return until_then
 

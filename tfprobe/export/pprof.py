@@ -50,7 +50,7 @@ _UNSIGNED = 1 << 64
 
 def engine_pprof(profile: Placed, costs: Costs, shown: Shown, metric: str) -> bytes:
     """Return the profile of one of ENGINE_METRICS as tfprof's engine writes it."""
-    return _packed(engine_message(profile, costs, shown, metric))
+    return packed(engine_message(profile, costs, shown, metric))
 
 
 def pprof(
@@ -66,12 +66,12 @@ def pprof(
     Labels name the node, its op and its device. What was made at no shown line stands below a
     function that says so.
     """
-    return _packed(full_message(profile, costs, view, known=known, comments=comments))
+    return packed(full_message(profile, costs, view, known=known, comments=comments))
 
 
 def engine_message(profile: Placed, costs: Costs, shown: Shown, metric: str) -> Any:
     """Return what `engine_pprof` packs; Any, because messages are made at run time."""
-    tables = _Tables()
+    tables = Tables()
     samples = _EngineSamples(profile, costs, metric, tables)
     waiting: list[tuple[Shown, Shown | None, tuple[int, ...]]] = [(shown, None, ())]
     while waiting:
@@ -99,14 +99,14 @@ def full_message(
     """Return what `pprof` packs; Any, because messages are made at run time."""
     chosen = [name for name in SAMPLE_TYPES if name in set(known)]
     columns = [COLUMNS.index(name) for name in chosen]
-    tables = _Tables()
+    tables = Tables()
     samples = []
     for stack in code_stacks(view):
         path = _path(stack, tables)
         for at in stack.nodes:
             values = [int(costs.rows[at][each]) for each in columns]
             if any(values):
-                samples.append(_sample(path, values, _labels(profile, at), tables))
+                samples.append(sample(path, values, _labels(profile, at), tables))
     types = [SAMPLE_TYPES[name] for name in chosen]
     message = tables.message(types, samples, comments=comments)
     message.default_sample_type = message.sample_type[0].type if types else 0
@@ -116,7 +116,7 @@ def full_message(
 class _EngineSamples:
     """One sample for each node of a leaf, by names that are made unique."""
 
-    def __init__(self, profile: Placed, costs: Costs, metric: str, tables: _Tables) -> None:
+    def __init__(self, profile: Placed, costs: Costs, metric: str, tables: Tables) -> None:
         self._profile = profile
         self._rows = costs.rows
         self._metric = metric
@@ -132,13 +132,13 @@ class _EngineSamples:
                     name += "@"
                 values = [1, value(self._rows[at], self._metric)]
                 labels = [("graph node:", nodes[at].name)]
-                self._by_name[name] = _sample(path, values, labels, self._tables)
+                self._by_name[name] = sample(path, values, labels, self._tables)
 
     def in_order(self) -> list[Any]:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
 
-class _Tables:
+class Tables:
     """The strings, functions and locations of a profile, numbered in the order of their use."""
 
     def __init__(self) -> None:
@@ -163,6 +163,12 @@ class _Tables:
         function = _function_name(line)
         key = (line.frame.file, function, line.frame.line % _UNSIGNED)
         return self._location(key, line.frame.line, line.frame, function)
+
+    def call_site(self, file: str, line: int, function: str) -> int:
+        """Return the location of a line, by the names that the interpreter gives."""
+        return self._location(
+            (file, function, line), line, Frame(file, line, function, 0), function
+        )
 
     def nowhere(self, text: str) -> int:
         """Return a location that only has a name."""
@@ -201,9 +207,10 @@ class _Tables:
         return int(found.id)
 
 
-def _sample(
-    path: Iterable[int], values: Iterable[int], labels: Iterable[tuple[str, str]], tables: _Tables
+def sample(
+    path: Iterable[int], values: Iterable[int], labels: Iterable[tuple[str, str]], tables: Tables
 ) -> Any:
+    """Return a sample; its path has the innermost location first."""
     sample = message_class("tfprobe.pprof.Sample")(location_id=path, value=values)
     for key, text in labels:
         sample.label.add(key=tables.string(key), str=tables.string(text))
@@ -217,7 +224,7 @@ def _labels(profile: Placed, at: int) -> list[tuple[str, str]]:
     return [*labels, ("device", device)] if device else labels
 
 
-def _path(stack: Stack, tables: _Tables) -> list[int]:
+def _path(stack: Stack, tables: Tables) -> list[int]:
     """Return the locations of a stack, innermost first."""
     if not stack.is_known:
         return [tables.nowhere(UNKNOWN)]
@@ -259,6 +266,7 @@ def _qualified(file: str, function: str) -> str:
     return f"{stem}:{function}" if file else function
 
 
-def _packed(message: Any) -> bytes:
+def packed(message: Any) -> bytes:
+    """Return a message as the file that pprof opens."""
     # Without a time of day, so that the same profile is the same file.
     return gzip.compress(message.SerializeToString(deterministic=True), mtime=0)

@@ -45,7 +45,7 @@ def speedscope(
 
     A file without any has the first, empty, for speedscope opens none without a profile.
     """
-    frames = _Frames()
+    frames = Frames()
     placed = [
         (frames.stack(profile, stack, at), costs.rows[at]) for stack in stacks for at in stack.nodes
     ]
@@ -54,11 +54,16 @@ def speedscope(
     profiles = []
     for column, at in filled or columns[:1]:
         weighed = [(stack, int(row[at])) for stack, row in placed if row[at]]
-        profiles.append(_profile(*PROFILES[column], weighed))
+        profiles.append(sampled_profile(*PROFILES[column], weighed))
+    return file_text(name, frames, profiles)
+
+
+def file_text(name: str, frames: Frames, profiles: Sequence[dict[str, Any]]) -> str:
+    """Return the text of a file with these profiles."""
     document = {
         "$schema": SCHEMA,
         "shared": {"frames": frames.written},
-        "profiles": profiles,
+        "profiles": list(profiles),
         "name": name,
         "activeProfileIndex": 0,
         "exporter": "tfprobe",
@@ -66,7 +71,7 @@ def speedscope(
     return json.dumps(document, separators=(",", ":")) + "\n"
 
 
-class _Frames:
+class Frames:
     """The frames of a file, each once."""
 
     def __init__(self) -> None:
@@ -81,15 +86,16 @@ class _Frames:
             branches = branches[:-1]  # of a scope view: the node would stand below itself
         numbers = [self._of_branch(each) for each in branches]
         if not stack.is_known:
-            numbers.append(self._number(UNKNOWN))
-        return [*numbers, self._number(f"{node.name} [{node.op}]")]
+            numbers.append(self.number(UNKNOWN))
+        return [*numbers, self.number(f"{node.name} [{node.op}]")]
 
     def _of_branch(self, branch: Branch) -> int:
         if isinstance(branch, Line) and branch.frame is not None:
-            return self._number(branch.name, branch.frame.file, branch.frame.line)
-        return self._number(branch.name)
+            return self.number(branch.name, branch.frame.file, branch.frame.line)
+        return self.number(branch.name)
 
-    def _number(self, name: str, file: str = "", line: int = 0) -> int:
+    def number(self, name: str, file: str = "", line: int = 0) -> int:
+        """Return the position of a frame."""
         key = (name, file, line)
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers)
@@ -98,7 +104,10 @@ class _Frames:
         return self._numbers[key]
 
 
-def _profile(name: str, unit: str, weighed: Sequence[tuple[list[int], int]]) -> dict[str, Any]:
+def sampled_profile(
+    name: str, unit: str, weighed: Sequence[tuple[list[int], int]]
+) -> dict[str, Any]:
+    """Return stacks with what each weighs as one profile of a file."""
     return {
         "type": "sampled",
         "name": name,

@@ -48,6 +48,8 @@ def _activity(line: ActivityLine, process: int, shift_ns: int, last_ns: int) -> 
         end_ns=(last_ns if line.end_ns is None else line.end_ns) + shift_ns,
         count=line.count,
         total_ns=line.total_ns,
+        file=line.file,
+        line=line.line,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
+from tfprobe.model.profile import UNNAMED
 from tfprobe.store.catalogue import RunEntry, list_runs
 from tfprobe.store.liveness import Machine
 from tfprobe.store.manifests import RunManifest
@@ -35,6 +36,8 @@ def line(entry: RunEntry) -> RunLine:
         user=known.user if known else lost,
         hosts=entry.hosts,
         active_unix_ns=entry.active_unix_ns,
+        name=(known and known.name) or UNNAMED,
+        tags=known.tags if known else (),
     )
 
 

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem, Raised
+from tfprobe.model.profile import OwnProfiler, Problem, Raised
 from tfprobe.store.events import Event, event_log
 from tfprobe.store.layout import ProcessFolder
 
 NO_SETTINGS = Missing("settings are told at the first sample, and there was none")
+
+
+# What the agent says where the job has TensorFlow's profiler.
+_PROFILING = ("the job is profiling", "a profiler session is open in this process")
 
 
 class FollowedEvents:
@@ -30,6 +34,11 @@ class FollowedEvents:
         self.unix_minus_monotonic_ns = 0
         self._problems: list[Problem] = []
         self.exception: Raised | None = None
+        # As it was open for longest.
+        self.own_profiler: OwnProfiler | None = None
+        self._profiling_since_ns: int | None = None
+        self._declined = 0
+        self._started_at: tuple[str, int] = ("", 0)
 
     def read(self) -> None:
         """Read what is new."""
@@ -56,6 +65,7 @@ class FollowedEvents:
             self.samples[name] = event
         if event.kind == "settings" and isinstance(told, dict):
             self.settings = _chosen(told) if isinstance(self.settings, Missing) else self.settings
+        self._note_own_profiler(event)
         if event.kind == "exception":
             self.exception = _raised(event)
         if event.kind == "aside":
@@ -64,6 +74,20 @@ class FollowedEvents:
         if event.kind == "error":
             text = f"{event.text('where') or '?'}: {event.text('what') or '?'}"
             self._tell(f"The agent noted an error of its own at {text}.")
+
+    def _note_own_profiler(self, event: Event) -> None:
+        if event.kind == "profiling":
+            self._started_at = event.text("file") or "", event.integer("line") or 0
+        if event.kind == "sample":
+            self._profiling_since_ns, self._declined = None, 0
+        if event.kind != "declined" or event.text("why") not in _PROFILING:
+            return
+        if self._profiling_since_ns is None:
+            self._profiling_since_ns = event.unix_ns
+        self._declined += max(event.integer("times") or 1, 1)
+        open_ns = event.unix_ns - self._profiling_since_ns
+        if self.own_profiler is None or open_ns >= self.own_profiler.open_ns:
+            self.own_profiler = OwnProfiler(self._declined, open_ns, *self._started_at)
 
     def _tell(self, what: str) -> None:
         self._problems.append(Problem(self._where, what))

@@ -102,7 +102,10 @@ class FollowedProcess:
         ending = process.ending
         if process.state == FAILED:
             ending = replace(ending, exception=self._events.exception)
-        return replace(process, settings=self._events.settings, ending=ending)
+        events = self._events
+        return replace(
+            process, settings=events.settings, ending=ending, own_profiler=events.own_profiler
+        )
 
     def works(self, index: int) -> tuple[Work, ...]:
         """Return its works; one that has not changed is the same as before."""

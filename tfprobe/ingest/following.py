@@ -20,6 +20,7 @@ from tfprobe.ingest.processes import (
     programs_of,
     run_of,
     run_problems,
+    with_launch,
     with_program,
 )
 from tfprobe.ingest.room import LeftOut
@@ -192,8 +193,14 @@ class Following:
 
     def _profile(self, entry: RunEntry, chosen: Sequence[FollowedProcess]) -> Profile:
         programs = programs_of(entry.processes)
+        first = () if isinstance(entry.manifest, Missing) else (entry.manifest,)
+        launches = (*first, *entry.launches)
         processes = tuple(
-            with_program(process.process(index), programs[process.key])
+            with_launch(
+                with_program(process.process(index), programs[process.key]),
+                process.entry,
+                launches,
+            )
             for index, process in enumerate(chosen)
         )
         notes = [process.notes for process in chosen]
@@ -221,6 +228,7 @@ class Following:
             activities=activities,
             gaps=_joined(each.gaps for each in notes),
             pulses=_joined(pulses),
+            stacks=tuple(each.stacks for each in notes if each.stacks is not None),
         )
 
     def _unread(self) -> Iterator[Problem]:
@@ -264,6 +272,7 @@ def _same(one: Profile, other: Profile) -> bool:
     return (
         things
         and _are_the_same(one.works, other.works)
+        and _are_the_same(one.stacks, other.stacks)
         and all(getattr(one, name) == getattr(other, name) for name in _TUPLES)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfprobe.model.activities import Call, Gap
+from tfprobe.model.activities import NOT_NOTED, Call, Gap
 from tfprobe.store.gaps import CallRecord, GapLog
 
 
@@ -20,6 +20,8 @@ def gaps(told: GapLog, *, process: int, unix_minus_monotonic_ns: int) -> Iterato
             cost_ns=each.cost_ns,
             cut=each.cut,
             calls=tuple(_call(call) for call in each.calls),
+            why=each.why,
+            cpu_ns=NOT_NOTED if each.cpu_ns is None else each.cpu_ns,
         )
 
 

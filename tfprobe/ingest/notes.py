@@ -1,4 +1,4 @@
-"""Follow what was noted beside steps: activities, what ran between steps, pulses."""
+"""Follow what was noted beside steps: activities, what ran between steps, pulses, stacks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Generic, TypeVar
 from tfprobe.ingest.activities import activities
 from tfprobe.ingest.gaps import gaps
 from tfprobe.ingest.pulses import machine_pulses, pulses
+from tfprobe.ingest.stack_samples import ProcessStacks
 from tfprobe.model.activities import Activity, Gap, Pulse
 from tfprobe.model.profile import Problem
+from tfprobe.model.stack_samples import StackSamples
 from tfprobe.store.activities import ActivityHistory, ActivityLog
 from tfprobe.store.gaps import GapLog, GapRecord, gap_log
 from tfprobe.store.layout import ProcessFolder, RunFolder
@@ -31,9 +33,11 @@ class ProcessNotes:
         self._gaps_made: _Made[GapRecord, Gap] = _Made(self._gaps)
         self._pulses = pulse_log(folder.pulses)
         self._pulses_made = _Made(self._pulses, by=_at_ns)
+        self._stacks = ProcessStacks(folder)
         self.activities: tuple[Activity, ...] = ()
         self.gaps: tuple[Gap, ...] = ()
         self.pulses: tuple[Pulse, ...] = ()
+        self.stacks: StackSamples | None = None
         self.problems: tuple[Problem, ...] = ()
 
     def read(self, process: int, shift_ns: int, last_ns: int) -> None:
@@ -49,12 +53,14 @@ class ProcessNotes:
         self.pulses = self._pulses_made.read(
             (process, shift_ns), lambda new: pulses(PulseLog(tuple(new), 0), **clock)
         )
+        self.stacks = self._stacks.read(process, shift_ns)
         self.problems = tuple(self._problems())
 
     def _problems(self) -> Iterator[Problem]:
         yield from _missed(self._activities, self._where, "activities.jsonl are no activities")
         yield from _missed(self._gaps, self._where, "gaps.jsonl are no gaps")
         yield from _missed(self._pulses, self._where, "pulses.jsonl are no pulses")
+        yield from _missed(self._stacks, self._where, "stacks.jsonl are no stacks")
 
 
 class MachineNotes:
@@ -137,6 +143,6 @@ def _at_ns(pulse: Pulse) -> int:
     return pulse.at_ns
 
 
-def _missed(log: Log[S] | _Activities, where: str, what: str) -> Iterator[Problem]:
+def _missed(log: Log[S] | _Activities | ProcessStacks, where: str, what: str) -> Iterator[Problem]:
     if log.bad_lines:
         yield Problem(where, f"{log.bad_lines} lines of {what}.")

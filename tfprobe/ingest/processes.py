@@ -11,6 +11,8 @@ from tfprobe.ingest.roster import roster_problems
 from tfprobe.model.durations import Durations
 from tfprobe.model.profile import (
     LIVE_STATES,
+    UNNAMED,
+    UNTOLD,
     Ending,
     Hooks,
     Interpreter,
@@ -21,7 +23,7 @@ from tfprobe.model.profile import (
     Work,
 )
 from tfprobe.model.programs import Facts, Program, programs
-from tfprobe.store.catalogue import ProcessEntry, RunEntry, main_process
+from tfprobe.store.catalogue import ProcessEntry, RunEntry, is_of_launch, main_process
 from tfprobe.store.events import Interpreter as InterpreterLine
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import ENDED, TERMINATED
@@ -48,6 +50,8 @@ def run_of(entry: RunEntry) -> Run:
         entry.state,
         _ending_of_run(entry, facts),
         entry.why_unknown,
+        facts.name or UNNAMED,
+        facts.tags,
     )
 
 
@@ -133,6 +137,7 @@ def process_of(
         serves=rank.serves if rank else (),
         ending=_ending(entry),
         untimed_steps=header.untimed_steps if isinstance(header, Header) else 0,
+        exec_ns=_exec_ns(known, header),
     )
 
 
@@ -141,6 +146,27 @@ def programs_of(entries: Sequence[ProcessEntry]) -> Mapping[tuple[str, str], Pro
     found = programs([_facts(each) for each in entries])
     keys = ((each.folder.host, each.folder.name) for each in entries)
     return dict(zip(keys, found, strict=True))
+
+
+def with_launch(process: Process, entry: ProcessEntry, launches: Iterable[RunManifest]) -> Process:
+    """Return a process, the first of a launch with the launcher's time taken off its start.
+
+    The launcher becomes the job's first process, so the system has that one begin with tfprobe.
+    """
+    facts = entry.manifest
+    if isinstance(process.exec_ns, Missing) or isinstance(facts, Missing):
+        return process
+    launched_ns = [each.started_unix_ns for each in launches if is_of_launch(facts, each)]
+    return replace(process, exec_ns=max([process.exec_ns, *launched_ns]))
+
+
+def _exec_ns(known: ProcessManifest | None, header: Header | Missing) -> int | Missing:
+    if known is None or isinstance(header, Missing):
+        return UNTOLD
+    if known.is_fork:
+        return Missing("the interpreter of another process runs on in it")
+    began_ns = known.pid_started_mono_ns
+    return UNTOLD if began_ns is None else header.unix_ns(began_ns)
 
 
 def with_program(process: Process, program: Program) -> Process:
@@ -199,6 +225,7 @@ def work_of(record: WorkRecord, process: int, header: Header) -> Work:
             recent.sampled,
             recent.raised,
             recent.new_thread,
+            recent.watched,
         ),
         first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
         threads=record.threads,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 
 TRACE_LEVELS = ("full", "software", "off")
 # In place of a name: a run of its own, whatever the launcher says.
 OFF = "off"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# Long enough for a sentence, short enough for a line of a listing.
+_LABEL_LENGTH = 100
+# A label of Prometheus and a column of SQL may be called so, too.
+_TAG_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
 # Another run tomorrow, to all commands that read.
 _NO_NAMES = ("latest",)
 # Far beyond any job, far below the agent's 64-bit words.
@@ -71,6 +76,23 @@ def run_name(value: object) -> str:
     return text
 
 
+def label(value: object) -> str:
+    """Read the name by which runs of one kind are found again."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not _is_label(text):
+        raise Unreadable(f"a name of at most {_LABEL_LENGTH} printable characters is expected")
+    return text
+
+
+def tags(value: object) -> dict[str, str]:
+    """Read tags: a list of `key=value`, a text of them with commas between, or a table."""
+    pairs = [_tag(text, value) for text in _tag_texts(value)]
+    for at, (key, _) in enumerate(pairs):
+        if key in dict(pairs[:at]):
+            raise Unreadable(f"the tag {key} is given twice")
+    return dict(pairs)
+
+
 def switch(value: object) -> bool:
     """Read yes or no."""
     text = str(value).strip().lower()
@@ -97,6 +119,29 @@ def path(value: object, base: str) -> str:
             "choose another directory"
         )
     return absolute
+
+
+def _tag_texts(value: object) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        return [f"{key}={text}" for key, text in value.items()]
+    if isinstance(value, list):
+        return [str(text) for text in value]
+    return str(value).split(",")
+
+
+def _tag(text: str, whole: object) -> tuple[str, str]:
+    key, equals, value = (piece.strip() for piece in text.partition("="))
+    if not equals or not _TAG_KEY.fullmatch(key) or not _is_label(value):
+        which = "" if text == whole else f" and {text!r} is none"
+        raise Unreadable(
+            f"KEY=VALUE is expected{which}: a key of at most 63 letters, digits, `_`, `.` and `-`, "
+            f"and a value of at most {_LABEL_LENGTH} printable characters"
+        )
+    return key, value
+
+
+def _is_label(text: str) -> bool:
+    return 0 < len(text) <= _LABEL_LENGTH and text.isprintable()
 
 
 def _interval(part: str) -> tuple[int, int]:

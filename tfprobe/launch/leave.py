@@ -1,7 +1,8 @@
 """Leave a meter behind when this process becomes the job, where the machine has accelerators.
 
-The meter must be no child of the job: the job may wait for all of its children. So it is forked
-twice, in a session of its own, and belongs to init; where the job would be init, there is none.
+And a sampler of stacks, where one was asked for. They must be no children of the job: the job may
+wait for all of its children. So each is forked twice, in a session of its own, and belongs to init;
+where the job would be init, there is none.
 """
 
 from __future__ import annotations
@@ -30,15 +31,37 @@ def meter(run: RunFolder, environment: Mapping[str, str], *, is_shared: bool) ->
         return
     if is_shared and not _is_first(run.machine(os.uname().nodename)):
         return
-    command = [sys.executable, "-m", "tfprobe.meter"]
-    command += [str(run.root), os.uname().nodename, str(os.getpid())]
+    _leave("tfprobe.meter", [str(run.root), os.uname().nodename, str(os.getpid())], environment)
+
+
+def sampler(
+    run: RunFolder, environment: Mapping[str, str], program: str, *, is_shared: bool
+) -> int | None:
+    """Start a sampler that runs `program` (py-spy) beside the job; return its pid.
+
+    None where the job would become its parent. Each launch of a shared run has its own.
+    """
+    if os.getpid() == 1 or not sys.executable or _adopts_orphans():
+        return None
+    share = "shared" if is_shared else "own"
+    arguments = [str(run.root), os.uname().nodename, str(os.getpid()), program, share]
+    return _leave("tfprobe.sampler", arguments, environment)
+
+
+def _leave(module: str, arguments: list[str], environment: Mapping[str, str]) -> int | None:
+    """Start `python -m MODULE ARGUMENTS` as nobody's child; return its pid, None if that failed."""
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _fork_again(command, environment)
+        _fork_again([sys.executable, "-m", module, *arguments], environment, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        told = file.read()
     try:
         os.waitpid(child, 0)
     except ChildProcessError:
         pass  # SIGCHLD is ignored: the kernel has waited for it
+    return int(told) if told else None
 
 
 def _is_first(path: Path) -> bool:
@@ -71,16 +94,19 @@ def _adopts_orphans() -> bool:
     return bool(failed or answer.value)
 
 
-def _fork_again(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+def _fork_again(command: list[str], environment: Mapping[str, str], writer: int) -> NoReturn:
     try:
         os.setsid()
-        if os.fork() == 0:
-            _become_meter(command, environment)
+        grandchild = os.fork()
+        if grandchild == 0:
+            os.close(writer)
+            _become(command, environment)
+        os.write(writer, str(grandchild).encode())
     finally:
         os._exit(0)
 
 
-def _become_meter(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+def _become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # Nothing of the job's: not its directory, its descriptors, nor our own recording by another.
     os.chdir("/")

@@ -179,6 +179,8 @@ def _manifest(
         "tfprobe": tfprobe.__version__,
         "config": settings.config(),
         "environment": secrets.recorded_environment(environment),
+        "name": None if settings.name is None else agent_files.mask_text(settings.name),
+        "tags": secrets.masked(settings.tags),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfprobe.store.agent_files import is_secret, mask_text
+from tfprobe.store.agent_files import MASK, is_secret, mask_text
 
 # Stored: what shapes how TensorFlow runs, and which worker this is. All else is private.
 ALLOWED_NAMES = frozenset(
@@ -60,6 +60,11 @@ def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if _is_allowed(name) and not is_secret(name) and mask_text(value) == value
     }
+
+
+def masked(values: Mapping[str, str]) -> dict[str, str]:
+    """Mask what looks secret among named values that somebody chose to store."""
+    return {name: MASK if is_secret(name) else mask_text(value) for name, value in values.items()}
 
 
 def _is_allowed(name: str) -> bool:

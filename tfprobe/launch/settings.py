@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfprobe.errors import UsageError
@@ -17,6 +17,8 @@ DEFAULT_BUDGET_RATIO = 0.01
 VARIABLES = {
     "output": "TFPROBE_OUTPUT",
     "join": "TFPROBE_JOIN",
+    "name": "TFPROBE_NAME",
+    "tag": "TFPROBE_TAG",
     "steps": "TFPROBE_STEPS",
     "every": "TFPROBE_EVERY",
     "budget": "TFPROBE_BUDGET",
@@ -25,6 +27,7 @@ VARIABLES = {
     "quiet": "TFPROBE_QUIET",
     "debug": "TFPROBE_DEBUG",
     "meter": "TFPROBE_METER",
+    "stacks": "TFPROBE_STACKS",
 }
 # One setting with three spellings: the strongest layer with any of them decides.
 CHOICE = ("steps", "every", "budget")
@@ -61,6 +64,10 @@ class Settings:
     quiet: bool
     debug: str | None
     meter: bool
+    # By what a run is found again, for people; nothing of it reaches the job.
+    name: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    stacks: bool = False
 
     def config(self) -> dict[str, Any]:
         """Give the content of boot/config.json."""
@@ -91,6 +98,9 @@ def resolve(*layers: Layer) -> Settings:
         quiet=bool(_first(layers, "quiet", grammar.switch)),
         debug=_path(layers, "debug", grammar.file),
         meter=_first(layers, "meter", grammar.switch) is not False,
+        name=_first(layers, "name", grammar.label),
+        tags=_tags(layers),
+        stacks=bool(_first(layers, "stacks", grammar.switch)),
     )
 
 
@@ -117,6 +127,15 @@ def _first(layers: tuple[Layer, ...], name: str, parser: Callable[[object], Any]
         if name in layer.values:
             return _parse(layer, name, parser)
     return None
+
+
+def _tags(layers: tuple[Layer, ...]) -> dict[str, str]:
+    """Merge the tags of all layers: a cluster may set some of them, and a command line others."""
+    merged: dict[str, str] = {}
+    for layer in layers:
+        if "tag" in layer.values:
+            merged = {**_parse(layer, "tag", grammar.tags), **merged}
+    return merged
 
 
 def _path(layers: tuple[Layer, ...], name: str, parser: Callable[..., str]) -> str | None:

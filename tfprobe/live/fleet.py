@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfprobe.errors import Missing
 from tfprobe.live.moment import Clocks
-from tfprobe.live.watched_run import LatestShares, WatchedRun
+from tfprobe.live.watched_run import LatestTimeUse, WatchedRun
 from tfprobe.model.fleet import FleetLook, RunLook
 from tfprobe.model.profile import Problem
 from tfprobe.store.layout import RunFolder
@@ -28,10 +28,10 @@ class Fleet:
         directory: Path,
         here: Machine,
         *,
-        latest: LatestShares | None = None,
+        latest: LatestTimeUse | None = None,
         clocks: Clocks | None = None,
     ) -> None:
-        """Begin with nothing read; `latest` gives the shares of a process by its captures."""
+        """Begin with nothing read; `latest` gives where the time of a process goes."""
         self._directory = directory
         self._here = here
         self._latest = latest

@@ -1,20 +1,25 @@
-"""Tell where the time of processes goes by their newest captures, decoding few of them."""
+"""Tell where the time of processes goes: a cycle by the newest captures, decoding few of them, and
+all time since the start, which these captures divide.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfprobe.analysis.account.account import Account, of_process
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest.newest import newest
-from tfprobe.model.fleet import Shares
+from tfprobe.ingest.noted import noted
+from tfprobe.model.fleet import Shares, TimeUse, WallTime
 from tfprobe.model.profile import Profile
 from tfprobe.store.layout import ProcessFolder, is_capture, parse_capture_name
 from tfprobe.store.rereading import Listing
 from tfprobe.views.breakdown import whole
+from tfprobe.views.breakdown.cycles import WorkParts, by_work
 
 # Three steps smooth what one alone may have met by chance.
 MOST_CAPTURES = 3
@@ -22,6 +27,8 @@ MOST_CAPTURES = 3
 CORE_RATIO = 0.05
 # No further capture is begun after this time: who watches waits for it.
 ENOUGH_S = 0.25
+# From one account of a process to the next; a share of all time since the start changes slowly.
+ACCOUNT_EVERY_S = 30.0
 # Whoever was not asked for while each of the others could be three times is gone, and keeps nobody
 # waiting. Its answer is kept longer: whoever looks at one process may come back to the others.
 _GONE_ROUNDS = 3
@@ -29,6 +36,7 @@ _KEPT_ASKS = 10_000
 
 NONE_SAMPLED = Missing("no step was sampled")
 NOT_YET = Missing("its captures have not been read yet")
+NO_PROGRESS = Missing("no step made progress")
 
 
 @dataclass(slots=True)
@@ -37,24 +45,30 @@ class _Known:
 
     `captures` tells what there is, how many captures and their latest step, and `read` what there
     was when the answer was made. `grows` are the sizes of the files which did not tell all of the
-    newest one then: they tell it a moment later.
+    newest one then: they tell it a moment later. `parts` are the traced steps that were read;
+    `noted` are the sizes of what the wall time was made of, at `noted_s`.
     """
 
     listing: Listing
     names: tuple[str, ...] | Missing = ()
     captures: tuple[int, int] = (0, -1)
-    answer: Shares | Missing = NOT_YET
+    shares: Shares | Missing = NOT_YET
+    wall_time: WallTime | Missing = NOT_YET
     read: tuple[int, int] = (0, -1)
     grows: tuple[int, ...] | None = None
+    parts: tuple[WorkParts, ...] = ()
+    noted: tuple[int, ...] | None = None
+    noted_s: float = 0.0
     asked: int = 0
     waits_since: int | None = None
 
 
 class Latest:
-    """Keeps the shares of each process until it has a new capture. Not for several threads at once.
+    """Keeps where the time of each process goes until it has a new capture, and a while longer
+    what was noted. Not for several threads at once.
 
-    Of the processes that have one, that which has waited longest is read next, and not before the
-    time that the reading before took is at most `core_ratio` of the time since it began.
+    Of the processes that have something new, that which has waited longest is read next, and not
+    before the time that the reading before took is at most `core_ratio` of the time since it began.
     """
 
     def __init__(
@@ -68,19 +82,20 @@ class Latest:
         # The one asked for longest ago is first.
         self._known: dict[Path, _Known] = {}
 
-    def shares(self, folder: ProcessFolder) -> Shares | Missing:
-        """Return the shares of a process by the newest captures of its busiest work.
+    def time_use(self, folder: ProcessFolder) -> TimeUse:
+        """Return where the time of a process goes, its shares by the newest captures of its
+        busiest work.
 
-        They may be those before its very newest one, until there is time to read that.
+        It may be what was known before its very newest capture, until there is time to read that.
         """
         known = self._ask(folder)
-        if not self._is_new(folder, known):
+        if not self._has_new_captures(folder, known) and not self._has_new_notes(folder, known):
             known.waits_since = None
         elif known.waits_since is None:
             known.waits_since = self._asks
         if known.waits_since is not None and self._is_its_turn(known):
             self._read(folder, known)
-        return known.answer
+        return TimeUse(known.shares, known.wall_time)
 
     def _ask(self, folder: ProcessFolder) -> _Known:
         self._asks += 1
@@ -92,13 +107,19 @@ class Latest:
             del self._known[oldest]
         return known
 
-    def _is_new(self, folder: ProcessFolder, known: _Known) -> bool:
+    def _has_new_captures(self, folder: ProcessFolder, known: _Known) -> bool:
         captures = self._captures(known)
         if not captures[0]:
-            known.answer, known.read = NONE_SAMPLED, captures
+            known.shares, known.read = NONE_SAMPLED, captures
         if captures != known.read:
             return True
-        return known.grows is not None and known.grows != _sizes(folder)
+        return known.grows is not None and known.grows != _sizes(folder.events, folder.gaps)
+
+    def _has_new_notes(self, folder: ProcessFolder, known: _Known) -> bool:
+        if known.noted is None:
+            return True
+        is_due = self._clock() >= known.noted_s + ACCOUNT_EVERY_S
+        return is_due and known.noted != _note_sizes(folder)
 
     def _captures(self, known: _Known) -> tuple[int, int]:
         """Return how many captures there are, and the latest step of them."""
@@ -122,25 +143,34 @@ class Latest:
 
     def _read(self, folder: ProcessFolder, known: _Known) -> None:
         began_s = self._clock()
-        known.read, known.waits_since = known.captures, None
-        sizes = _sizes(folder)
+        known.waits_since = None
+        if self._has_new_captures(folder, known):
+            self._read_captures(folder, known, began_s)
+        # Its sizes first: what comes while it is read is new.
+        known.noted, known.noted_s = _note_sizes(folder), began_s
+        known.wall_time = _wall_time(folder, known.parts)
+        self._free_at_s = began_s + (self._clock() - began_s) / self._core_ratio
+
+    def _read_captures(self, folder: ProcessFolder, known: _Known, began_s: float) -> None:
+        known.read = known.captures
+        sizes = _sizes(folder.events, folder.gaps)
         try:
             profile = newest(
                 folder, most=MOST_CAPTURES, go_on=lambda: self._clock() - began_s < ENOUGH_S
             )
         except UnreadableInput as exc:
-            known.answer, known.grows = Missing(str(exc)), None
-        else:
-            known.answer = _shares(profile)
-            names = () if isinstance(known.names, Missing) else known.names
-            known.grows = None if _tells_all(profile, names) else sizes
-        self._free_at_s = began_s + (self._clock() - began_s) / self._core_ratio
+            known.shares, known.parts, known.grows = Missing(str(exc)), (), None
+            return
+        known.parts = tuple(by_work(profile))
+        known.shares = _shares(profile, known.parts)
+        names = () if isinstance(known.names, Missing) else known.names
+        known.grows = None if _tells_all(profile, names) else sizes
 
 
-def _shares(profile: Profile) -> Shares | Missing:
+def _shares(profile: Profile, works: Iterable[WorkParts]) -> Shares | Missing:
     if profile.problems and not profile.captures:
         return Missing(profile.problems[0].what)
-    breakdown = whole.divide(profile)
+    breakdown = whole.merge(map(whole.cycle, works), len(profile.captures))
     if isinstance(breakdown, Missing):
         return breakdown
     return Shares(
@@ -150,6 +180,24 @@ def _shares(profile: Profile) -> Shares | Missing:
         other_ratio=breakdown.group("other"),
         captures=breakdown.captures,
         newest_unix_ns=max(capture.start_ns for capture in profile.captures),
+    )
+
+
+def _wall_time(folder: ProcessFolder, works: Sequence[WorkParts]) -> WallTime | Missing:
+    try:
+        profile = noted(folder)
+    except UnreadableInput as exc:
+        return Missing(str(exc))
+    found = of_process(profile, profile.processes[0], works)
+    return found if isinstance(found, Missing) else _of_account(found)
+
+
+def _of_account(account: Account) -> WallTime:
+    return WallTime(
+        wall_ns=account.wall_ns,
+        parts_ns=tuple((part.category.value, part.ns) for part in account.parts),
+        # Of what never steps, as a server, 0 would look like a job that goes badly.
+        goodput_ratio=account.goodput_ratio if account.steps else NO_PROGRESS,
     )
 
 
@@ -175,8 +223,12 @@ def _is_later(name: str, than: str) -> bool:
     return one.work == other.work and one.step > other.step
 
 
-def _sizes(folder: ProcessFolder) -> tuple[int, ...]:
-    return tuple(_size(path) for path in (folder.events, folder.gaps))
+def _note_sizes(folder: ProcessFolder) -> tuple[int, ...]:
+    return _sizes(folder.activities, folder.gaps, folder.pulses)
+
+
+def _sizes(*paths: Path) -> tuple[int, ...]:
+    return tuple(map(_size, paths))
 
 
 def _size(path: Path) -> int:

@@ -70,6 +70,7 @@ class WatchedProcess:
             now_mono_ns=header if isinstance(header, Missing) else self._now(header, works),
             request=header if isinstance(header, Missing) else _request(header),
             shares=NOT_ASKED,
+            wall_time=NOT_ASKED,
             pulses=latest,
         )
 

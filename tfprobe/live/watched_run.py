@@ -12,7 +12,7 @@ from tfprobe.ingest.pulses import machine_pulses
 from tfprobe.live.moment import Clocks
 from tfprobe.live.watched_process import WatchedProcess
 from tfprobe.model.activities import Pulse
-from tfprobe.model.fleet import ProcessLook, RunLook, Shares
+from tfprobe.model.fleet import ProcessLook, RunLook, TimeUse
 from tfprobe.model.profile import Problem
 from tfprobe.store.catalogue import run_entry
 from tfprobe.store.launches import Launches
@@ -27,14 +27,14 @@ KEPT_OF_MACHINE = 64
 
 _UNTOLD = Missing("run.json does not say")
 
-LatestShares = Callable[[ProcessFolder], Shares | Missing]
+LatestTimeUse = Callable[[ProcessFolder], TimeUse]
 
 
 class WatchedRun:
     """One run directory, and what has been read of it."""
 
     def __init__(
-        self, folder: RunFolder, here: Machine, clocks: Clocks, latest: LatestShares | None
+        self, folder: RunFolder, here: Machine, clocks: Clocks, latest: LatestTimeUse | None
     ) -> None:
         """Begin with nothing read."""
         self.folder = folder
@@ -62,7 +62,7 @@ class WatchedRun:
             self._read_at_s = now_s
         if not os.path.isdir(self.folder.root):
             return None
-        return self._with_shares(self._last)
+        return self._with_time_use(self._last)
 
     def _rests(self) -> bool:
         """Say whether all of it had ended a while before it was read last."""
@@ -152,12 +152,17 @@ class WatchedRun:
                 where = f"machine/{host}.jsonl"
                 yield Problem(where, f"{machine.bad_lines} lines of it are no samples.")
 
-    def _with_shares(self, look: RunLook) -> RunLook:
+    def _with_time_use(self, look: RunLook) -> RunLook:
         latest = self._latest
         if latest is None:
             return look
-        pairs = zip(look.processes, self._folders, strict=True)
-        return replace(look, processes=tuple(replace(p, shares=latest(f)) for p, f in pairs))
+        pairs = zip(look.processes, map(latest, self._folders), strict=True)
+        return replace(
+            look,
+            processes=tuple(
+                replace(each, shares=used.shares, wall_time=used.wall_time) for each, used in pairs
+            ),
+        )
 
 
 class _WatchedMachine:

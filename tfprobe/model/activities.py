@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tfprobe.errors import Missing
 
+NOT_NOTED = Missing("this sample does not have it")
+
 
 @dataclass(frozen=True, slots=True)
 class Activity:
@@ -15,6 +17,7 @@ class Activity:
     summary, or "user" for one that the program named itself (`tfprobe.activity`). `name` is what
     was called, `thread` where. Of something that happens often only some intervals are kept:
     `count` and `total_ns` are those of all of this kind and name up to and with this one.
+    `file` and `line` are where the job asked for it, which is known of imports; else "" and 0.
     """
 
     process: int
@@ -25,6 +28,8 @@ class Activity:
     end_ns: int
     count: int
     total_ns: int
+    file: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +54,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The time of a thread from the end of a recorded step to the start of the next, in unix ns.
+    """The time of a thread from the end of a step to the start of the next, in unix ns.
 
     The self times of `calls` sum to `duration_ns`. Where `cut`, watching ended before the next
     step began: after too many calls, or because no step came.
     `cost_ns` is what watching added to it, by the agent's own measure; it is in `duration_ns`.
+    `why` is "traced" behind a traced step, "sampled" of one gap among others, and "foreseen" of a
+    long one that was due. `cpu_ns` is the CPU time of its thread, watching included.
     """
 
     process: int
@@ -64,9 +71,8 @@ class Gap:
     cost_ns: int
     cut: bool
     calls: tuple[Call, ...]
-
-
-NOT_NOTED = Missing("this sample does not have it")
+    why: str = "traced"
+    cpu_ns: int | Missing = NOT_NOTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import LIVE_STATES
+from tfprobe.model.profile import LIVE_STATES, UNNAMED
 
 NOT_MEASURED = Missing("not measured: that walks the whole run")
 _UNTOLD = Missing("run.json does not say")
@@ -18,7 +18,8 @@ class RunLine:
     """A run at a glance.
 
     `host` is the launcher's, `hosts` those of its processes, too. `active_unix_ns` is the last sign
-    of life on disk. `size_bytes` is what it occupies on disk.
+    of life on disk. `name` and `tags` are what it was called when it was launched.
+    `size_bytes` is what it occupies on disk.
     """
 
     id: str
@@ -33,6 +34,13 @@ class RunLine:
     hosts: tuple[str, ...] = ()
     active_unix_ns: int | Missing = _UNTOLD
     size_bytes: int | Missing = NOT_MEASURED
+    name: str | Missing = UNNAMED
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Say whether it is there: its files may still grow."""
+        return self.state in LIVE_STATES
 
     def age_ns(self, now_unix_ns: int) -> int | Missing:
         """Return how long ago it ended or last gave a sign of life; nothing while it is there."""

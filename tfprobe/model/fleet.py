@@ -38,6 +38,27 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
+class WallTime:
+    """What the wall time of a process went to since its start, by the parts of docs/account.md.
+
+    `parts_ns` are all of them, in the order of a life; they sum to `wall_ns`, which ends with the
+    last sign of life. `goodput_ratio` is the share of productive steps.
+    """
+
+    wall_ns: int
+    parts_ns: tuple[tuple[str, int], ...]
+    goodput_ratio: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUse:
+    """Where the time of a process goes: a cycle of late, and all of it since its start."""
+
+    shares: Shares | Missing
+    wall_time: WallTime | Missing
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessLook:
     """One process at one moment.
 
@@ -51,6 +72,7 @@ class ProcessLook:
     now_mono_ns: int | Missing
     request: Request | Missing
     shares: Shares | Missing
+    wall_time: WallTime | Missing
     pulses: tuple[Pulse, ...] = ()
 
 

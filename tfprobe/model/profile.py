@@ -15,6 +15,7 @@ from tfprobe.model.allocations import Allocations
 from tfprobe.model.durations import Durations
 from tfprobe.model.executions import Executions
 from tfprobe.model.spans import Spans
+from tfprobe.model.stack_samples import StackSamples
 from tfprobe.model.tables import T, empty
 from tfprobe.model.teams import WORKERS, team
 
@@ -22,6 +23,7 @@ Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNTOLD = Missing("the recording does not tell")
+UNNAMED = Missing("it was given no name")
 # Of what is there, whether or not something holds it still.
 LIVE_STATES = ("running", "stopped")
 # The kind of a work whose steps are those that a profiler service recorded, whatever they are.
@@ -32,7 +34,8 @@ SERVICE_KIND = "service"
 class RecentSteps:
     """The latest steps of a work, oldest first; row i is step `first_step + i`. Monotonic ns.
 
-    `new_thread` says which steps follow upon one of another thread; it may be left empty: none.
+    `new_thread` says which steps follow upon one of another thread, `watched` after which of them
+    the gap was watched, and became longer by that; both may be left empty: none.
     """
 
     first_step: int
@@ -41,6 +44,13 @@ class RecentSteps:
     sampled: Flags
     raised: Flags
     new_thread: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    watched: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    @property
+    def gap_is_ours(self) -> Flags:
+        """Say of each step whether the gap before it was made longer, by a trace or a watch."""
+        disturbed = self.sampled | self.watched if len(self.watched) else self.sampled
+        return np.concatenate([[False], disturbed[:-1]]).astype(np.bool_)[: len(disturbed)]
 
     @property
     def has_gap(self) -> Flags:
@@ -131,6 +141,20 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnProfiler:
+    """TensorFlow's profiler, open by the job itself, so that steps could not be traced.
+
+    `declined` is how many in a row, `open_ns` from the first of them to the last. `file` and `line`
+    are where the job started it, "" and 0 where nobody noted that.
+    """
+
+    declined: int
+    open_ns: int
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """One recorded process. `index` is its place in the profile, and in `Work.process`.
 
@@ -144,7 +168,9 @@ class Process:
     `program`, which is its script; in `title`, where others of the run run something else; and in
     `group`, by which it is compared with others: see `model.programs`. `serves` are further roles
     and ranks that it has. `untimed_steps` were counted and are in no work, because steps.bin could
-    not grow.
+    not grow. `exec_ns`, unix ns, is when its interpreter was started, to 10 ms: what lies between
+    it and `started_unix_ns` is what Python took before any code of the job. `own_profiler` is the
+    job's own, as it was open for longest.
     """
 
     index: int
@@ -174,6 +200,8 @@ class Process:
     serves: tuple[tuple[str, int], ...] = ()
     ending: Ending = Ending()
     untimed_steps: int = 0
+    exec_ns: int | Missing = UNTOLD
+    own_profiler: OwnProfiler | None = None
 
     @property
     def label(self) -> str:
@@ -234,6 +262,7 @@ class Run:
     """What there is to know of a run before its processes.
 
     `ending` is that of its first process; `why_unknown` says why nobody here can tell its state.
+    `name` and `tags` are what it was called when it was launched.
     """
 
     id: str
@@ -243,6 +272,8 @@ class Run:
     state: str
     ending: Ending = Ending()
     why_unknown: str = ""
+    name: str | Missing = UNNAMED
+    tags: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_live(self) -> bool:
@@ -276,6 +307,8 @@ class Profile:
     activities: tuple[Activity, ...] = ()
     gaps: tuple[Gap, ...] = ()
     pulses: tuple[Pulse, ...] = ()
+    # Of the processes that were sampled from outside.
+    stacks: tuple[StackSamples, ...] = ()
 
     def only(self, captures: tuple[Capture, ...]) -> Profile:
         """Return the profile with these of its captures alone."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from tfprobe.advice import gather
 from tfprobe.advice.gather import SignalsPart
 from tfprobe.advice.thresholds import Thresholds
+from tfprobe.analysis.account.account import accounts
 from tfprobe.ingest.sampled import dearest
 from tfprobe.model.profile import Profile
 from tfprobe.scale.engine import Needs, Question
@@ -20,7 +21,7 @@ from tfprobe.views.meetings import Meetings
 from tfprobe.views.report import ReportPart
 
 # Another number whenever a process tells something else.
-_VERSION = 1
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool)
     """Return what a process tells, by its profile."""
     works = by_work(profile)
     did = application.activities(profile)
+    found = accounts(profile, works)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return Told(
-        report=report.part(profile, works, did),
-        signals=gather.part(profile, joined, limits, works, did),
+        report=report.part(profile, works, found),
+        signals=gather.part(profile, joined, limits, works, did, found),
         meetings=meetings.part(profile),
         is_joined=is_joined,
     )

@@ -23,6 +23,8 @@ class ActivityLine:
     end_ns: int | None
     count: int
     total_ns: int
+    file: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,4 +185,5 @@ def _line(line: bytes) -> ActivityLine | None:
     if count < 0 or total_ns < 0 or (end_ns is not None and end_ns < start_ns):
         return None
     thread = lines.text(fields, "thread") or ""
-    return ActivityLine(kind, name, thread, start_ns, end_ns, count, total_ns)
+    file, number = lines.text(fields, "file") or "", lines.integer(fields, "line") or 0
+    return ActivityLine(kind, name, thread, start_ns, end_ns, count, total_ns, file, number)

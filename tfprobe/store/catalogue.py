@@ -147,12 +147,13 @@ def main_process(manifest: RunManifest, processes: tuple[ProcessEntry, ...]) -> 
         facts = process.manifest
         if isinstance(facts, Missing) or facts.parent is not None:
             continue
-        if _is_of_launch(facts, manifest) and facts.started_unix_ns > latest_ns:
+        if is_of_launch(facts, manifest) and facts.started_unix_ns > latest_ns:
             found, latest_ns = process, facts.started_unix_ns
     return found
 
 
-def _is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
+def is_of_launch(facts: ProcessManifest, launch: RunManifest) -> bool:
+    """Say whether a process is the first of a launch, or a program that took its place."""
     ticks = (facts.pid_started_ticks, launch.pid_started_ticks)
     return (facts.host, facts.pid) == (launch.host, launch.pid) and (
         None in ticks or ticks[0] == ticks[1]

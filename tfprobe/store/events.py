@@ -63,6 +63,11 @@ def read_interpreters(path: Path) -> tuple[Interpreter, ...]:
     return tuple(row for row in rows if row is not None)
 
 
+def interpreter_log(path: Path) -> lines.Log[Interpreter]:
+    """Return a reader of the interpreters that start; see `lines.Log`."""
+    return lines.Log(path, _interpreter)
+
+
 def _event(line: bytes) -> Event | None:
     fields = lines.object_of(line)
     if fields is None or not isinstance(fields.get("event"), str):

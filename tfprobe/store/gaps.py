@@ -35,7 +35,10 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class GapRecord:
-    """The time after a recorded step, in monotonic ns; own times of calls sum to its length."""
+    """The time after a step, in monotonic ns; own times of calls sum to its length.
+
+    `cpu_ns` is None where it was not told, as in recordings that know of traced steps alone.
+    """
 
     work: int
     step: int
@@ -44,6 +47,8 @@ class GapRecord:
     cost_ns: int
     cut: bool
     calls: tuple[CallRecord, ...]
+    why: str = "traced"
+    cpu_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,8 @@ def _record(fields: lines.Json) -> GapRecord:
         cost_ns=_number(fields["cost_ns"]),
         cut=_flag(fields["cut"]),
         calls=calls,
+        why=_text(fields.get("why", "traced")),
+        cpu_ns=None if fields.get("cpu_ns") is None else _number(fields["cpu_ns"]),
     )
     if sum(call.self_ns for call in calls) != gap.end_ns - gap.start_ns:
         raise ValueError("own times do not sum to the gap")

@@ -82,6 +82,11 @@ class ProcessFolder:
         return self.root / "pulses.jsonl"
 
     @property
+    def stacks(self) -> Path:
+        """Return the file of Python stacks, which the sampler beside the job writes."""
+        return self.root / "stacks.jsonl"
+
+    @property
     def agent_log(self) -> Path:
         return self.root / "agent.log"
 

@@ -33,7 +33,8 @@ class RunManifest:
     """What the launcher wrote about a run.
 
     `services` are the profiler services that were asked, where the job was not started by tfprobe;
-    `merged` the runs that this one was put together from.
+    `merged` the runs that this one was put together from. `name`, "" for none, and `tags` are what
+    people find it by.
     """
 
     id: str
@@ -52,6 +53,8 @@ class RunManifest:
     environment: Mapping[str, str]
     services: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
+    name: str = ""
+    tags: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class ProcessManifest:
     program: tuple[str, ...] = ()
     interpreter_pid: int | None = None
     pgid: int | None = None
+    pid_started_mono_ns: int | None = None
 
     @property
     def is_fork(self) -> bool:
@@ -144,9 +148,11 @@ def read_run(path: Path) -> RunManifest:
         started=take.text("started", default=""),
         tfprobe=take.text("tfprobe", default=""),
         config=_config(document.get("config") or {}, path),
-        environment=_environment(take.mapping("environment")),
+        environment=_masked(take.mapping("environment")),
         services=take.texts("services") if "services" in document else (),
         merged=take.texts("merged") if "merged" in document else (),
+        name=mask_text(take.optional_text("name") or ""),
+        tags=tuple(sorted(_masked(take.mapping("tags")).items())),
     )
 
 
@@ -179,6 +185,7 @@ def read_process(path: Path) -> ProcessManifest:
         program=take.command("program") if document.get("program") else (),
         interpreter_pid=take.optional_integer("interpreter_pid"),
         pgid=take.optional_integer("pgid"),
+        pid_started_mono_ns=take.optional_integer("pid_started_mono_ns"),
     )
 
 
@@ -263,7 +270,7 @@ def _document(path: Path, *, schema: str) -> Json:
     return document
 
 
-def _environment(variables: Json) -> Mapping[str, str]:
+def _masked(variables: Json) -> Mapping[str, str]:
     return {
         str(name): MASK if is_secret(str(name)) else mask_text(str(value))
         for name, value in variables.items()

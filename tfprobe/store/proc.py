@@ -39,6 +39,15 @@ def started_ticks(pid: int, proc: Path = PROC) -> int | None:
     return None if seen is None else seen.started_ticks
 
 
+def parent(pid: int, proc: Path = PROC) -> int | None:
+    """Return the pid of a process's parent, or None when there is no such process."""
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+        return int(stat[stat.rindex(b")") + 2 :].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def boot_id(proc: Path = PROC) -> str | None:
     """Return the name of this boot of the machine, or None where there is none to read."""
     try:

@@ -22,6 +22,8 @@ BUCKETS = 768
 SLOT_WORDS = 8 + 2 * BUCKETS
 SLOTS_WORD = 64
 RING_WORD = SLOTS_WORD + 2 * SLOT_WORDS
+# The gap after the step was watched, and is longer by that: the sign of a word.
+WATCHED_BIT = -1 << 63
 NEW_THREAD_BIT = 1 << 62
 SAMPLED_BIT = 1 << 61
 RAISED_BIT = 1 << 60
@@ -134,6 +136,7 @@ class RecentSteps:
     """The latest steps of a work, oldest first; row i is step `first_step + i`.
 
     `new_thread`: another thread ran the step before it, so that there is no gap between the two.
+    `watched`: the gap after the step was watched, and is longer by that.
     """
 
     first_step: int
@@ -142,6 +145,7 @@ class RecentSteps:
     sampled: Flags
     raised: Flags
     new_thread: Flags
+    watched: Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tfprobe.store.steps_layout import (
     SLOTS_WORD,
     THREADS_WORD,
     TIME_MASK,
+    WATCHED_BIT,
     Aggregate,
     RecentSteps,
     Words,
@@ -156,6 +157,7 @@ def _steps(
         sampled=np.concatenate([old.sampled, news.sampled]),
         raised=np.concatenate([old.raised, news.raised]),
         new_thread=np.concatenate([old.new_thread, news.new_thread]),
+        watched=np.concatenate([old.watched, news.watched]),
     )
 
 
@@ -174,6 +176,7 @@ def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
         sampled=steps.sampled[skip:],
         raised=steps.raised[skip:],
         new_thread=steps.new_thread[skip:],
+        watched=steps.watched[skip:],
     )
 
 
@@ -186,6 +189,7 @@ def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
         sampled=steps.sampled[:count],
         raised=steps.raised[:count],
         new_thread=steps.new_thread[:count],
+        watched=steps.watched[:count],
     )
 
 
@@ -205,6 +209,7 @@ def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSte
         sampled=(end_words & SAMPLED_BIT) != 0,
         raised=(end_words & RAISED_BIT) != 0,
         new_thread=(end_words & NEW_THREAD_BIT) != 0,
+        watched=end_words & WATCHED_BIT != 0,
     )
 
 

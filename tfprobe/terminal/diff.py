@@ -85,13 +85,14 @@ def _told(work: WorkDiff, judged: Sequence[str]) -> str:
         for name, change in work.steps.measures
         if name in judged and isinstance(change, Change) and change.is_significant
     ]
-    return f"{work.name}: in B {', '.join(told)}." if told else ""
+    cause = "" if isinstance(work.cause, Missing) else f" {work.cause.sentence}"
+    return f"{work.name}: in B {', '.join(told)}.{cause}" if told else ""
 
 
 def verdict_lines(verdicts: Verdicts) -> Iterator[str]:
     """Give a line for each thing that the gate watches."""
     for on, verdict in verdicts:
-        yield f"{'FAIL' if verdict.fails else 'pass'} ({on}): {verdict.why}."
+        yield f"{verdict.word} ({on}): {verdict.why}."
 
 
 def _parity(found: Diff, width: int) -> Iterator[RenderableType]:

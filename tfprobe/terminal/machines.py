@@ -61,8 +61,14 @@ def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
             yield page.paragraph(f"clocks were held down: {_throttled(device)}")
 
 
-def brief(item: Hardware) -> Iterator[tuple[str, str]]:
-    """Yield at most two lines of a label and what there is to say: CPUs, accelerators."""
+def in_short(item: Hardware) -> Iterator[RenderableType]:
+    """Yield at most two lines for the report: of CPUs, and of accelerators."""
+    rows = list(_in_short(item))
+    wide = max((len(label) for label, _ in rows), default=0)
+    yield from (page.line(f"{label:<{wide}}  {text}") for label, text in rows)
+
+
+def _in_short(item: Hardware) -> Iterator[tuple[str, str]]:
     known = [each for each in item.processes if not isinstance(each, Missing)]
     if known:
         most = max(known, key=lambda each: each.watched_ns)

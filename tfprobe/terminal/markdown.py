@@ -6,11 +6,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from tfprobe.advice.engine import Advice
+from tfprobe.analysis.account.account import Account
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
-from tfprobe.terminal import breakdown, numbers
+from tfprobe.terminal import account, breakdown, numbers
 from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import gain_told, plain
+from tfprobe.terminal.stacks import sentence
 from tfprobe.views import endings
 from tfprobe.views.breakdown.parts import GROUPS, LABELS
 from tfprobe.views.breakdown.whole import Breakdown
@@ -35,6 +37,8 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
     started = "" if isinstance(run.started, Missing) else f", started {run.started}"
     state = endings.of_run(run, (item.process for item in report.processes))
     yield f"Run {code(run.id)}: {plain(state)}{started}."
+    if isinstance(report.account, Account):
+        yield from _account(report.account)
     if isinstance(report.breakdown, Breakdown):
         yield from _breakdown(report.breakdown)
     if advice.findings:
@@ -48,6 +52,9 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
     else:
         for process in report.processes:
             yield from _process(process)
+    told = sentence(report.stacks)
+    if told:
+        yield from ("", plain(told))
     for text in crowd_page.silences(report.silences):
         yield from ("", text)
     if isinstance(report.ops, OpTable):
@@ -92,6 +99,12 @@ def _work(item: WorkReport) -> list[str]:
         return [*cells, *[numbers.NOTHING] * 5]
     values = (times.mean_ns, times.p50_ns, times.p95_ns, times.max_ns, times.total_ns)
     return [*cells, *(numbers.duration(value) for value in values)]
+
+
+def _account(item: Account) -> Iterator[str]:
+    yield from ("", "## Where the time went", "", plain(account.sentence(item)), "")
+    rows = [[plain(cell) for cell in row] for row in account.rows(item)]
+    yield from table(("part", "most of it", "time", "share"), rows, texts=2)
 
 
 def _breakdown(item: Breakdown) -> Iterator[str]:

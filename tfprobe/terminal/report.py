@@ -10,11 +10,11 @@ from rich.console import RenderableType
 from tfprobe.advice.engine import Advice
 from tfprobe.advice.finding import Severity
 from tfprobe.errors import Missing
-from tfprobe.terminal import breakdown, numbers, page
+from tfprobe.terminal import account, breakdown, machines, numbers, page, runs
 from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import in_short
 from tfprobe.terminal.page import Column
-from tfprobe.terminal.tiers import brief
+from tfprobe.terminal.stacks import brief as stacks_in_brief
 from tfprobe.views import endings
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.views.crowd import FEW, crowd
@@ -39,6 +39,9 @@ def lay_out(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
 def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableType]:
     yield from _run(report)
     has_steps = any(process.works for process in report.processes)
+    if report.processes:
+        yield page.blank()
+        yield from account.parts(report.account, width)
     if has_steps:
         yield page.blank()
         yield from _breakdown(report.breakdown, width)
@@ -50,7 +53,8 @@ def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableTyp
         if len(report.processes) > 1:
             # What follows is of the run, not of the process above.
             yield page.blank()
-        yield from brief(report.activities, report.hardware)
+        yield from machines.in_short(report.hardware)
+        yield from stacks_in_brief(report.stacks)
     for text in crowd_page.silences(report.silences):
         yield page.blank()
         yield page.paragraph(text, indent=0)
@@ -71,6 +75,9 @@ def _run(report: Report) -> Iterator[RenderableType]:
     started = "" if isinstance(run.started, Missing) else f" · started {_moment(run.started)}"
     state = endings.of_run(run, (item.process for item in report.processes))
     yield page.paragraph(f"{state}{started}")
+    labels = runs.labels(run)
+    if labels:
+        yield page.paragraph(labels)
     yield page.paragraph(run.directory, style="dim")
 
 

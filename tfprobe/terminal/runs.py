@@ -8,13 +8,15 @@ from pathlib import PurePath
 
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
+from tfprobe.model.profile import Run
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 
 
 def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bool) -> str:
-    """Return the listing as text, with sizes where any was measured."""
+    """Return the listing as text, with sizes where any was measured, names where any was given."""
     with_size = any(not isinstance(run.size_bytes, Missing) for run in runs)
+    with_labels = any(labels(run) for run in runs)
     columns = (
         Column("run", is_number=False),
         Column("state", is_number=False),
@@ -22,9 +24,10 @@ def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bo
         Column("processes", may_go=True),
         Column("steps", may_go_last=True),
         *([Column("size")] if with_size else []),
+        *([Column("name", is_number=False, may_be_cut=True)] if with_labels else []),
         Column("command", is_number=False, may_be_cut=True),
     )
-    rows = [_row(run, now_unix_ns, with_size=with_size) for run in runs]
+    rows = [_row(run, now_unix_ns, with_size=with_size, with_labels=with_labels) for run in runs]
     return page.render(
         [page.table(columns, rows, width=width, indent=0)], width=width, colour=colour
     )
@@ -43,7 +46,13 @@ def size(run: RunLine) -> str:
     return numbers.NOTHING if isinstance(run.size_bytes, Missing) else numbers.size(run.size_bytes)
 
 
-def _row(run: RunLine, now_unix_ns: int, *, with_size: bool) -> tuple[str, ...]:
+def labels(run: RunLine | Run) -> str:
+    """Write the name and the tags of a run, "" where it was given none."""
+    name = [] if isinstance(run.name, Missing) else [run.name]
+    return " · ".join([*name, *(f"{key}={value}" for key, value in run.tags)])
+
+
+def _row(run: RunLine, now_unix_ns: int, *, with_size: bool, with_labels: bool) -> tuple[str, ...]:
     return (
         run.id,
         run.state,
@@ -51,6 +60,7 @@ def _row(run: RunLine, now_unix_ns: int, *, with_size: bool) -> tuple[str, ...]:
         numbers.count(run.processes),
         numbers.count(run.steps),
         *([size(run)] if with_size else []),
+        *([labels(run) or numbers.NOTHING] if with_labels else []),
         _command(run),
     )
 

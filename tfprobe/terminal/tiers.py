@@ -1,8 +1,8 @@
-"""Lay out the four tiers of a run on one page, and two of them in a few lines for the report."""
+"""Lay out the four tiers of a run on one page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from rich.console import RenderableType
 
@@ -10,7 +10,6 @@ from tfprobe.errors import Missing
 from tfprobe.terminal import machines, numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.application import ActivityUse, ProcessActivities
-from tfprobe.views.hardware import Hardware
 from tfprobe.views.ops import OpTable
 from tfprobe.views.runtime import Calls, Launches, Runtime
 from tfprobe.views.tiers import Tiers
@@ -20,53 +19,11 @@ SHOWN_ACTIVITIES = 12
 SHOWN_OPS = 6
 SHOWN_CALLS = 8
 SHOWN_KERNELS = 3
-_SHOWN_IN_BRIEF = 4
-# Of a longer name the end would push the next activity off the line.
-_LONGEST_NAME = 28
-# Less than this of the time is not worth a word in the report.
-_SHOWN_RATIO = 0.005
 
 
 def lay_out(tiers: Tiers, *, width: int, colour: bool) -> str:
     """Return the page of `tfprobe tiers`."""
     return page.render(_parts(tiers, width), width=width, colour=colour)
-
-
-def brief(processes: Sequence[ProcessActivities], hardware: Hardware) -> Iterator[RenderableType]:
-    """Yield the tiers of application and hardware in at most three lines; none if nothing is known.
-
-    Of several processes the one whose steps took longest is told of.
-    """
-    rows = [*_brief_activities(processes), *machines.brief(hardware)]
-    wide = max((len(label) for label, _ in rows), default=0)
-    yield from (page.line(f"{label:<{wide}}  {text}") for label, text in rows)
-
-
-def _brief_activities(processes: Sequence[ProcessActivities]) -> Iterator[tuple[str, str]]:
-    known = [(item.wall_ns, item) for item in processes if isinstance(item.wall_ns, int)]
-    if not known:
-        return
-    wall_ns, item = max(known, key=lambda each: (_steps_ns(each[1]), each[0]))
-    told = [
-        (each.share_ratio, _short(f"{each.kind} {each.name}"))
-        for each in item.activities
-        if not isinstance(each.share_ratio, Missing)
-    ]
-    if told and isinstance(item.elsewhere_ns, int):
-        told.append((item.elsewhere_ns / wall_ns, "elsewhere"))
-    told = sorted((each for each in told if each[0] >= _SHOWN_RATIO), reverse=True)
-    shown = [f"{numbers.percent(share)} {name}" for share, name in told[:_SHOWN_IN_BRIEF]]
-    if shown:
-        whose = f" of {item.process.label}" if len(known) > 1 else ""
-        yield f"application{whose}", f"of {numbers.duration(wall_ns)}: {', '.join(shown)}"
-
-
-def _steps_ns(item: ProcessActivities) -> int:
-    return sum(each.total_ns for each in item.activities if each.is_step)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1].rstrip()}…"
 
 
 def _parts(tiers: Tiers, width: int) -> Iterator[RenderableType]:

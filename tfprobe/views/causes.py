@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views.intervals import Int64s, Intervals, union
+from tfprobe.views.breakdown.between import Cause as WatchedCause
+from tfprobe.views.breakdown.between import divide
+from tfprobe.views.intervals import Int64s, Intervals, union, within_ns
 from tfprobe.views.machine_causes import MachineCauses
 
 UNKNOWN = Missing("not known")
+# After so many steps of a work the agent sums them up, which takes some 100 us.
+FOLDED_STEPS = 1024
 # Activities, the most particular first. Those around whole loops say nothing.
 _KINDS: tuple[str, ...] = (
     "trace",
@@ -59,14 +64,21 @@ _WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What went on: `kind` is that of an activity, or one of those that are made below."""
+    """What went on: `kind` is that of an activity, or one of those that are made below.
+
+    `file` and `line` are the line of Python that took the time, where that was watched.
+    """
 
     kind: str
     name: str
+    file: str = ""
+    line: int = 0
 
 
 # Shuffling, validation, the next iterator: little of it has a name.
 EPOCH = Cause("epoch", "the end of an epoch")
+# What a watch of the gap has seen is more than these say.
+_VAGUE = frozenset({"epoch", "calls"}) | OF_MACHINE
 COLLECTION = Cause("gc", "garbage collection")
 # Keras' methods whose calls are activities, and the kinds of steps that these run.
 _METHODS: Mapping[str, str] = {"fit": "train", "evaluate": "evaluate", "predict": "predict"}
@@ -88,23 +100,7 @@ class _Covered:
 
     def within(self, start_ns: Int64s, end_ns: Int64s) -> Int64s:
         """Return how much of each interval is covered."""
-        starts_ns, ends_ns = self.times
-        lengths_ns = np.concatenate([[0], np.cumsum(ends_ns - starts_ns)])
-        before_ns, after_ns = (
-            _until(at_ns, starts_ns, ends_ns, lengths_ns) for at_ns in (start_ns, end_ns)
-        )
-        covered: Int64s = after_ns - before_ns
-        return covered
-
-
-def _until(at_ns: Int64s, starts_ns: Int64s, ends_ns: Int64s, lengths_ns: Int64s) -> Int64s:
-    """Return how much is covered before each time by intervals, the first n of so many ns."""
-    begun = np.searchsorted(starts_ns, at_ns, side="right")
-    found = lengths_ns[begun]
-    # The last that has begun by then may not be over.
-    inside = np.flatnonzero(begun)
-    found[inside] -= np.maximum(ends_ns[begun[inside] - 1] - at_ns[inside], 0)
-    return found
+        return within_ns(self.times, start_ns, end_ns)
 
 
 class Causes:
@@ -120,10 +116,16 @@ class Causes:
         works = [
             each for each in profile.works if each.process == work.process and each is not work
         ]
+        self.fold_ns = _fold_ns(profile, work)
         self._machine = MachineCauses(pulses)
         pauses = [pause for pulse in pulses for pause in pulse.gc_pauses]
         self._collections = _covered(COLLECTION, pauses, self._shift_ns)
         self._work, self._works, self._activities = work, works, activities
+        self._watched = {
+            gap.step + 1: gap
+            for gap in profile.gaps
+            if (gap.process, gap.work) == (work.process, work.index)
+        }
         self._epochs_ns = self._moments(each.start_ns for each in activities if _ends_epoch(each))
         method = _METHODS.get(work.kind)
         self._call_ends_ns = self._moments(
@@ -155,6 +157,19 @@ class Causes:
                 found[at] = Cause(wait.kind, wait.name)
         return tuple(found)
 
+    def watched(self, step: int, excess_ns: int) -> Cause | None:
+        """Return the line that took most of so much time before a step, if that was watched."""
+        gap = self._watched.get(step)
+        if gap is None:
+            return None
+        longest = max(divide(gap, has_accelerator=True).causes, key=_duration_ns, default=None)
+        if longest is None or longest.duration_ns < _COVERED_RATIO * excess_ns:
+            return None
+        if not longest.file:
+            return Cause("line", longest.what)
+        place = f"{PurePath(longest.file).name}:{longest.line}"
+        return Cause("line", f"{longest.what} at {place}", longest.file, longest.line)
+
     def _covered(self) -> tuple[_Covered, ...]:
         """Return what went on, the most particular first."""
         events = _in_order(self._activities, self._works, self._work.thread, self._shift_ns)
@@ -166,6 +181,23 @@ class Causes:
         if _has_any(self._call_ends_ns, start_ns, end_ns):
             return Cause("calls", f"between two calls of {self._work.kind}")
         return EPOCH if _has_any(self._epochs_ns, start_ns, end_ns) else UNKNOWN
+
+
+def _fold_ns(profile: Profile, work: Work) -> float:
+    """Return what the agent took for summing up steps once, on average; 0 where nobody knows."""
+    hooks = profile.processes[work.process].hooks
+    works = (each for each in profile.works if each.process == work.process)
+    folds = sum(each.executed // FOLDED_STEPS for each in works)
+    return 0.0 if isinstance(hooks, Missing) or not folds else hooks.fold_ns / folds
+
+
+def is_vague(cause: Cause | Missing) -> bool:
+    """Say whether a line of Python tells more than this cause."""
+    return isinstance(cause, Missing) or cause.kind in _VAGUE
+
+
+def _duration_ns(cause: WatchedCause) -> int:
+    return cause.duration_ns
 
 
 def _in_order(

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
-from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares
+from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
 from tfprobe.model.profile import LIVE_STATES, Problem, Work
 from tfprobe.views import overhead, used_now
 from tfprobe.views.overhead import Overhead
@@ -64,7 +64,8 @@ class ProcessRow:
     where its steps are longer. `gpu_ratio` is the mean utilisation, and `gpu_memory_bytes` the
     memory in use, of all accelerators of its machine, by whomever. The rate and
     the machine's numbers of a process that has ended are Missing. `samples_left` of the latest
-    order are still to be taken. `program`, `title` and `group` are those of the Process.
+    order are still to be taken. `goodput_ratio` is the share of productive steps since the start,
+    as `wall_time` has it. `program`, `title` and `group` are those of the Process.
     """
 
     folder: str
@@ -88,6 +89,8 @@ class ProcessRow:
     captures: int
     samples_left: int | Missing
     shares: Shares | Missing
+    goodput_ratio: float | Missing
+    wall_time: WallTime | Missing
     works: tuple[WorkRow, ...]
     program: str = ""
     title: str = ""
@@ -112,7 +115,7 @@ class RunRow:
 
 def run_rows(look: FleetLook) -> tuple[RunRow, ...]:
     """Return a row for each run, newest first."""
-    return tuple(_run_row(run) for run in look.runs)
+    return tuple(run_row(run) for run in look.runs)
 
 
 def document(look: FleetLook) -> Document:
@@ -129,7 +132,8 @@ def document(look: FleetLook) -> Document:
     }
 
 
-def _run_row(look: RunLook) -> RunRow:
+def run_row(look: RunLook) -> RunRow:
+    """Return the row of one run."""
     run = look.run
     return RunRow(
         id=run.id,
@@ -175,6 +179,8 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         captures=process.captures,
         samples_left=_samples_left(look.request),
         shares=look.shares,
+        goodput_ratio=_goodput_ratio(look.wall_time),
+        wall_time=look.wall_time,
         works=tuple(
             _work_row(work, times_of[work.index], look.now_mono_ns if live else ENDED)
             for work in works
@@ -183,6 +189,10 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
         title=process.title,
         group=process.group,
     )
+
+
+def _goodput_ratio(found: WallTime | Missing) -> float | Missing:
+    return found if isinstance(found, Missing) else found.goodput_ratio
 
 
 def _work_row(work: Work, times: StepTimes | Missing, now_ns: int | Missing) -> WorkRow:
@@ -267,6 +277,8 @@ def _process_document(row: ProcessRow) -> Document:
         "captures": row.captures,
         "samples_left": row.samples_left,
         "shares": row.shares if isinstance(row.shares, Missing) else _shares(row.shares),
+        "goodput_ratio": row.goodput_ratio,
+        "account": _account(row.wall_time),
     }
     return {**_with_reasons(facts), "work": [_work_document(each) for each in row.works]}
 
@@ -305,6 +317,14 @@ def _shares(shares: Shares) -> Document:
         "captures": shares.captures,
         "newest_unix_us": shares.newest_unix_ns / 1000,
     }
+
+
+def _account(found: WallTime | Missing) -> Document | Missing:
+    """Return the account of docs/account.md by parts alone."""
+    if isinstance(found, Missing):
+        return found
+    parts = [{"part": part, "us": ns / 1000} for part, ns in found.parts_ns]
+    return {"wall_us": found.wall_ns / 1000, "parts": parts}
 
 
 def _problems(problems: Sequence[Problem]) -> list[Document]:

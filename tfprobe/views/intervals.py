@@ -63,6 +63,31 @@ def difference(one_set: Intervals, other: Intervals) -> Intervals:
     return _where_depth(one_set, other, weight=2, depth=1)
 
 
+def clipped(intervals: Intervals, start_ns: int, end_ns: int) -> Intervals:
+    """Return the moments of a set from one time up to another."""
+    return union(
+        np.clip(intervals.start_ns, start_ns, end_ns), np.clip(intervals.end_ns, start_ns, end_ns)
+    )
+
+
+def within_ns(intervals: Intervals, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+    """Return how much of each interval from `start_ns` to `end_ns` the moments of a set fill."""
+    lengths_ns = np.concatenate([[0], np.cumsum(intervals.end_ns - intervals.start_ns)])
+    before_ns, after_ns = (_until_ns(intervals, at, lengths_ns) for at in (start_ns, end_ns))
+    filled: Int64s = after_ns - before_ns
+    return filled
+
+
+def _until_ns(intervals: Intervals, at_ns: Int64s, lengths_ns: Int64s) -> Int64s:
+    """Return how much is filled before each time; the first n intervals last `lengths_ns[n]`."""
+    begun = np.searchsorted(intervals.start_ns, at_ns, side="right")
+    found: Int64s = lengths_ns[begun]
+    # The last that has begun by then may not be over.
+    inside = np.flatnonzero(begun)
+    found[inside] -= np.maximum(intervals.end_ns[begun[inside] - 1] - at_ns[inside], 0)
+    return found
+
+
 def lasting(intervals: Intervals, least_ns: int) -> Intervals:
     """Return the intervals that last so long."""
     long = intervals.end_ns - intervals.start_ns >= least_ns

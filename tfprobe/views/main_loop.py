@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tfprobe.model.profile import Work
+
+# TensorFlow 1 fills its queues from threads of its own, by runs of such ops.
+RUNNER_THREAD = "QueueRunnerThread"
+_ENQUEUES = re.compile(r"_enqueue(_many)?(_\d+)?\Z", re.IGNORECASE)
 
 
 def by_cost(loops: Iterable[Work]) -> tuple[Work, ...]:
@@ -12,10 +17,27 @@ def by_cost(loops: Iterable[Work]) -> tuple[Work, ...]:
 
     The longest step of a function that runs once or twice traces, compiles or initialises: by its
     sum alone, `init` would come before the training. Among equals the larger sum comes first.
+    What fills a queue comes last: it waits until the training has taken something out.
     """
     return tuple(
-        sorted(loops, key=lambda loop: (-_repeated_ns(loop), -loop.times.sum_ns, loop.process))
+        sorted(
+            loops,
+            key=lambda loop: (
+                fills_queue(loop),
+                -_repeated_ns(loop),
+                -loop.times.sum_ns,
+                loop.process,
+            ),
+        )
     )
+
+
+def fills_queue(loop: Work) -> bool:
+    """Say whether the steps of a loop put elements into a queue, or close it in the end.
+
+    A thread of the job's own is known by what it runs.
+    """
+    return loop.thread.startswith(RUNNER_THREAD) or bool(_ENQUEUES.search(loop.name))
 
 
 def _repeated_ns(loop: Work) -> int:

@@ -100,6 +100,7 @@ def _since(recent: RecentSteps, step: int) -> RecentSteps:
         sampled=recent.sampled[skip:],
         raised=recent.raised[skip:],
         new_thread=recent.new_thread[skip:],
+        watched=recent.watched[skip:],
     )
 
 

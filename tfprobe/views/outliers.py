@@ -6,13 +6,15 @@ floor below tiny MADs. Only long ones are looked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.views.causes import OF_MACHINE, UNKNOWN, Cause, Causes
+from tfprobe.views.causes import FOLDED_STEPS, OF_MACHINE, UNKNOWN, Cause, Causes, is_vague
 from tfprobe.views.periods import LEAST_TIMES, MOST_PERIODS, Period, periods
 from tfprobe.views.remembered import Flags, Int64s, Remembered
 from tfprobe.views.robust import OUTLIER_Z, robust_z, spread
@@ -23,6 +25,9 @@ _PARTS = (16, 4, 1)
 LEAST_STEPS = 8
 # Of what nothing else is known: it is the first step, which traces, allocates and fills caches.
 FIRST_STEP = Cause("first", "the first step")
+FOLD = Cause("recording", "tfprobe summed up the steps before")
+# A fold is no longer than so many usual ones, else something else went on.
+_LONGEST_FOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
     if counts.sum() < LEAST_STEPS:
         return Missing(f"it takes {LEAST_STEPS} steps to tell what is usual")
     usual = spread(times_ns[counts])
+    is_fold = _is_fold(remembered, causes, times_ns - usual.median, is_gap=is_gap)
     z = robust_z(times_ns, usual, usual_ns=_period_ns(remembered))
     stands_out = counts & (z > OUTLIER_Z)
     rows = np.flatnonzero(stands_out)
@@ -83,7 +89,10 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
     start_ns = end_ns - times_ns[rows]
     excess_ns = times_ns[rows] - int(usual.median)
     explained = causes.explain(start_ns, end_ns, excess_ns)
-    rhythms = _periods(remembered.first_step, counts, rows)
+    rhythms = _periods(remembered.first_step, counts, rows[~is_fold[rows]])
+    if is_gap:
+        steps = (remembered.first_step + rows).tolist()
+        explained = _by_line(steps, explained, excess_ns.tolist(), causes, rhythms)
     return Outliers(
         looked_at=int(counts.sum()),
         usual_ns=usual.median,
@@ -97,12 +106,23 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
                 duration_ns=int(times_ns[row]),
                 excess_ns=int(excess_ns[at]),
                 z=float(z[row]),
-                cause=_cause(remembered.first_step + int(row), is_gap, explained[at], rhythms),
+                cause=FOLD
+                if is_fold[row]
+                else _cause(remembered.first_step + int(row), is_gap, explained[at], rhythms),
             )
             for at, row in enumerate(rows)
         ),
         periods=rhythms,
     )
+
+
+def _is_fold(
+    remembered: Remembered, causes: Causes, excess_ns: npt.NDArray[np.floating], *, is_gap: bool
+) -> Flags:
+    """Say which gaps are those in which the agent summed up the steps before, and no longer."""
+    turns = is_gap & (remembered.numbers % FOLDED_STEPS == 0) & (remembered.numbers > 0)
+    found: Flags = turns & (excess_ns <= _LONGEST_FOLD * causes.fold_ns)
+    return found
 
 
 def _periods(first_step: int, counts: Flags, rows: Int64s) -> tuple[Period, ...]:
@@ -125,6 +145,45 @@ def _periods(first_step: int, counts: Flags, rows: Int64s) -> tuple[Period, ...]
 def _is_in(one: Period, other: Period) -> bool:
     """Say whether every turn of a period is one of another period."""
     return one.every % other.every == 0 and (one.first - other.first) % other.every == 0
+
+
+def _by_line(
+    steps: Sequence[int],
+    explained: Sequence[Cause | Missing],
+    excess_ns: Sequence[int],
+    causes: Causes,
+    rhythms: Sequence[Period],
+) -> tuple[Cause | Missing, ...]:
+    """Return why gaps took long, by the line that was seen in them, or in others of a period."""
+    seen = {
+        step: line
+        for step, excess in zip(steps, excess_ns, strict=True)
+        if (line := causes.watched(step, excess)) is not None
+    }
+    usual = {each: _usual(each, seen) for each in rhythms}
+    found = []
+    for step, known in zip(steps, explained, strict=True):
+        of_period = (line for each, line in usual.items() if line and _has_turn(each, step))
+        line = seen.get(step) or next(of_period, None)
+        found.append(known if line is None or not is_vague(known) else _with_line(known, line))
+    return tuple(found)
+
+
+def _with_line(known: Cause | Missing, line: Cause) -> Cause:
+    """Return a line as what it is known to be part of, such as the end of an epoch."""
+    if isinstance(known, Missing) or known.kind in OF_MACHINE:
+        return line
+    return replace(line, kind=known.kind, name=f"{known.name}, {line.name}")
+
+
+def _usual(period: Period, seen: Mapping[int, Cause]) -> Cause | None:
+    """Return the line that was seen most often at the turns of a period."""
+    lines = Counter(line for step, line in seen.items() if _has_turn(period, step))
+    return max(lines, key=lambda line: lines[line], default=None)
+
+
+def _has_turn(period: Period, step: int) -> bool:
+    return (step - period.first) % period.every == 0
 
 
 def _period_ns(remembered: Remembered) -> float:
@@ -151,7 +210,7 @@ def _cause(
     if isinstance(found, Missing) or found.kind in OF_MACHINE:
         if step == 0 and not is_gap:
             return FIRST_STEP
-        if any((step - each.first) % each.every == 0 for each in rhythms):
+        if any(_has_turn(each, step) for each in rhythms):
             return UNKNOWN
     return found
 

@@ -160,8 +160,7 @@ def _latest(work: Work) -> LatestSteps:
     gap_ns[1:] = recent.start_ns[1:] - recent.end_ns[:-1]
     bad = recent.raised | recent.sampled | (step_ns < 0)
     # What comes behind a traced step is not its own: the agent writes the trace.
-    bad_gap = bad | np.concatenate(([False], recent.sampled[:-1]))[: len(bad)] | (gap_ns < 0)
-    bad_gap |= ~recent.has_gap
+    bad_gap = bad | recent.gap_is_ours | (gap_ns < 0) | ~recent.has_gap
     step_ns[bad] = np.nan
     gap_ns[bad_gap] = np.nan
     return LatestSteps(

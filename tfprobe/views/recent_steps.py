@@ -90,6 +90,20 @@ def last_end_ns(works: Sequence[Work]) -> int | None:
     return max(ends_ns, default=None)
 
 
+def longest_interval_ns(works: Sequence[Work]) -> int | Missing:
+    """Return the longest time between the ends of two recent steps, of whatever work.
+
+    What lay between the first two is left out: there TensorFlow traces and compiles.
+    """
+    ends_ns = [work.recent.end_ns for work in works if len(work.recent.end_ns)]
+    if not ends_ns:
+        return NO_STEP
+    ordered = np.sort(np.concatenate(ends_ns))[1:]
+    if len(ordered) < LEAST_INTERVALS + 1:
+        return Missing("too few steps to know what is usual")
+    return int(np.diff(ordered).max())
+
+
 def busiest(works: Sequence[Work]) -> tuple[Work, ...]:
     """Return the kind of steps that a process spends most of its time in of late, in all threads.
 

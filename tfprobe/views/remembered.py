@@ -1,8 +1,8 @@
 """The steps of a work that the recording remembers one by one, and which of them speak for the job.
 
 What tfprobe itself did is not the job's: steps that it traced, steps of other threads during which
-it traced one, the gaps before and after, in which a trace is opened, exported and written, and the
-step after that, which finds caches cold.
+it traced one, the gaps before and after, in which a trace is opened, exported and written, the
+step after that, which finds caches cold, and gaps that it watched among others.
 """
 
 from __future__ import annotations
@@ -72,16 +72,34 @@ def remember(work: Work, works: Sequence[Work]) -> Remembered:
         sampled=recent.sampled,
         raised=recent.raised,
         counts=_without(counts, after_traced),
-        gap_counts=has_gap
-        & ~(recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)),
+        gap_counts=_without(
+            has_gap & ~(recent.sampled | after_traced | overlaps(before_ns, start_ns, *traced)),
+            recent.gap_is_ours,
+        ),
         is_whole=recent.first_step == 0 and len(start_ns) == work.executed,
         has_gap=has_gap,
     )
 
 
-def _without(counts: Flags, after_traced: Flags) -> Flags:
-    """Leave out steps after a traced one, unless next to nothing would be left."""
-    left: Flags = counts & ~after_traced
+def gaps_around_traces(work: Work, works: Sequence[Work]) -> Flags:
+    """Say of each gap of `work` whether another work of its thread had a step traced in it."""
+    recent = work.recent
+    others = [
+        each
+        for each in works
+        if (each.process, each.thread) == (work.process, work.thread) and each is not work
+    ]
+    end_ns = np.maximum(recent.end_ns, recent.start_ns)
+    before_ns = np.concatenate([recent.start_ns[:1], end_ns[:-1]])
+    return overlaps(before_ns, recent.start_ns, *_traced(others))
+
+
+def _without(counts: Flags, disturbed: Flags) -> Flags:
+    """Leave out what tfprobe made a little longer, unless next to nothing would be left.
+
+    Those are steps after a traced one, and gaps that were watched: in a slow loop nearly all are.
+    """
+    left: Flags = counts & ~disturbed
     return left if left.sum() >= _LEAST_LEFT_RATIO * counts.sum() else counts
 
 

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tfprobe.analysis.account import account
+from tfprobe.analysis.account import documents as account_documents
+from tfprobe.analysis.account.account import Account
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
 from tfprobe.model.teams import RANKS
-from tfprobe.views import application, endings, hardware, ops, overhead, silence, steps
-from tfprobe.views.application import ProcessActivities
+from tfprobe.views import endings, hardware, ops, overhead, silence, steps
 from tfprobe.views.breakdown import whole
 from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.breakdown.documents import shares_document
@@ -21,6 +23,7 @@ from tfprobe.views.breakdown.whole import Breakdown, Cycle
 from tfprobe.views.hardware import NO_ACCELERATOR, DeviceHardware, Hardware, ProcessHardware
 from tfprobe.views.ops import OpSums, OpTable
 from tfprobe.views.overhead import Overhead
+from tfprobe.views.stack_lines import StackSummary, summaries, summary_document
 from tfprobe.views.steps import StepTimes
 
 SCHEMA = "tfprobe.report/1"
@@ -49,16 +52,18 @@ class ProcessReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a report says."""
+    """Everything a report says; `accounts` are of the processes, `account` of the whole run."""
 
     run: Run
+    account: Account | Missing
+    accounts: tuple[Account | Missing, ...]
     processes: tuple[ProcessReport, ...]
     breakdown: Breakdown | Missing
     ops: OpTable | Missing
-    activities: tuple[ProcessActivities, ...]
     hardware: Hardware
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
+    stacks: tuple[StackSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,13 @@ class ReportPart:
     """What a report takes of some processes, mostly of one; small, and without files or steps."""
 
     processes: tuple[ProcessReport, ...]
+    accounts: tuple[Account | Missing, ...]
     cycles: tuple[Cycle, ...]
     ops: OpSums
-    activities: tuple[ProcessActivities, ...]
     hardware: tuple[ProcessHardware | Missing, ...]
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
+    stacks: tuple[StackSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +100,24 @@ def gather(profile: Profile) -> Report:
 def part(
     profile: Profile,
     works: Sequence[WorkParts] | None = None,
-    did: tuple[ProcessActivities, ...] | None = None,
+    accounts: tuple[Account | Missing, ...] | None = None,
 ) -> ReportPart:
     """Return what a report takes of the processes of a profile.
 
-    `works` are their recorded steps and `did` what they did, where that is known already.
+    `works` are their recorded steps and `accounts` what their time went to, where that is known
+    already.
     """
     works = by_work(profile) if works is None else works
     reports = (process_report(each, profile) for each in profile.processes)
     return ReportPart(
         processes=tuple(map(_without_steps, reports)),
+        accounts=account.accounts(profile, works) if accounts is None else accounts,
         cycles=tuple(map(whole.cycle, works)),
         ops=ops.part(profile),
-        activities=application.activities(profile) if did is None else did,
         hardware=hardware.processes(profile),
         silences=silence.stepless(profile),
         problems=tuple(each for each in profile.problems if not _is_beside(each)),
+        stacks=summaries(profile),
     )
 
 
@@ -126,20 +134,21 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
     """Return one report of a run, whose processes are those of the parts, in this order."""
     reports = [each for part in parts for each in part.processes]
     placed = [replace(each.process, index=at) for at, each in enumerate(reports)]
-    did = (each for part in parts for each in part.activities)
     used = (each for part in parts for each in part.hardware)
     silences = tuple(text for part in parts for text in part.silences)
     of_run = tuple(each for each in rest.problems if each.where in _RUN)
     of_hosts = tuple(each for each in rest.problems if each.where not in _RUN)
+    accounts = tuple(each for part in parts for each in part.accounts)
     return Report(
         run=run,
+        account=account.merge(accounts),
+        accounts=accounts,
         processes=tuple(map(_placed, reports, placed)),
         breakdown=whole.merge(
             (each for part in parts for each in part.cycles),
             sum(part.ops.captures for part in parts),
         ),
         ops=ops.merge([part.ops for part in parts]),
-        activities=tuple(replace(each, process=at) for each, at in zip(did, placed, strict=True)),
         hardware=Hardware(
             tuple(
                 each if isinstance(each, Missing) else replace(each, process=at)
@@ -149,6 +158,7 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
         ),
         silences=silences if reports else silence.of_nothing(run, rest.interpreters),
         problems=(*of_run, *(each for part in parts for each in part.problems), *of_hosts),
+        stacks=tuple(each for part in parts for each in part.stacks),
     )
 
 
@@ -160,10 +170,15 @@ def document(report: Report, findings: Sequence[Document] = ()) -> Document:
     return {
         "schema": SCHEMA,
         "run": run_document(report.run),
-        "processes": [_process_document(process) for process in report.processes],
+        "account": account_documents.document(report.account),
+        "processes": [
+            _process_document(process, account)
+            for process, account in zip(report.processes, report.accounts, strict=True)
+        ],
         "breakdown": shares_document(report.breakdown),
         "ops": _ops_document(report.ops),
         "findings": list(findings),
+        "stacks": [summary_document(each) for each in report.stacks],
         "silences": list(report.silences),
         "problems": [{"where": p.where, "what": p.what} for p in report.problems],
     }
@@ -176,6 +191,8 @@ def run_document(run: Run) -> Document:
         "dir": run.directory,
         "command": _or_missing(run.command),
         "started": _or_missing(run.started),
+        "name": None if isinstance(run.name, Missing) else run.name,
+        "tags": dict(run.tags),
         "state": run.state,
         "why_unknown": run.why_unknown or None,
     }
@@ -221,14 +238,14 @@ def _placed(item: ProcessReport, process: Process) -> ProcessReport:
     works = (
         WorkReport(replace(each.work, process=process.index), each.times) for each in item.works
     )
-    return ProcessReport(process, tuple(works), item.overhead)
+    return replace(item, process=process, works=tuple(works))
 
 
 def _is_beside(problem: Problem) -> bool:
     return problem.where in _RUN or problem.where.startswith(_MACHINE)
 
 
-def _process_document(item: ProcessReport) -> Document:
+def _process_document(item: ProcessReport, account: Account | Missing) -> Document:
     process = item.process
     return {
         "host": process.host,
@@ -243,6 +260,7 @@ def _process_document(item: ProcessReport) -> Document:
         "devices": _or_missing(process.devices),
         "work": [work_document(work) for work in item.works],
         "captures": process.captures,
+        "account": account_documents.document(account),
         "overhead": _overhead_document(item.overhead),
     }
 

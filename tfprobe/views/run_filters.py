@@ -1,4 +1,4 @@
-"""Choose runs of a listing by state, host, user, command and age, and say what left none."""
+"""Choose runs of a listing by state, host, user, command, name, tags and age."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tfprobe.views.patterns import Patterns
 class Filters:
     """What runs must be to be listed; none given takes all, of several values one must fit.
 
-    Hosts and users are names, or patterns as shells have them. Ages are in ns: see RunLine.age_ns.
-    What a recording does not tell fits nothing.
+    Hosts, users and names are names, or patterns as shells have them; so are the values of tags, of
+    which all must fit. Ages are in ns: see RunLine.age_ns. What a recording does not tell fits
+    nothing.
     """
 
     states: tuple[str, ...] = ()
@@ -26,6 +27,8 @@ class Filters:
     commands: Patterns | None = None
     older_ns: int | None = None
     newer_ns: int | None = None
+    names: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ def _asked(filters: Filters, now_unix_ns: int) -> list[tuple[str, Callable[[RunL
         asked.append(("user", lambda run: _fits(run.user, filters.users)))
     if commands is not None:
         asked.append(("command", lambda run: _is_command(run, commands)))
+    if filters.names:
+        asked.append(("name", lambda run: _fits(run.name, filters.names)))
+    if filters.tags:
+        asked.append(("tag", lambda run: _has_tags(run, filters.tags)))
     if older_ns is not None:
         asked.append(("older", lambda run: _age_ns(run, now_unix_ns, -1) >= older_ns))
     if newer_ns is not None:
@@ -74,6 +81,11 @@ def _is_command(run: RunLine, patterns: Patterns) -> bool:
     if isinstance(run.command, Missing):
         return False
     return patterns.any_is_in(shlex.join(run.command))
+
+
+def _has_tags(run: RunLine, asked: Sequence[tuple[str, str]]) -> bool:
+    tags = dict(run.tags)
+    return all(key in tags and fnmatchcase(tags[key], pattern) for key, pattern in asked)
 
 
 def _age_ns(run: RunLine, now_unix_ns: int, otherwise_ns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,8 +25,8 @@ def together(run: RunRow) -> ProcessRow | Missing:
     """Return one row for all processes of a run.
 
     Steps, samples, CPUs and memory are sums over the processes that tell them, and GPUs the mean;
-    pace, step times and shares are those of the middle process by step time, of those that live
-    where any does: ranks that step together have one pace, and a sum would be nobody's.
+    pace, step times, shares and goodput are those of the middle process by step time, of those that
+    live where any does: ranks that step together have one pace, and a sum would be nobody's.
     """
     if not run.processes:
         return Missing("no process has reported yet")
@@ -60,18 +60,23 @@ def straggler(run: RunRow) -> ProcessRow | None:
     """Return the live process whose steps take longest beside those of the middle one of its group,
     if it is slower.
     """
+    slow = [each for each in slowness(run) if each[0] > SLOWER_RATIO]
+    return max(slow, key=lambda each: each[0])[1] if slow else None
+
+
+def slowness(run: RunRow) -> Iterator[tuple[float, ProcessRow]]:
+    """Give the median step of each live process over that of the middle one of its group.
+
+    A process that has no other in its group is as slow as nobody.
+    """
     groups: dict[int, list[ProcessRow]] = {}
     for row in run.processes:
         if is_live(row.state) and not isinstance(row.p50_ns, Missing):
             groups.setdefault(row.group, []).append(row)
-    several = [_slowest(rows) for rows in groups.values() if len(rows) > 1]
-    slow = [each for each in several if each[0] > SLOWER_RATIO]
-    return max(slow, key=lambda each: each[0])[1] if slow else None
-
-
-def _slowest(rows: Sequence[ProcessRow]) -> tuple[float, ProcessRow]:
-    row = max(rows, key=_p50_ns)
-    return _p50_ns(row) / max(_p50_ns(middle(rows)), 1.0), row
+    for rows in groups.values():
+        middle_ns = max(_p50_ns(middle(rows)), 1.0)
+        if len(rows) > 1:
+            yield from ((_p50_ns(row) / middle_ns, row) for row in rows)
 
 
 def _p50_ns(row: ProcessRow) -> float:

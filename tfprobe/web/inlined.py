@@ -103,6 +103,12 @@ def _source(run: OpenRun) -> Iterator[Arguments]:
     yield from _looks()(run)
 
 
+def _stacks(run: OpenRun) -> Iterator[Arguments]:
+    """Show each process that was sampled."""
+    count = len(_told(run, "stacks").get("processes", []))
+    yield from ({"process": at} for at in range(1, min(count, _MOST_ROWS)))
+
+
 def _step(run: OpenRun) -> Iterator[Arguments]:
     """Pick the steps that stand out and those that were sampled, of each work."""
     for work in _works(run):
@@ -145,6 +151,7 @@ FURTHER: Mapping[str, Further] = {
     "processes": _looks(*({"measure": each} for each in MEASURES)),
     "scopes": _looks({"by": "layer"}, *_METRICS, *({"by": "layer", **each} for each in _METRICS)),
     "source": _source,
+    "stacks": _stacks,
     "step": _step,
     "steps": _looks(),
     "timeline": _timeline,

@@ -27,7 +27,7 @@ class Looks:
     ) -> None:
         """Begin with nothing read. `clock` counts seconds."""
         self._directory = directory
-        self._fleet = Fleet(directory, here, latest=Latest().shares)
+        self._fleet = Fleet(directory, here, latest=Latest().time_use)
         self._clock = clock
         self._looking = threading.Lock()
         self._last: FleetLook | None = None

@@ -9,7 +9,7 @@ import pytest
 from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
 from tfprobe.advice import engine
 from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.advice.signals import Signals, WorkSignals
+from tfprobe.advice.signals import Outliers, Sample, Signals, WorkSignals
 from tfprobe.errors import Missing
 
 
@@ -159,3 +159,29 @@ def test_gains_are_no_more_than_the_loop() -> None:
 
     assert gains
     assert all(gain.high_ns <= gain.of_ns for gain in gains)
+
+
+def test_what_wins_little_of_the_whole_process_is_no_alarm() -> None:
+    """Half of a loop of 1 s is nothing to a process of a minute that does other things."""
+    shares = parts(input_wait=0.5)
+    short = work(parts=shares, process=process(wall_ns=60 * WHOLE_NS))
+    long = work(parts=shares)
+
+    severities = [_judge(each).findings[0].severity for each in (short, long)]
+
+    assert severities == [Severity.INFO, Severity.CRITICAL]
+
+
+def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
+    """It may have been an unusual one. What all steps tell is as sure as ever."""
+    once = (Sample(23, "captures/000023-fit-0.xplane.pb"),)
+    shares = parts(input_wait=0.5)
+    slow = Outliers((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
+
+    told = {
+        each.rule: each for each in _judge(work(parts=shares, outliers=slow, samples=once)).findings
+    }
+
+    assert told["input_bound"].severity is Severity.WARNING
+    assert told["input_bound"].evidence[-1].text == "from one traced step"
+    assert told["step_outliers"].severity is Severity.CRITICAL

@@ -7,16 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.profiles import Step, durations, op, process, profile, work
-from tests.support.rundir import UNIX_NS
-from tfprobe.advice.gather import gather
+from tests.support.priced import PricedRun, Ran
+from tests.support.profiles import Span, Step, durations, op, process, profile, timed_work, work
+from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.advice.gather import code, gather
 from tfprobe.advice.gather.busy import busy_ns
+from tfprobe.advice.gather.graph_loops import graph_loop
 from tfprobe.advice.signals import ProcessSignals, WorkSignals
 from tfprobe.advice.thresholds import DEFAULTS
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity, Call, Gap, Pulse
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
+from tfprobe.model.spans import SpanKind
 
 MS = 1_000_000
 MIB = 2**20
@@ -56,6 +59,22 @@ def test_what_another_work_does_between_two_steps_is_no_gap() -> None:
     signals = gather(profile(works=[replace(training, recent=moved), evaluation]), (), DEFAULTS)
 
     assert signals.works[0].loop.gap_ns == MS
+
+
+def test_a_traced_step_between_steps_of_others_is_taken_off_once() -> None:
+    """Three runs take turns; one step took 30 ms to trace, and lies in a gap of each other run."""
+    steps_ns, gaps_ns = [MS] * 10, [2 * MS] * 10
+    traced_ns, around_ns = [*steps_ns], [*gaps_ns]
+    traced_ns[5], around_ns[5] = 31 * MS, 32 * MS
+    works = [
+        timed_work(traced_ns, gaps_ns, sampled=[5], index=0),
+        timed_work(steps_ns, around_ns, start_ns=MONO_NS + MS, index=1),
+        timed_work(steps_ns, around_ns, start_ns=MONO_NS + 2 * MS, index=2),
+    ]
+
+    loop = gather(profile(works=works), (), DEFAULTS).works[0].loop
+
+    assert loop.thread_ns == 30 * MS
 
 
 def test_retraces_are_charged_with_the_slowest_steps_but_the_first() -> None:
@@ -261,6 +280,22 @@ def test_the_cpus_are_those_that_the_cgroup_allows() -> None:
     assert machine.cpus == 2.0
 
 
+def test_cpus_and_switches_are_those_between_the_first_pulse_and_the_last() -> None:
+    """Threads of the process ran for 3 s of 2; pulses of before have neither."""
+    counts = ("user_ns", "system_ns", "voluntary_switches", "involuntary_switches")
+    first = _pulse(0, 1, **dict.fromkeys(counts, 0))
+    last = _pulse(2, 1, **dict(zip(counts, (2 * 10**9, 10**9, 30, 10), strict=True)))
+
+    told = _process(profile(works=[work()], pulses=(first, last))).machine
+    untold = _process(profile(works=[work()], pulses=(_pulse(0, 1), _pulse(1, 1)))).machine
+
+    assert not isinstance(told, Missing)
+    assert not isinstance(untold, Missing)
+    assert (told.used_cpus, told.switches_per_s) == (1.5, 20.0)
+    assert isinstance(untold.used_cpus, Missing)
+    assert isinstance(untold.switches_per_s, Missing)
+
+
 def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
     """Restoring a checkpoint is not saving at each step."""
     first = UNIX_NS + 10 * MS
@@ -326,20 +361,41 @@ def test_whatever_a_first_step_was_slow_for_is_no_outlier_of_the_loop() -> None:
     assert (outliers.steps, outliers.excess_ns) == ((), 0)
 
 
+def test_what_callbacks_took_at_the_end_of_an_epoch_is_told_once() -> None:
+    """By callbacks_slow, which counts them whole."""
+    slow = work((MS,) * 20 + (50 * MS,) + (MS,) * 20)
+    shift_ns = UNIX_NS - int(slow.recent.start_ns[0])
+    start_ns, end_ns = (
+        int(each[20]) + shift_ns for each in (slow.recent.start_ns, slow.recent.end_ns)
+    )
+    drawing = Activity(0, "callbacks", "on_epoch_end", "MainThread", start_ns, end_ns, 1, 50 * MS)
+    placed = process(unix_minus_monotonic_ns=shift_ns)
+
+    outliers = _work(profile(works=[slow], processes=[placed], activities=(drawing,))).outliers
+
+    assert not isinstance(outliers, Missing)
+    assert (outliers.steps, outliers.excess_ns) == ((), 0)
+
+
 def test_outliers_at_one_distance_say_which() -> None:
-    """Where most of them do: what the job does at every 20th step is its own."""
+    """Most of them, by number and by time: what the job does at every 20th step is its own."""
     values = [MS] * 200
     values[20::20] = [9 * MS] * 9
     scattered = [MS] * 200
     for at in (3, 11, 40, 41, 57, 90, 133, 170):
         scattered[at] = 9 * MS
 
+    stopped = [*values]
+    stopped[55] = 200 * MS
+
     regular = _work(profile(works=[work(values)])).outliers
+    once = _work(profile(works=[work(stopped)])).outliers
     others = _work(profile(works=[work(scattered)])).outliers
 
     assert not isinstance(regular, Missing)
     assert not isinstance(others, Missing)
-    assert (regular.every, others.every) == (20, None)
+    assert not isinstance(once, Missing)
+    assert (regular.every, once.every, others.every) == (20, None, None)
 
 
 def test_copies_are_those_of_a_mean_step_and_say_what_is_pageable() -> None:
@@ -399,3 +455,218 @@ def test_a_job_of_the_host_has_no_signals_of_accelerators() -> None:
     found = _work(profile([Step([op("MatMul", 0, 60)])], works=[work()]))
 
     assert (found.copies, found.layout, found.precision) == ((), None, None)
+
+
+def test_a_time_without_ops_that_is_too_long_for_an_executor_is_a_pause() -> None:
+    """A thread that lost its CPU between two ops is no sign of tiny ops."""
+    rows = [op("Add", 10, 2), op("Add", 30, 5), op("Add", 20, 800), op("Mul", 1500, 5)]
+
+    ops = _work(profile([Step(rows, 2000), Step(rows, 2000)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert ops.paused_ns == 680_000
+
+
+def test_lines_and_layers_do_not_compute_while_their_ops_wait() -> None:
+    """A line that takes elements from an iterator or a queue is no hot spot."""
+    run = PricedRun(
+        Ran("next", "IteratorGetNext", 900, trace=(("/home/ada/data.py", 3),)),
+        Ran("net/product", "MatMul", 100, trace=(("/home/ada/net.py", 5),)),
+    )
+
+    lines = code.lines(run.told)
+
+    assert not isinstance(lines, Missing)
+    assert lines[0].source == "/home/ada/net.py:5"
+    assert {use.source for use in lines if use.busy_ns} == {"/home/ada/net.py:5"}
+
+
+def test_nodes_are_those_that_may_run_in_a_step() -> None:
+    """Of two branches one runs; and a Session records all ops that ran, whatever its graph has."""
+    nodes = (Ran("a"), Ran("b"), Ran("choice", "StatelessIf"), Ran("choice/then/c", us=0))
+    told = replace(PricedRun(*nodes).told, insides={"choice": frozenset({"choice/then/c"})})
+    of_session = [replace(each, file="3.run_metadata.pb") for each in told.captures]
+
+    assert code.nodes(told) == 3
+    assert isinstance(code.nodes(replace(told, captures=tuple(of_session))), Missing)
+
+
+def test_no_cause_is_named_that_explains_less_than_half() -> None:
+    """Of many outliers one may have met a garbage collection."""
+    values = [MS] * 200
+    for at in (3, 11, 40, 41, 57, 90, 133, 170):
+        values[at] = 9 * MS
+    slow = work(values)
+    shift_ns = UNIX_NS - int(slow.recent.start_ns[0])
+    saving = Activity(
+        0,
+        "user",
+        "log",
+        "MainThread",
+        int(slow.recent.start_ns[3]) + shift_ns,
+        int(slow.recent.end_ns[3]) + shift_ns,
+        1,
+        9 * MS,
+    )
+    placed = process(unix_minus_monotonic_ns=shift_ns)
+
+    found = _work(profile(works=[slow], processes=[placed], activities=(saving,))).outliers
+
+    assert not isinstance(found, Missing)
+    assert (len(found.steps), found.cause) == (8, "")
+
+
+def test_what_began_after_the_last_step_held_none_up() -> None:
+    """A model that is exported in the end is no checkpoint that steps wait for."""
+    steps = work()
+    shift_ns = UNIX_NS - int(steps.recent.start_ns[0])
+    last_ns = int(steps.recent.end_ns[-1]) + shift_ns
+    first_ns = int(steps.recent.start_ns[2]) + shift_ns
+    saves = (
+        Activity(0, "save", "Model.save", "MainThread", first_ns, first_ns + MS, 1, MS),
+        Activity(0, "save", "Model.save", "MainThread", last_ns, last_ns + 9 * MS, 2, 10 * MS),
+    )
+    placed = process(unix_minus_monotonic_ns=shift_ns)
+
+    (use,) = _process(profile(works=[steps], processes=[placed], activities=saves)).activities
+
+    assert (use.count, use.total_ns) == (1, MS)
+    assert use.own_ns <= MS
+
+
+def test_ops_in_64_bits_are_known_by_the_type_of_their_results() -> None:
+    """With the line that made most of them."""
+    run = PricedRun(
+        Ran("a", us=30, more={"dtypes": ("DT_DOUBLE",)}, trace=(("/home/ada/net.py", 5),)),
+        Ran("b", us=20, more={"dtypes": ("DT_FLOAT",)}),
+    )
+
+    found = code.double(run.told)
+
+    assert not isinstance(found, Missing)
+    assert (found.busy_ns, found.source) == (30_000, "/home/ada/net.py:5")
+
+
+def test_what_is_computed_on_a_whole_table_is_known_by_the_graph() -> None:
+    """Before its rows are taken, and after their gradients were made one tensor."""
+    run = PricedRun(
+        Ran("read", "ReadVariableOp", 1),
+        Ran("norm", "Mul", 10, inputs=("read",)),
+        Ran("rows", "GatherV2", 2, inputs=("norm",), trace=(("/home/ada/net.py", 5),)),
+        Ran("loss", "Sum", 3, inputs=("rows",)),
+        Ran("sum", "UnsortedSegmentSum", 4, inputs=("loss",)),
+        Ran("update", "AssignSubVariableOp", 5, inputs=("read", "sum")),
+    )
+    sparse = PricedRun(*(Ran(name, us=1) for name in ("a", "b")))
+
+    found, none = code.dense_gradient(run.told), code.dense_gradient(sparse.told)
+
+    assert not isinstance(found, Missing)
+    assert not isinstance(none, Missing)
+    assert (found.busy_ns, found.source, none.busy_ns) == (10_000, "/home/ada/net.py:5", 0)
+
+
+def test_products_with_one_hot_vectors_are_known_by_the_graph() -> None:
+    """Their gradients, too; a loss that multiplies labels element by element is none."""
+    run = PricedRun(
+        Ran("hot", "OneHot", 10),
+        Ran("cast", "Cast", 10, inputs=("hot",)),
+        Ran("rows", "MatMul", 30, inputs=("cast", "table"), trace=(("/home/ada/net.py", 5),)),
+        Ran("loss", "Mul", 70, inputs=("hot", "rows")),
+    )
+    labels = PricedRun(Ran("hot", "OneHot", 10), Ran("loss", "Mul", 70, inputs=("hot",)))
+
+    found, none = code.one_hot(run.told), code.one_hot(labels.told)
+
+    assert not isinstance(found, Missing)
+    assert not isinstance(none, Missing)
+    assert (found.busy_ns, found.source, none.busy_ns) == (30_000, "/home/ada/net.py:5", 0)
+
+
+def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
+    """Large ops meanwhile are not its doing. In the second step none of its ops was traced: there
+    it begins no earlier than the op before its result ended. Keras' loop over steps is none."""
+    run = PricedRun(
+        Ran("features", us=5),
+        Ran("while", "StatelessWhile", us=0, trace=(("/home/ada/net.py", 5),)),
+        Ran("while/Less", "Less", us=1),
+        Ran("other", us=40),
+        Ran("stack", us=50, inputs=("while",)),
+    )
+    starts = UNIX_NS + 1000 * np.array([0, 5, 100, 205] * 2)
+    was_traced = np.array([True] * 5 + [False] + [True] * 2)
+    rows = replace(run.told.executions, start_ns=starts).only(was_traced)
+
+    told = replace(run.told, executions=rows, node=run.told.node[was_traced])
+
+    found = graph_loop(told, tiny_ns=10_000)
+    of_keras = graph_loop(told, tiny_ns=10_000, steps=32)
+
+    assert not isinstance(found, Missing)
+    assert not isinstance(of_keras, Missing)
+    assert of_keras.name == ""
+    assert (found.turns, found.source) == (1, "/home/ada/net.py:5")
+    assert found.small_ns == (160_000 + 65_000) / 2
+
+
+def test_the_line_that_saves_between_steps_is_the_jobs_own() -> None:
+    """The call of it, whatever it calls in TensorFlow."""
+    made = profile([Step([op("MatMul", 0, 100)])], works=[work((50_000,) * 10)])
+    calls = (
+        _call("train", "/home/ada/train.py", None, 1_000),
+        _call("save", "/env/site-packages/keras/src/saving.py", 0, 49_000, line=26),
+    )
+    gap = Gap(0, 0, 0, UNIX_NS + 100_000, 50_000, 0, False, calls)
+    made = replace(made, gaps=(gap,), works=(replace(made.works[0], gaps=durations([50_000] * 9)),))
+
+    assert _work(made).save_source == "/home/ada/train.py:26"
+
+
+@pytest.mark.parametrize(
+    ("thread", "is_known"), [("MainThread", True), ("QueueRunnerThread-q-enqueue", False)]
+)
+def test_python_between_steps_is_that_of_the_jobs_own_loop(thread: str, is_known: bool) -> None:
+    """A thread that fills a queue holds up nothing by what it does between two elements."""
+    gap = _gap(3, _call("prepare", "/home/ada/train.py", None, 90_000))
+
+    python = _work(profile(works=[work(thread=thread)], gaps=(gap,))).python
+
+    assert isinstance(python, Missing) is not is_known
+
+
+@pytest.mark.parametrize(("between", "is_ready"), [("FiniteTake", True), ("Shuffle", False)])
+def test_elements_are_ready_where_all_of_them_lie_in_memory(between: str, is_ready: bool) -> None:
+    """Cached, prefetched, and handed on as they are."""
+    root = "Iterator::Root"
+    paths = (root, f"{root}::Prefetch", f"{root}::Prefetch::{between}")
+    paths += (f"{paths[-1]}::MemoryCache", f"{paths[-1]}::MemoryCache::MemoryCacheImpl")
+    spans = tuple(Span(SpanKind.ITERATOR, path, 0, 100, "step") for path in paths)
+    step = Step([op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)], 150, spans=spans)
+
+    found = _work(profile([step], works=[work()])).input
+
+    assert not isinstance(found, Missing)
+    assert found.is_ready == is_ready
+
+
+def test_the_line_of_a_queue_is_that_of_the_thread_that_fills_it() -> None:
+    """A thread of the job's own is known by the enqueue that it runs."""
+    dequeue = op("QueueDequeueV2", 0, 90)._replace(name="fifo_queue_Dequeue")
+    steps = [Step([dequeue, op("MatMul", 90, 10)]), Step([op("QueueEnqueueV2", 0, 5)], 100, 1)]
+    filler = work(index=1, name="fifo_queue_enqueue", thread="Thread-1")
+    reads = _call("read_from_storage", "/home/ada/train.py", None, 90_000, line=22)
+    gaps = (replace(_gap(1, reads), work=1),)
+
+    found = _work(profile(steps, works=[work(), filler], gaps=gaps)).input
+
+    assert not isinstance(found, Missing)
+    assert found.source == "/home/ada/train.py:22"
+
+
+def test_python_of_a_queues_filler_is_no_finding_of_its_own() -> None:
+    """What it reads is told with the queue."""
+    filler = work(name="fifo_queue_enqueue", thread="Thread-1")
+
+    python = _work(profile(works=[filler], gaps=(_gap(3, _call("read", "/a.py", None, 9)),))).python
+
+    assert isinstance(python, Missing)

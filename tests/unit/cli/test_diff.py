@@ -16,27 +16,29 @@ NAME = "000002-session_run-0.run_metadata.pb"
 CAPTURE = {NAME: run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})}
 
 
-def steps(step_us: int, *, seed: int, count: int = 200) -> list[tuple[int, int]]:
+def steps(step_us: int, *, seed: int, count: int = 200, gap_us: int = 300) -> list[tuple[int, int]]:
     """Return steps of about this length."""
     chance = random.Random(seed)
     found, at_ns = [], MONO_NS
     for _ in range(count):
         end_ns = at_ns + int(step_us * 1000 * chance.uniform(0.95, 1.05))
         found.append((at_ns, end_ns))
-        at_ns = end_ns + 10_000
+        at_ns = end_ns + gap_us * 1000
     return found
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Two recordings of a job, one of a slower one, of another job, and a silent run."""
-    for name, step_us, kind in (
-        ("one", 1000, "session_run"),
-        ("same", 1000, "session_run"),
-        ("slower", 1300, "session_run"),
-        ("other", 1000, "fit"),
+    """Two recordings of a job, one with slower steps, one slower in all, another job, and none."""
+    for name, step_us, gap_us, kind in (
+        ("one", 1000, 300, "session_run"),
+        ("same", 1000, 300, "session_run"),
+        ("slower", 1300, 300, "session_run"),
+        ("throttled", 1300, 390, "session_run"),
+        ("other", 1000, 300, "fit"),
     ):
-        work = WrittenWork(kind=kind, steps=steps(step_us, seed=len(name)), sampled=[2])
+        timed = steps(step_us, seed=len(name), gap_us=gap_us)
+        work = WrittenWork(kind=kind, steps=timed, sampled=[2])
         captures = CAPTURE if kind == "session_run" else {}
         write_run(tmp_path / name, [WrittenProcess(works=[work], captures=captures)])
     write_run(tmp_path / "silent")
@@ -52,6 +54,8 @@ def runs(tmp_path: Path) -> Path:
         (["one", "same", "--fail-over", "0"], 0),
         (["one", "slower", "--fail-over", "10"], 1),
         (["one", "slower", "--fail-over", "50"], 0),
+        (["one", "throttled", "--fail-over", "10"], 0),
+        (["one", "throttled", "--fail-over", "10", "--strict"], 1),
         (["slower", "one", "--fail-over", "10"], 0),
         (["one", "slower", "--fail-over", "10", "--on", "memory", "--on", "steps"], 1),
     ],
@@ -86,6 +90,84 @@ def test_the_document_has_all(runs, capsys):
     assert (status, document["schema"], document["significant"]) == (1, "tfprobe.diff/1", True)
     assert work["step"]["low"] < 0.3 < work["step"]["high"]
     assert [(each["on"], each["fails"]) for each in document["gate"]] == [("steps", True)]
+    assert (document["cause"], work["cause"]["whose"]) == ("program", "program")
+
+
+def test_what_cannot_be_told_is_said(runs, capsys):
+    """Where one run each does not tell whose doing it is, neither page nor document claims it."""
+    arguments = ["diff", "-o", str(runs), "one", "throttled", "--fail-over", "10"]
+    main(arguments)
+    text = " ".join(capsys.readouterr().out.split())
+    main([*arguments, "--json"])
+    document = json.loads(capsys.readouterr().out)
+
+    assert "Whose doing that is cannot be told from one run each" in text
+    assert "cannot be told (steps): the" in text
+    assert (document["cause"], document["works"][0]["cause"]["whose"]) == ("unknown", "unknown")
+    assert [each["verdict"] for each in document["gate"]] == ["cannot be told"]
+
+
+@pytest.fixture
+def repeated(tmp_path: Path) -> Path:
+    """Three runs of a job, by turns with three whose steps take a fifth longer."""
+    for at in range(6):
+        is_slower = at % 2
+        timed = steps(1200 + at if is_slower else 1000 + at, seed=at)
+        work = WrittenWork(kind="session_run", steps=timed)
+        manifest = {
+            "started": f"2026-11-20T20:{at:02}:00+00:00",
+            "name": "slow" if is_slower else "usual",
+        }
+        name = f"{'slow' if is_slower else 'usual'}{at}"
+        write_run(tmp_path / name, [WrittenProcess(works=[work])], manifest=manifest)
+    return tmp_path
+
+
+SIDES = ["usual0", "usual2", "usual4", "--", "slow1", "slow3", "slow5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (SIDES, 0),
+        ([*SIDES, "--fail-over", "5"], 1),
+        ([*SIDES, "--fail-over", "50"], 0),
+        (["--fail-over", "5", *SIDES], 1),
+        (["usual0", "usual2", "--", "usual4", "--fail-over", "5"], 0),
+        (["usual0", "--", "usual4", "--fail-over", "5"], 0),
+        (["--history", "usual4", "--fail-over", "5"], 0),
+    ],
+)
+def test_several_runs_a_side_have_a_status_too(repeated, capsys, arguments, status):
+    """Options may stand after `--`; one run on each side of it are a pair."""
+    assert main(["diff", "-o", str(repeated), *arguments]) == status
+
+
+def test_several_runs_are_answered_first(repeated, tmp_path, capsys):
+    """As a page, as one document and as Markdown."""
+    arguments = ["diff", "-o", str(repeated), *SIDES, "--fail-over", "5"]
+    main(arguments)
+    page = capsys.readouterr().out
+    main([*arguments, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    main([*arguments, "--md", str(tmp_path / "diff.md")])
+
+    assert page.startswith("session_run loss,train_op: B is slower, the median step is ")
+    assert (document["schema"], document["verdict"]) == ("tfprobe.diff-runs/1", "slower")
+    assert [run["name"] for run in document["a"]] == ["usual"] * 3
+    assert document["in_turns"]
+    assert "**FAIL (steps): the " in (tmp_path / "diff.md").read_text()
+
+
+def test_history_is_the_runs_of_the_job_before(repeated, capsys):
+    """Those of its name, oldest first, in its own directory; `--last` takes fewer."""
+    main(["diff", "-o", str(repeated), "--history", "slow5", "--json"])
+    whole = json.loads(capsys.readouterr().out)
+    main(["diff", "-o", str(repeated), "--history", "slow5", "--last", "1", "--json"])
+    pair = json.loads(capsys.readouterr().out)
+
+    assert ([run["id"] for run in whole["a"]], whole["b"][0]["id"]) == (["slow1", "slow3"], "slow5")
+    assert (pair["schema"], pair["a"]["id"]) == ("tfprobe.diff/1", "slow3")
 
 
 def test_markdown_goes_to_a_file(runs, tmp_path, capsys):
@@ -122,8 +204,28 @@ def test_files_are_compared_too(tmp_path, capsys):
         (["one", "other"], 1, "no kind of step in common"),
         (["one", "silent"], 1, "B has none"),
         (["one", "nowhere"], 3, "nowhere"),
-        (["one"], 2, "Missing argument"),
+        (["one"], 2, "One recording was given"),
+        (["one", "same", "slower"], 2, "3 recordings were given"),
+        (
+            [
+                "one",
+                "--",
+            ],
+            2,
+            "Both sides of `--` need a recording",
+        ),
+        (["--", "one"], 2, "Both sides of `--` need a recording"),
+        (["one", "--", "same", "--", "slower"], 2, "Both sides of `--` need a recording"),
+        (["one", "--history", "same"], 2, "--history names the only run"),
+        (["--history", "other"], 1, "No run of the job of other is before it"),
+        (
+            ["one", "same", "--", "slower", "--fail-over", "5", "--on", "memory"],
+            2,
+            "--on memory is for one run a side",
+        ),
+        (["one", "same", "--", "other"], 1, "no kind of step in common"),
         (["one", "same", "--on", "op"], 2, "--fail-over"),
+        (["one", "same", "--strict"], 2, "--fail-over"),
         (["one", "same", "--fail-over", "-1"], 2, "--fail-over"),
         (["one", "same", "--fail-over", "x"], 2, "--fail-over"),
         (["one", "same", "--fail-over", "nan"], 2, "no percentage"),

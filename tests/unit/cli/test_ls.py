@@ -18,7 +18,7 @@ from tfprobe.store import liveness
 DAY_NS = 24 * 3600 * 10**9
 
 
-def _write(runs: Path, name: str, *, days: int, **manifest: Any) -> Path:
+def _write(runs: Path, name: str, /, *, days: int, **manifest: Any) -> Path:
     """Write a finished run that ended so many days ago."""
     ended_ns = time.time_ns() - days * DAY_NS
     process = WrittenProcess(header={11: 2, 12: ended_ns})
@@ -32,7 +32,8 @@ def runs(tmp_path: Path) -> Path:
     """Three runs: of today, of ten days ago by bob, and one of which nothing was recorded."""
     folder = tmp_path / "runs"
     _write(folder, "new", days=0)
-    _write(folder, "old", days=10, user="bob", command=["python", "serve.py"])
+    labels = {"name": "night, west", "tags": {"lr": "0.1", "api_key": "hidden"}}
+    _write(folder, "old", days=10, user="bob", command=["python", "serve.py"], **labels)
     launched_ns = time.time_ns() - 5 * DAY_NS
     write_run(folder / "silent", manifest={"host": "elsewhere", "started_unix_ns": launched_ns})
     return folder
@@ -55,6 +56,12 @@ def _listed(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]
         (("--user", "b?b"), ["old"]),
         (("--host", "elsewhere"), ["silent"]),
         (("--command", r"serve\.py$"), ["old"]),
+        (("--name", "night, west"), ["old"]),
+        (("--name", "night*", "--name", "day"), ["old"]),
+        (("--tag", "lr=0.1", "--tag", "api_key"), ["old"]),
+        (("--tag", "lr=0.*"), ["old"]),
+        (("--tag", "lr=1"), []),
+        (("--tag", "lr=0.1", "--tag", "team"), []),
         (("--older", "7d"), ["old"]),
         (("--newer", "7d"), ["new", "silent"]),
         (("--limit", 2), ["new", "silent"]),
@@ -80,6 +87,35 @@ def test_a_document_tells_user_hosts_size_and_end(runs, capsys) -> None:
     assert sized["size_bytes"] > 0
 
 
+def test_labels_are_told_and_masked(runs, capsys) -> None:
+    """Name and tags have a column where any run has them, and what looks secret is not shown."""
+    main(["ls", str(runs), "--json"])
+    listed = {run["id"]: run for run in json.loads(capsys.readouterr().out)["runs"]}
+    main(["ls", str(runs)])
+    text = capsys.readouterr().out
+    main(["ls", str(runs), "--user", "ada"])
+    without = capsys.readouterr().out
+
+    assert (listed["old"]["name"], listed["old"]["tags"]) == (
+        "night, west",
+        {"lr": "0.1", "api_key": "***"},
+    )
+    assert (listed["new"]["name"], listed["new"]["tags"]) == (None, {})
+    assert "night, west · " in text
+    assert "hidden" not in text
+    assert "name" not in without
+
+
+def test_the_report_tells_labels(runs, capsys) -> None:
+    """As text below the command, and in the document of the run."""
+    main(["report", str(runs / "old"), "--json"])
+    document = json.loads(capsys.readouterr().out)["run"]
+    main(["report", str(runs / "old")])
+
+    assert (document["name"], document["tags"]["lr"]) == ("night, west", "0.1")
+    assert "night, west · api_key=*** · lr=0.1" in capsys.readouterr().out
+
+
 def test_an_empty_answer_says_which_filter_left_nothing(runs, capsys) -> None:
     """Status 1, and how many were left after each."""
     status = main(["ls", str(runs), "--state", "finished", "--user", "eve"])
@@ -96,6 +132,8 @@ def test_an_empty_answer_says_which_filter_left_nothing(runs, capsys) -> None:
         (("--state", ","), "names nothing"),
         (("--host", ""), "names nothing"),
         (("--command", "("), "no regular expression"),
+        (("--name", " "), "names nothing"),
+        (("--tag", "=1"), "names no key"),
         (("--older", "-5d"), "an age is expected"),
         (("--newer", "12"), "an age is expected"),
         (("--limit", "0"), "--limit"),

@@ -56,7 +56,7 @@ def key(run: Path) -> Key:
 
 def source(directory: Path) -> LiveSource:
     here = this_machine()
-    return LiveSource(Fleet(directory, here, latest=Latest().shares), here)
+    return LiveSource(Fleet(directory, here, latest=Latest().time_use), here)
 
 
 def unwatched(_done: int, _count: int) -> None:

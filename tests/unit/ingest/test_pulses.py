@@ -12,6 +12,7 @@ from tfprobe.errors import Missing
 from tfprobe.ingest.captures import NO_TENSORS, NOT_FED
 from tfprobe.ingest.followed_events import NO_SETTINGS
 from tfprobe.ingest.run import load
+from tfprobe.model.profile import OwnProfiler
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
 
@@ -96,3 +97,19 @@ def test_a_step_tells_what_it_was_fed_and_gave_back(tmp_path):
     assert (known.fed_bytes, known.result_bytes) == (161, 4)
     assert (null.fed_bytes, null.result_bytes) == (NOT_FED, NO_TENSORS)
     assert older.fed_bytes == older.result_bytes == Missing("the recording does not tell")
+
+
+def test_a_profiler_of_the_job_is_open_while_no_step_can_be_traced(tmp_path):
+    """By the longest time between two samples, with the line that started it."""
+    why = {"event": "declined", "work": 0, "why": "the job is profiling", "request": None}
+
+    (process,) = _load(
+        tmp_path,
+        {"unix_ns": UNIX_NS, "event": "profiling", "file": "train.py", "line": 7},
+        {"unix_ns": UNIX_NS + 10, "step": 5, "times": 1, **why},
+        {"unix_ns": UNIX_NS + 40, "step": 9, "times": 3, **why},
+        {"unix_ns": UNIX_NS + 50, "event": "sample", "capture": CAPTURE, "work": 0, "step": 10},
+        {"unix_ns": UNIX_NS + 60, "step": 11, "times": 1, **why},
+    ).processes
+
+    assert process.own_profiler == OwnProfiler(4, 30, "train.py", 7)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tfprobe.errors import UsageError
 from tfprobe.launch import grammar
 from tfprobe.launch.settings import BadSetting, resolve
-from tfprobe.launch.sources import default_layer, flag_layer, is_disabled, variable_layer
+from tfprobe.launch.sources import (
+    default_layer,
+    file_layer,
+    flag_layer,
+    is_disabled,
+    variable_layer,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +121,46 @@ def test_the_master_switch_has_a_value(value, disabled) -> None:
     environment = {} if value is None else {"TFPROBE_DISABLE": value}
 
     assert is_disabled(environment) is disabled
+
+
+def test_tags_of_all_sources_are_joined() -> None:
+    """A cluster sets some by its variable, a person others; of one key the flag counts."""
+    flags = flag_layer({"tag": ["lr=0.1", "note=a, b=c"]}, "/")
+    variables = variable_layer({"TFPROBE_TAG": "lr=1,cluster=west", "TFPROBE_NAME": "nightly"}, "/")
+
+    settings = resolve(flags, variables, default_layer("/"))
+
+    assert settings.name == "nightly"
+    assert settings.tags == {"lr": "0.1", "note": "a, b=c", "cluster": "west"}
+
+
+def test_a_table_of_tags_stands_in_the_file() -> None:
+    """tfprobe.toml has them as keys and values, whatever type a value is of."""
+    settings = resolve(file_layer({"tag": {"lr": 0.1, "team": "vision"}}, "/x/tfprobe.toml"))
+
+    assert settings.tags == {"lr": "0.1", "team": "vision"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "told"),
+    [
+        (["lr"], "'lr' is none"),
+        (["=1"], "'=1' is none"),
+        (["a b=1"], "KEY=VALUE is expected"),
+        (["lr="], "KEY=VALUE is expected"),
+        (["lr=1\n2"], "KEY=VALUE is expected"),
+        (["lr=" + "x" * 101], "KEY=VALUE is expected"),
+        (["lr=1", "lr=2"], "lr is given twice"),
+    ],
+)
+def test_a_tag_that_is_none_is_refused(tags: list[str], told: str) -> None:
+    """What is no tag ends the launch, with what one is."""
+    with pytest.raises(UsageError, match=re.escape(told)):
+        resolve(flag_layer({"tag": tags}, "/"))
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 101, True])
+def test_a_name_is_one_printable_line(name: object) -> None:
+    """What would break a listing is no name."""
+    with pytest.raises(grammar.Unreadable):
+        grammar.label(name)

@@ -26,7 +26,7 @@ from tests.support.rundir import (
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.moment import Clocks
-from tfprobe.model.fleet import ProcessLook, Request, RunLook, Shares
+from tfprobe.model.fleet import ProcessLook, Request, RunLook, Shares, TimeUse, WallTime
 
 SECOND_NS = 10**9
 SHARES = Shares(0.5, 0.25, 0.25, 0.0, captures=1, newest_unix_ns=UNIX_NS)
@@ -232,11 +232,16 @@ def test_shares_are_asked_of_who_knows_them(place):
     folder = place.add("r1")
     asked = []
 
-    fleet = place.fleet(latest=lambda folder: asked.append(folder.root) or SHARES)
+    used = TimeUse(SHARES, WallTime(10, (("productive", 10),), 1.0))
 
-    assert _process(fleet).shares == SHARES
+    fleet = place.fleet(latest=lambda folder: asked.append(folder.root) or used)
+
+    look = _process(fleet)
+    assert TimeUse(look.shares, look.wall_time) == used
     assert asked == [folder]
-    assert isinstance(_process(place.fleet()).shares, Missing)
+    look = _process(place.fleet())
+    assert isinstance(look.shares, Missing)
+    assert isinstance(look.wall_time, Missing)
 
 
 def test_captures_are_counted(place):

@@ -18,12 +18,16 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
+from tfprobe.analysis.account.account import Account, accounts
 from tfprobe.errors import Missing
 from tfprobe.ingest import newest as newest_module
+from tfprobe.ingest import noted as noted_module
+from tfprobe.ingest.noted import noted
 from tfprobe.ingest.run import load
 from tfprobe.live import latest
-from tfprobe.live.latest import NONE_SAMPLED, NOT_YET, Latest
-from tfprobe.model.fleet import Shares
+from tfprobe.live.latest import NO_PROGRESS, NONE_SAMPLED, NOT_YET, Latest
+from tfprobe.model.fleet import Shares, WallTime
+from tfprobe.model.profile import Profile
 from tfprobe.store import lines
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
@@ -126,7 +130,7 @@ def test_the_four_shares_are_those_of_the_report(tmp_path, clock):
     """Half of each cycle is the step, of it half an op; the other half is a callback."""
     folder = written(tmp_path / "r", 2, 5)
 
-    shares = Latest(clock=clock).shares(folder)
+    shares = Latest(clock=clock).time_use(folder).shares
 
     assert isinstance(shares, Shares)
     four = {
@@ -148,7 +152,7 @@ def test_only_the_newest_captures_are_decoded(tmp_path, clock):
     folder = written(tmp_path / "r", 2, 5, 9, 11)
     folder.capture(name(2)).write_bytes(b"\xff\xff garbage")
 
-    shares = Latest(clock=clock).shares(folder)
+    shares = Latest(clock=clock).time_use(folder).shares
 
     assert isinstance(shares, Shares)
     assert (shares.captures, shares.newest_unix_ns) == (3, UNIX_NS + 11)
@@ -157,13 +161,14 @@ def test_only_the_newest_captures_are_decoded(tmp_path, clock):
 def test_of_long_logs_the_ends_are_read(tmp_path, clock, monkeypatch):
     """What was noted of the newest captures is there; a job of a week has noted much more."""
     folder = written(tmp_path / "r", *range(40))
-    whole = Latest(clock=clock).shares(folder)
+    whole = Latest(clock=clock).time_use(folder).shares
     monkeypatch.setattr(newest_module, "_LAST_BYTES", 1500)
+    monkeypatch.setattr(noted_module, "_LAST_BYTES", 1500)
     parsed: list[bytes] = []
     object_of = lines.object_of
     monkeypatch.setattr(lines, "object_of", lambda line: parsed.append(line) or object_of(line))
 
-    shares = Latest(clock=clock).shares(folder)
+    shares = Latest(clock=clock).time_use(folder).shares
 
     assert (shares, isinstance(shares, Shares)) == (whole, True)
     assert 6 <= len(parsed) < 20
@@ -180,7 +185,7 @@ def test_the_work_is_the_one_whose_steps_took_longest(tmp_path, clock):
     )
     folder = ProcessFolder(next(write_run(tmp_path / "r", [process]).glob("node7/*")))
 
-    shares = Latest(clock=clock).shares(folder)
+    shares = Latest(clock=clock).time_use(folder).shares
 
     assert isinstance(shares, Shares)
     assert shares.newest_unix_ns == UNIX_NS + 1
@@ -190,12 +195,12 @@ def test_nothing_is_decoded_again_until_there_is_a_new_capture(tmp_path, clock):
     """Looking costs nothing while nothing happens."""
     folder = written(tmp_path / "r", 2)
     look = Latest(clock=clock)
-    first = look.shares(folder)
+    first = look.time_use(folder).shares
     clock.now_s += 10 * PAUSE_S
 
     before_s = clock.now_s
 
-    assert look.shares(folder) is first
+    assert look.time_use(folder).shares is first
     assert clock.now_s == before_s
 
 
@@ -203,12 +208,12 @@ def test_a_new_capture_is_read_when_there_is_time_for_it(tmp_path, clock):
     """Until decoding took a twentieth of the time at most, the shares before it stay."""
     folder = written(tmp_path / "r", 2)
     look = Latest(clock=clock)
-    first = look.shares(folder)
+    first = look.time_use(folder).shares
     add(folder, 5, metadata("MatMul"))
 
-    at_once = look.shares(folder)
+    at_once = look.time_use(folder).shares
     clock.now_s += PAUSE_S - COST_S
-    later = look.shares(folder)
+    later = look.time_use(folder).shares
 
     assert at_once is first
     assert isinstance(later, Shares)
@@ -219,11 +224,11 @@ def test_half_written_captures_are_none(tmp_path, clock):
     """What the agent has not renamed yet is not looked at."""
     folder = written(tmp_path / "r", 2)
     look = Latest(clock=clock)
-    first = look.shares(folder)
+    first = look.time_use(folder).shares
     (folder.captures / f".tmp-7-{name(5)}").write_bytes(metadata("MatMul")[:7])
     clock.now_s += PAUSE_S
 
-    assert look.shares(folder) is first
+    assert look.time_use(folder).shares is first
 
 
 def test_what_ran_after_the_newest_step_is_read_when_it_is_told(tmp_path, clock):
@@ -231,11 +236,11 @@ def test_what_ran_after_the_newest_step_is_read_when_it_is_told(tmp_path, clock)
     folder = written(tmp_path / "r")
     add(folder, 2, metadata("MatMul"), is_told=False)
     look = Latest(clock=clock)
-    before = look.shares(folder)
+    before = look.time_use(folder).shares
     tell(folder, 2)
     clock.now_s += PAUSE_S
 
-    after = look.shares(folder)
+    after = look.time_use(folder).shares
 
     assert isinstance(before, Shares)
     assert isinstance(after, Shares)
@@ -246,14 +251,14 @@ def test_what_ran_after_the_newest_step_is_read_when_it_is_told(tmp_path, clock)
 def test_a_capture_without_its_event_does_not_stand_for_a_cycle(tmp_path, clock):
     """The event comes a moment after the file; until then the shares are as they were."""
     folder = written(tmp_path / "r", 2, 5)
-    before = Latest(clock=clock).shares(folder)
+    before = Latest(clock=clock).time_use(folder).shares
     add(folder, 9, metadata("MatMul"), is_told=False)
     look = Latest(clock=clock)
 
-    untold = look.shares(folder)
+    untold = look.time_use(folder).shares
     tell(folder, 9)
     clock.now_s += PAUSE_S
-    told = look.shares(folder)
+    told = look.time_use(folder).shares
 
     assert isinstance(told, Shares)
     assert untold == before
@@ -265,11 +270,11 @@ def test_a_damaged_capture_is_tried_once(tmp_path, clock):
     folder = written(tmp_path / "r", 2)
     folder.capture(name(2)).write_bytes(b"\xff\xff garbage")
     look = Latest(clock=clock)
-    damaged = look.shares(folder)
+    damaged = look.time_use(folder).shares
     clock.now_s += PAUSE_S
     before_s = clock.now_s
 
-    again = look.shares(folder)
+    again = look.time_use(folder).shares
     tried_again = clock.now_s > before_s
     add(folder, 5, metadata("MatMul"))
 
@@ -277,7 +282,7 @@ def test_a_damaged_capture_is_tried_once(tmp_path, clock):
     assert "skipped" in damaged.reason
     assert again is damaged
     assert not tried_again
-    assert isinstance(look.shares(folder), Shares)
+    assert isinstance(look.time_use(folder).shares, Shares)
 
 
 def test_without_captures_there_is_a_reason(tmp_path, clock):
@@ -286,8 +291,8 @@ def test_without_captures_there_is_a_reason(tmp_path, clock):
     gone = ProcessFolder(tmp_path / "no" / "host" / "1-1")
     look = Latest(clock=clock)
 
-    assert look.shares(bare) == NONE_SAMPLED
-    assert look.shares(gone) == NONE_SAMPLED
+    assert look.time_use(bare).shares == NONE_SAMPLED
+    assert look.time_use(gone).shares == NONE_SAMPLED
 
 
 def test_without_its_steps_file_a_process_has_a_reason(tmp_path, clock):
@@ -295,7 +300,7 @@ def test_without_its_steps_file_a_process_has_a_reason(tmp_path, clock):
     folder = written(tmp_path / "r", 2)
     os.truncate(folder.steps, 100)
 
-    shares = Latest(clock=clock).shares(folder)
+    shares = Latest(clock=clock).time_use(folder).shares
 
     assert isinstance(shares, Missing)
     assert "steps.bin" in shares.reason
@@ -308,7 +313,7 @@ def test_whoever_waits_longest_is_next(tmp_path, clock):
     turns = []
     for step in range(3, 6):
         add(eager, step, metadata("MatMul"))
-        answers = [look.shares(folder) for folder in (eager, patient, last)]
+        answers = [look.time_use(folder).shares for folder in (eager, patient, last)]
         turns.append([answer is not NOT_YET for answer in answers])
         clock.now_s += PAUSE_S
 
@@ -320,10 +325,150 @@ def test_a_process_that_is_gone_keeps_nobody_waiting(tmp_path, clock):
     first, gone, patient = (written(tmp_path / f"r{pid}", 2, pid=pid) for pid in (1, 2, 3))
     look = Latest(clock=clock)
     for folder in (first, gone, patient):
-        look.shares(folder)
+        look.time_use(folder)
     clock.now_s += PAUSE_S
 
-    answers = [look.shares(patient) for _ in range(20)]
+    answers = [look.time_use(patient).shares for _ in range(20)]
 
     assert answers[0] is NOT_YET
     assert isinstance(answers[-1], Shares)
+
+
+def told_of(root: Path) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """Return wall time and parts as the report has them."""
+    profile = load(RunFolder(root), Machine("elsewhere", None))
+    (account,) = accounts(profile)
+    assert isinstance(account, Account)
+    return account.wall_ns, tuple((part.category.value, part.ns) for part in account.parts)
+
+
+def note(folder: ProcessFolder, start_ns: int, end_ns: int) -> None:
+    """Have a process note a checkpoint."""
+    line = {
+        "activity": "save",
+        "name": "net",
+        "thread": "MainThread",
+        "start_ns": MONO_NS + start_ns,
+        "end_ns": MONO_NS + end_ns,
+        "count": 1,
+        "total_ns": end_ns - start_ns,
+    }
+    with folder.activities.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def test_all_time_since_the_start_is_that_of_the_report(tmp_path, clock):
+    """The captures that were decoded divide it, too."""
+    folder = written(tmp_path / "r", 2, 5)
+    note(folder, 6_100_000, 6_900_000)
+
+    found = Latest(clock=clock).time_use(folder).wall_time
+
+    assert isinstance(found, WallTime)
+    assert (found.wall_ns, found.parts_ns) == told_of(tmp_path / "r")
+    parts = dict(found.parts_ns)
+    assert parts["checkpoints"] == 800_000
+    assert sum(parts.values()) == found.wall_ns
+    assert found.goodput_ratio == parts["productive"] / found.wall_ns > 0
+
+
+def test_without_captures_there_is_goodput(tmp_path, clock):
+    """Steps and gaps tell it."""
+    folder = written(tmp_path / "r")
+
+    found = Latest(clock=clock).time_use(folder)
+
+    assert found.shares == NONE_SAMPLED
+    assert isinstance(found.wall_time, WallTime)
+    assert (found.wall_time.wall_ns, found.wall_time.parts_ns) == told_of(tmp_path / "r")
+
+
+def test_goodput_waits_for_its_turn_and_says_so(tmp_path, clock):
+    """Reading the captures of another process took all that decoding may take of late."""
+    first, patient = (written(tmp_path / f"r{pid}", 2, pid=pid) for pid in (1, 2))
+    look = Latest(clock=clock)
+    look.time_use(first)
+
+    before = look.time_use(patient).wall_time
+    clock.now_s += PAUSE_S
+    after = look.time_use(patient).wall_time
+
+    assert before == NOT_YET
+    assert isinstance(after, WallTime)
+
+
+def test_what_was_noted_since_is_read_after_a_while_and_no_capture_again(
+    tmp_path, clock, monkeypatch
+):
+    """The traced steps that were decoded divide what came since."""
+    folder = written(tmp_path / "r", 2)
+    look = Latest(clock=clock)
+    first = look.time_use(folder)
+    note(folder, 6_100_000, 6_900_000)
+    decoded: list[ProcessFolder] = []
+    monkeypatch.setattr(latest, "newest", lambda folder, **_: decoded.append(folder))
+
+    at_once = look.time_use(folder)
+    clock.now_s += max(PAUSE_S, latest.ACCOUNT_EVERY_S)
+    later = look.time_use(folder)
+
+    assert (at_once, decoded) == (first, [])
+    assert isinstance(later.wall_time, WallTime)
+    assert dict(later.wall_time.parts_ns)["checkpoints"] == 800_000
+    assert later.shares is first.shares
+
+
+def test_while_nothing_is_noted_nothing_is_read(tmp_path, clock, monkeypatch):
+    """A run that has ended costs a look at some sizes."""
+    folder = written(tmp_path / "r", 2)
+    look = Latest(clock=clock)
+    first = look.time_use(folder)
+    read: list[ProcessFolder] = []
+    monkeypatch.setattr(latest, "noted", read.append)
+    clock.now_s += 100 * latest.ACCOUNT_EVERY_S
+
+    again = look.time_use(folder)
+
+    assert (again, read) == (first, [])
+
+
+def test_what_reading_it_took_counts(tmp_path, clock, monkeypatch):
+    """Captures wait for it as it waits for them."""
+    first, patient = written(tmp_path / "r1"), written(tmp_path / "r2", 2, pid=2)
+
+    def slow(folder: ProcessFolder) -> Profile:
+        clock.now_s += COST_S
+        return noted(folder)
+
+    monkeypatch.setattr(latest, "noted", slow)
+    look = Latest(clock=clock)
+    look.time_use(first)
+    clock.now_s += PAUSE_S - 2 * COST_S
+
+    waits = look.time_use(patient).shares
+    clock.now_s += COST_S
+
+    assert waits == NOT_YET
+    assert isinstance(look.time_use(patient).shares, Shares)
+
+
+def test_a_server_makes_no_progress(tmp_path, clock):
+    """Which is not a goodput of 0."""
+    root = write_run(tmp_path / "r", [WrittenProcess(works=[])])
+    folder = ProcessFolder(next(root.glob("node7/*")))
+
+    found = Latest(clock=clock).time_use(folder).wall_time
+
+    assert isinstance(found, WallTime)
+    assert found.goodput_ratio == NO_PROGRESS
+
+
+def test_without_its_steps_file_goodput_has_a_reason(tmp_path, clock):
+    """The reason names the file."""
+    folder = written(tmp_path / "r", 2)
+    os.truncate(folder.steps, 100)
+
+    found = Latest(clock=clock).time_use(folder).wall_time
+
+    assert isinstance(found, Missing)
+    assert "steps.bin" in found.reason

@@ -271,7 +271,10 @@ def test_the_page_of_a_comparison_fits(width):
     found = two_runs()
 
     text = diff_layout.lay_out(
-        found, [("steps", judge(found, on="steps", allowed_ratio=0.05))], width=width, colour=False
+        found,
+        [("steps", judge(found, on="steps", allowed_ratio=0.05, strict=True))],
+        width=width,
+        colour=False,
     )
 
     assert max(map(len, text.splitlines())) <= width

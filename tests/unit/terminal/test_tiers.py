@@ -11,7 +11,8 @@ from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
 from tfprobe.terminal import page
-from tfprobe.terminal.tiers import brief, lay_out
+from tfprobe.terminal.machines import in_short
+from tfprobe.terminal.tiers import lay_out
 from tfprobe.views.tiers import Tiers, gather
 
 LONG = "a_kernel_of_many_template_arguments<float, 4, " * 5
@@ -165,17 +166,16 @@ def test_the_short_form_is_a_few_lines(width: int):
     """What took the time, how busy the machine was, and how busy its accelerators."""
     tiers = gathered()
 
-    text = page.render(brief(tiers.application, tiers.hardware), width=width, colour=False)
+    text = page.render(in_short(tiers.hardware), width=width, colour=False)
 
-    application, machine, accelerators = text.splitlines()
-    assert application.startswith("  application   of 1.00 s: 50.0 % import tensorflow, 30.0 %")
+    machine, accelerators = text.splitlines()
     assert "1.00 of 2 CPUs busy (9.1 % held back), at most 2.00 GiB of" in machine
     assert "NVIDIA H200 0 50.0 % busy, 40.0 GiB of 140 GiB" in accelerators
     assert max(map(len, text.splitlines())) <= width
 
 
 def test_the_short_form_is_silent_where_nothing_is_known():
-    """A recording of an older tfprobe has neither activities nor samples."""
+    """A recording of an older tfprobe has no samples."""
     tiers = gather(profile())
 
-    assert list(brief(tiers.application, tiers.hardware)) == []
+    assert list(in_short(tiers.hardware)) == []

@@ -15,7 +15,7 @@ from tfprobe.model.executions import Place
 from tfprobe.model.profile import UNTOLD, Profile, Run, Work
 from tfprobe.views.diff.compare import Change, compare, sample
 from tfprobe.views.diff.documents import document
-from tfprobe.views.diff.gate import judge
+from tfprobe.views.diff.gate import Verdict, judge
 from tfprobe.views.diff.match import match
 from tfprobe.views.diff.ops import OpChanges
 from tfprobe.views.diff.whole import Diff, diff
@@ -198,7 +198,7 @@ def test_warm_up_and_traced_steps_are_not_compared():
 
     (one,) = found.works
     assert isinstance(one.steps.step, Change)
-    assert [each.ratio for _, each in one.steps.measures] == [0.0] * 4
+    assert [each.ratio for _, each in one.steps.measures] == [0.0] * 5
 
 
 def test_longer_gaps_are_found_where_steps_are_the_same():
@@ -211,6 +211,22 @@ def test_longer_gaps_are_found_where_steps_are_the_same():
     assert [(what, round(change.ratio, 2)) for _, what, change in found.changed_steps] == [
         ("cycle", 0.45)
     ]
+
+
+def test_longer_gaps_are_found_on_a_busy_machine():
+    """A sleep between steps is no disturbance: the fast ones have it, too."""
+    pulse = Pulse(**{**dict.fromkeys(Pulse.__dataclass_fields__, UNTOLD),
+        "process": 0, "at_ns": 0, "steps": 0, "cpus": 2, "load_1min": 9.0, "devices": ()
+    })  # fmt: skip
+    steps_ns = noisy_ns(400, seed=5)
+
+    found = compared(
+        profile(works=[timed_work(steps_ns, MS)], pulses=(pulse,)),
+        profile(works=[timed_work(steps_ns, 20 * MS)], pulses=(pulse,)),
+    )
+
+    assert found.load
+    assert [what for _, what, _ in found.changed_steps] == ["fast_cycle"]
 
 
 def jittered(us: int, at: int) -> int:
@@ -343,10 +359,26 @@ def test_another_batch_is_told_by_what_steps_are_fed():
     )
 
 
-def verdict(times: float, *, on: str = "steps", allowed_ratio: float = 0.05):
-    before = profile(works=[timed_work(noisy_ns(400, seed=5))])
-    after = profile(works=[timed_work(noisy_ns(400, seed=6, times=times))])
-    return judge(compared(before, after), on=on, allowed_ratio=allowed_ratio)
+def verdict(
+    times: float, *, on: str = "steps", allowed_ratio: float = 0.05, strict: bool = False
+) -> Verdict:
+    """Judge steps that take so many times as long, with the time between them as it was."""
+    before = profile(works=[timed_work(noisy_ns(400, seed=5), 3 * MS)])
+    after = profile(works=[timed_work(noisy_ns(400, seed=6, times=times), 3 * MS)])
+    return judge(compared(before, after), on=on, allowed_ratio=allowed_ratio, strict=strict)
+
+
+def test_the_gate_fails_over_the_program_alone():
+    """Steps and gaps that are longer alike may be the machine's: it takes `strict` to fail."""
+    before = profile(works=[timed_work(noisy_ns(400, seed=5), 3 * MS)])
+    after = profile(works=[timed_work(noisy_ns(400, seed=6, times=1.2), int(3.6 * MS))])
+    found = compared(before, after)
+
+    lenient = judge(found, on="steps", allowed_ratio=0.05)
+    strict = judge(found, on="steps", allowed_ratio=0.05, strict=True)
+
+    assert (lenient.word, strict.word) == ("cannot be told", "FAIL")
+    assert "compare several runs a side" in lenient.why
 
 
 def test_the_gate_fails_over_what_is_slower_than_allowed():
@@ -372,7 +404,9 @@ def test_the_gate_fails_where_nothing_can_be_told():
 
 def test_the_gate_looks_at_ops():
     """An op twice as slow fails, whatever the step says."""
-    found = compared(sampled_run({"MatMul": 100}), sampled_run({"MatMul": 200}))
+    found = compared(
+        sampled_run({"MatMul": 100, "Relu": 50}), sampled_run({"MatMul": 200, "Relu": 50})
+    )
 
     answer = judge(found, on="op", allowed_ratio=0.1)
 
@@ -411,7 +445,8 @@ def test_a_busy_machine_is_told_beside_the_failure():
         })  # fmt: skip
         return profile(works=[timed_work(noisy_ns(400, seed=5, times=times))], pulses=(pulse,))
 
-    answer = judge(compared(run(1.0, 0.8), run(2.0, 6.1)), on="steps", allowed_ratio=0.05)
+    found = compared(run(1.0, 0.8), run(2.0, 6.1))
+    answer = judge(found, on="steps", allowed_ratio=0.05, strict=True)
 
     assert answer.fails
     assert answer.why.startswith("the fast step (p10) of ")

@@ -240,12 +240,14 @@ def test_the_document_has_every_field_in_us():
     assert (row["p50_us"], row["since_last_step_us"], row["samples_left"]) == (10_000, 5_000, 2)
     assert len(row["trend_us"]) == 24
     assert row["shares"]["before"] == 0.5
+    assert (row["goodput_ratio"], row["account"]["wall_us"]) == (0.75, 60_000_000)
+    assert row["account"]["parts"][0] == {"part": "productive", "us": 45_000_000}
     assert [work["count"] for work in row["work"]] == [1000]
 
 
 def test_the_document_says_why_something_is_missing():
     """null, and the reason beside it."""
-    look = process([], now_mono_ns=NOTHING, shares=NOTHING, pulses=())
+    look = process([], now_mono_ns=NOTHING, shares=NOTHING, wall_time=NOTHING, pulses=())
     lost = run([look], host=NOTHING, command=NOTHING)
 
     told = document(fleet(lost, problems=(Problem(".", "closed"),)))
@@ -255,6 +257,8 @@ def test_the_document_says_why_something_is_missing():
     assert (found["host"], found["missing"]["host"], found["command"]) == (None, "nothing", None)
     assert (row["steps_per_s"], row["missing"]["steps_per_s"]) == (None, "nothing")
     assert (row["shares"], row["missing"]["shares"]) == (None, "nothing")
+    assert (row["account"], row["missing"]["account"]) == (None, "nothing")
+    assert (row["goodput_ratio"], row["missing"]["goodput_ratio"]) == (None, "nothing")
     assert told["problems"] == [{"where": ".", "what": "closed"}]
 
 

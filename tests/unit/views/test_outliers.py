@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.profiles import process, profile, timed_work
+from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Pulse
+from tfprobe.model.activities import Activity, Call, Gap, Pulse
 from tfprobe.model.profile import Work
 from tfprobe.views import outliers
 from tfprobe.views.causes import Cause, Causes
@@ -348,3 +349,82 @@ def test_a_first_step_is_slow_on_a_throttled_machine_as_on_any_other():
     causes = {each.step: each.cause for each in found(work, pulses=pulses).found}
 
     assert causes == {0: outliers.FIRST_STEP, 40: Cause("throttled", "")}
+
+
+@pytest.mark.parametrize(("excess_us", "is_ours"), [(300, True), (900, False)])
+def test_our_own_sums_every_1024_steps_are_not_the_jobs(excess_us: int, is_ours: bool):
+    """Nor a rhythm of it. What is longer than a few of them is something else."""
+    gaps_ns = [1000] * 8000
+    gaps_ns[1024::1024] = [excess_us * 1000] * 7
+    hooks = replace(HOOKS, fold_ns=7 * 100_000)
+    slow = timed_work([100_000] * 8000, gaps_ns)
+    placed = profile(
+        works=[slow], processes=[process(unix_minus_monotonic_ns=SHIFT_NS, hooks=hooks)]
+    )
+
+    answer = outliers.of_gaps(remember(slow, placed.works), Causes(placed, slow))
+
+    assert isinstance(answer, Outliers)
+    assert [each.step % 1024 for each in answer.found] == [0] * 7
+    assert {each.cause == outliers.FOLD for each in answer.found} == {is_ours}
+    assert [each.every for each in answer.periods] == ([] if is_ours else [1024])
+
+
+def _watched(step: int, gap_ns: int) -> Gap:
+    """The gap after a step, nearly all of it in one call of the job."""
+    calls = (
+        Call(None, "fit", "/lib/site-packages/keras/trainer.py", 300, 397, False, 1, MS),
+        Call(0, "load_shard", "/home/ada/data.py", 7, 41, False, 1, gap_ns - MS),
+    )
+    return Gap(0, 0, step, SHIFT_NS, gap_ns, 0, False, calls, "foreseen")
+
+
+def test_a_long_gap_is_named_by_the_line_that_took_it():
+    """Where such gaps come periodically, also those that nobody watched."""
+    gaps_ns = [MS] * 400
+    for step in range(50, 400, 50):
+        gaps_ns[step] = 80 * MS
+    slow = timed_work(steps_of_ten_ms(400), gaps_ns)
+
+    placed = profile(
+        works=[slow],
+        processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
+        gaps=(_watched(99, 80 * MS), _watched(149, 80 * MS)),
+    )
+    long = outliers.of_gaps(remember(slow, placed.works), Causes(placed, slow))
+
+    assert isinstance(long, Outliers)
+    assert len(long.found) == 7
+    assert {each.cause for each in long.found} == {
+        Cause("line", "load_shard at data.py:7", "/home/ada/data.py", 7)
+    }
+
+
+def test_a_line_at_the_end_of_an_epoch_is_still_the_end_of_an_epoch():
+    """What rules know of ends of epochs holds for it, too."""
+    gaps_ns = [MS] * 400
+    for step in range(50, 400, 50):
+        gaps_ns[step] = 80 * MS
+    slow = timed_work(steps_of_ten_ms(400), gaps_ns)
+    starts = slow.recent.start_ns.tolist()
+    ends = [
+        Activity(
+            0, "callbacks", "CallbackList.on_epoch_end", "MainThread",
+            starts[step] + SHIFT_NS - 50 * MS, starts[step] + SHIFT_NS - 49 * MS, 1, MS,
+        )
+        for step in range(50, 400, 50)
+    ]  # fmt: skip
+
+    placed = profile(
+        works=[slow],
+        processes=[process(unix_minus_monotonic_ns=SHIFT_NS)],
+        activities=tuple(ends),
+        gaps=(_watched(99, 80 * MS), _watched(149, 80 * MS)),
+    )
+    long = outliers.of_gaps(remember(slow, placed.works), Causes(placed, slow))
+
+    assert isinstance(long, Outliers)
+    (cause,) = {each.cause for each in long.found}
+    assert isinstance(cause, Cause)
+    assert (cause.kind, cause.line) == ("epoch", 7)
+    assert cause.name == "the end of an epoch, load_shard at data.py:7"

@@ -15,7 +15,9 @@ def test_the_document_has_the_promised_keys():
     found = document(gather(profile([Step([op("Relu", 0, 50)])], works=[work(kind="fit")])))
 
     assert found["schema"] == "tfprobe.report/1"
-    assert found["run"].keys() == {"id", "dir", "command", "started", "state", "why_unknown"}
+    assert found["run"].keys() == {
+        *("id", "dir", "command", "started", "name", "tags", "state", "why_unknown"),
+    }
     (shown,) = found["processes"]
     assert shown.keys() >= {"host", "pid", "rank", "python", "tensorflow", "state", "work"}
     assert shown["overhead"].keys() >= {"fraction", "traced_us", "hook_us"}

@@ -41,7 +41,7 @@ def as_one(root: Path) -> Report:
 def told(report: Report) -> tuple[object, ...]:
     """Return all that a report says: what its document leaves out, too."""
     causes = () if isinstance(report.breakdown, Missing) else report.breakdown.causes
-    return (document(report), causes, report.activities, report.hardware, report.problems)
+    return (document(report), causes, report.accounts, report.hardware, report.problems)
 
 
 @pytest.mark.parametrize(("ranks", "steps", "sampled"), [(1, 30, 2), (3, 40, 3), (10, 60, 2)])

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather import code
+from tfprobe.advice.gather.graph_loops import graph_loop
 from tfprobe.advice.gather.inputs import input_of
 from tfprobe.advice.gather.kernels import layout, precision
 from tfprobe.advice.gather.loops import loops
@@ -16,8 +17,9 @@ from tfprobe.advice.gather.memories import device_memories
 from tfprobe.advice.gather.moves import copies
 from tfprobe.advice.gather.ops import is_pytorch, ops
 from tfprobe.advice.gather.outliers import outliers
-from tfprobe.advice.gather.parts import parts
+from tfprobe.advice.gather.parts import parts, save_source
 from tfprobe.advice.gather.processes import process_signals
+from tfprobe.advice.gather.python import python
 from tfprobe.advice.gather.syncs import syncs
 from tfprobe.advice.gather.turns import turns
 from tfprobe.advice.signals import (
@@ -32,6 +34,8 @@ from tfprobe.advice.signals import (
     WorkSignals,
 )
 from tfprobe.advice.thresholds import Thresholds
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.account import accounts as accounts_of
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
@@ -115,11 +119,12 @@ def part(
     limits: Thresholds,
     works: Sequence[WorkParts] | None = None,
     did: tuple[ProcessActivities, ...] | None = None,
+    accounts: Sequence[Account | Missing] | None = None,
 ) -> SignalsPart:
     """Return the signals of the processes of a profile.
 
-    `sampled` are works of it joined with graphs and code. `works` are the recorded steps and `did`
-    is what the processes did, where that is known already.
+    `sampled` are works of it joined with graphs and code. `works` are the recorded steps, `did`
+    is what the processes did and `accounts` what their time went to, where that is known already.
     """
     works = by_work(profile) if works is None else works
     known = _Known(
@@ -140,9 +145,14 @@ def part(
             profile,
             each,
             memory.get(each.process.index, ()),
+            account,
             loop_ns=_longest_ns(known, each.process.index),
         )
-        for each in (did_by_process(profile) if did is None else did)
+        for each, account in zip(
+            did_by_process(profile) if did is None else did,
+            accounts_of(profile, works) if accounts is None else accounts,
+            strict=True,
+        )
     )
     there = [work for work in profile.works if _key(work) in known.loops]
     found = tuple(_work(known, work, processes[work.process]) for work in there)
@@ -189,7 +199,8 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
         is_main=key == _main(known, work.process),
         outliers=stands_out,
         syncs=syncs(profile, work),
-        input=input_of(known.inputs[key]) if key in known.inputs else NO_CAPTURE,
+        python=python(profile, work),
+        input=input_of(known.inputs[key], profile) if key in known.inputs else NO_CAPTURE,
     )
     return _with_steps(signals, known, key, captures) if captures else signals
 
@@ -215,15 +226,23 @@ def _with_steps(
     known_parts = NO_CAPTURE if cycle is None else parts(cycle, signals.loop)
     has_kernels = bool((rows.place != Place.HOST).any())
     joined = () if found is None else (found,)
+    tiny_ns = known.limits.tiny_op_us * _NS_PER_US
     return replace(
         signals,
         samples=_samples(profile, captures),
         is_pytorch=is_pytorch(rows),
         parts=known_parts,
-        ops=ops(rows, captures, tiny_ns=known.limits.tiny_op_us * _NS_PER_US),
+        save_source="" if cycle is None else save_source(cycle),
+        ops=ops(rows, captures, tiny_ns=tiny_ns),
         scopes=NOT_GATHERED if found is None else code.scopes(found),
         lines=NOT_GATHERED if found is None else code.lines(found),
         nodes=NOT_GATHERED if found is None else code.nodes(found),
+        dense=NOT_GATHERED if found is None else code.dense_gradient(found),
+        one_hot=NOT_GATHERED if found is None else code.one_hot(found),
+        graph_loop=NOT_GATHERED
+        if found is None
+        else graph_loop(found, tiny_ns=tiny_ns, steps=signals.loop.per_execution),
+        double=NOT_GATHERED if found is None else code.double(found),
         copies=copies(profile, captures, joined) if has_kernels else (),
         layout=layout(rows, len(captures), found) if has_kernels else None,
         precision=precision(rows, len(captures)) if has_kernels else None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from tfprobe.advice.gather.busy import busy_ns
+from tfprobe.advice.gather.ops import waits_or_calls
 from tfprobe.advice.signals import CodeUse
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
@@ -15,6 +16,15 @@ from tfprobe.model.tables import Flags, Int64s
 from tfprobe.views.origins import NO_LAYER, Origin, Origins
 
 _TOP = 5
+_DOUBLE = "DT_DOUBLE"
+_GATHERS = frozenset({"Gather", "GatherV2", "ResourceGather"})
+# What TensorFlow turns IndexedSlices into a tensor with.
+_MAKES_DENSE = "UnsortedSegmentSum"
+# What hands on one-hot vectors as they are, and what multiplies them.
+_SAME_ROWS = frozenset({"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze"})
+_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"})
+_OF_SESSION = ".run_metadata.pb"
+_CONDITIONS = frozenset({"Case", "If", "StatelessCase", "StatelessIf"})
 # Nodes that hand on what is there.
 _NO_WORK = frozenset(
     {
@@ -37,10 +47,25 @@ _NO_WORK = frozenset(
 
 
 def nodes(found: SampledWork) -> int | Missing:
-    """Return how many nodes of the graph compute something, were it each once a step."""
+    """Return how many nodes of the graph compute something, were it each once a step.
+
+    What a Session records are all ops that ran, and its graph has those of other steps, too. Of
+    branches of a condition at most one runs.
+    """
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
-    return sum(node.op not in _NO_WORK for node in found.graph.nodes)
+    if any(each.file.endswith(_OF_SESSION) for each in found.captures):
+        return Missing("the recording has every op that ran")
+    in_branches = frozenset[str]().union(
+        *(
+            found.insides.get(node.name, frozenset())
+            for node in found.graph.nodes
+            if node.op in _CONDITIONS
+        )
+    )
+    return sum(
+        node.op not in _NO_WORK and node.name not in in_branches for node in found.graph.nodes
+    )
 
 
 def scopes(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
@@ -64,6 +89,90 @@ def lines(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
     if not uses:
         return Missing("no op of the sampled steps was made by a known line")
     return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
+
+
+def double(found: SampledWork) -> CodeUse | Missing:
+    """Return what computes in 64 bits on the host, with its dearest line."""
+    nodes = found.graph.nodes
+    if not any(node.dtypes for node in nodes):
+        return Missing("the recording does not say in which type ops compute")
+    is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _NO_WORK for node in nodes]
+    whole = _uses(found, ["64 bits" if each else "" for each in is_double])
+    if not whole or not whole[0].busy_ns:
+        return CodeUse("", 0.0)
+    origins = Origins((found,))
+    lines = _uses(
+        found,
+        [
+            _line(origins.of(node.name)) if each else ""
+            for node, each in zip(nodes, is_double, strict=True)
+        ],
+    )
+    source = lines[0].name if lines else ""
+    return CodeUse(whole[0].name, whole[0].busy_ns, source, whole[0].node)
+
+
+def dense_gradient(found: SampledWork) -> CodeUse | Missing:
+    """Return what computes on whole tables because a sparse gradient was made dense.
+
+    Those are the ops that take what UnsortedSegmentSum made of the rows, and in a graph with such
+    ones what is computed from a table before its rows are taken. The line is that of the look-up.
+    """
+    if not found.has_graph:
+        return Missing("the recording has no graph of these steps")
+    nodes = {node.name: node for node in found.graph.nodes}
+    gathers = [node for node in nodes.values() if node.op in _GATHERS]
+    made_dense = {node.name for node in nodes.values() if node.op == _MAKES_DENSE}
+    if not gathers or not made_dense:
+        return CodeUse("", 0.0)
+    takers: dict[str, list[str]] = {}
+    for node in nodes.values():
+        for producer in node.inputs.values():
+            takers.setdefault(producer, []).append(node.name)
+    whole = _reached(made_dense, lambda name: takers.get(name, ()))
+    tables = {gather.inputs[0] for gather in gathers if 0 in gather.inputs}
+    whole |= _reached(tables, lambda name: nodes[name].inputs.values() if name in nodes else ())
+    uses = _uses(found, ["dense" if node.name in whole else "" for node in found.graph.nodes])
+    if not uses:
+        return CodeUse("", 0.0)
+    source = _line(Origins((found,)).of(gathers[0].name))
+    return CodeUse(uses[0].name, uses[0].busy_ns, source, uses[0].node)
+
+
+def one_hot(found: SampledWork) -> CodeUse | Missing:
+    """Return what one-hot vectors and the products with them take; the line is of the dearest."""
+    if not found.has_graph:
+        return Missing("the recording has no graph of these steps")
+    nodes = {node.name: node for node in found.graph.nodes}
+    vectors = {node.name for node in nodes.values() if node.op == "OneHot"}
+    handed_on = {node.name for node in nodes.values() if node.op in _SAME_ROWS}
+    takers: dict[str, list[str]] = {}
+    for node in nodes.values():
+        for producer in node.inputs.values():
+            takers.setdefault(producer, []).append(node.name)
+    same = _reached(vectors, lambda name: [on for on in takers.get(name, ()) if on in handed_on])
+    products = {
+        taker for name in same for taker in takers.get(name, ()) if nodes[taker].op in _PRODUCTS
+    }
+    if not products:
+        return CodeUse("", 0.0)
+    used = products | same
+    uses = _uses(found, ["one-hot" if node.name in used else "" for node in found.graph.nodes])
+    if not uses:
+        return CodeUse("", 0.0)
+    source = _line(Origins((found,)).of(uses[0].node))
+    return CodeUse(uses[0].name, uses[0].busy_ns, source, uses[0].node)
+
+
+def _reached(names: Iterable[str], steps: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return these names and all that are reached from them."""
+    found, left = set(names), list(names)
+    while left:
+        for name in steps(left.pop()):
+            if name not in found:
+                found.add(name)
+                left.append(name)
+    return found
 
 
 def _line(origin: Origin) -> str:
@@ -94,7 +203,7 @@ def _own(found: SampledWork) -> Flags:
     """Say which rows are of the place that counts: kernels where there are some, else the host."""
     rows = found.executions
     on_device: Flags = rows.place == Place.ACCELERATOR
-    on_host: Flags = rows.place == Place.HOST
+    on_host: Flags = (rows.place == Place.HOST) & ~waits_or_calls(rows)
     return on_device if on_device.any() else on_host
 
 

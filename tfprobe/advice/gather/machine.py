@@ -11,6 +11,8 @@ from tfprobe.model.profile import Profile
 from tfprobe.views.memory.growth import Verdict
 from tfprobe.views.memory.host import memory_of
 
+_NS_PER_S = 1_000_000_000
+
 
 def machine(profile: Profile, process: int) -> Machine | Missing:
     """Return what the pulses of a process tell of it."""
@@ -33,6 +35,8 @@ def machine(profile: Profile, process: int) -> Machine | Missing:
         grows=known and not isinstance(growth, Missing) and growth.verdict is Verdict.GROWING,
         watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
         steps=pulses[-1].steps,
+        used_cpus=_used_cpus(pulses),
+        switches_per_s=_switches_per_s(pulses),
     )
 
 
@@ -40,6 +44,35 @@ def _cpus(pulse: Pulse) -> float | Missing:
     """Return the CPUs there are for the process: by affinity, or fewer by its cgroup."""
     numbers = [each for each in (pulse.cpus, pulse.cpu_limit) if not isinstance(each, Missing)]
     return float(min(numbers)) if numbers else Missing("nobody told how many CPUs there are")
+
+
+def _used_cpus(pulses: Sequence[Pulse]) -> float | Missing:
+    before_ns, after_ns = _cpu_ns(pulses[0]), _cpu_ns(pulses[-1])
+    wall_ns = pulses[-1].at_ns - pulses[0].at_ns
+    if isinstance(before_ns, Missing) or isinstance(after_ns, Missing) or wall_ns <= 0:
+        return Missing("nobody told how long its threads ran")
+    return (after_ns - before_ns) / wall_ns
+
+
+def _switches_per_s(pulses: Sequence[Pulse]) -> float | Missing:
+    before, after = _switches(pulses[0]), _switches(pulses[-1])
+    wall_ns = pulses[-1].at_ns - pulses[0].at_ns
+    if isinstance(before, Missing) or isinstance(after, Missing) or wall_ns <= 0:
+        return Missing("nobody told how often its threads took turns")
+    return (after - before) / wall_ns * _NS_PER_S
+
+
+def _switches(pulse: Pulse) -> int | Missing:
+    numbers = pulse.voluntary_switches, pulse.involuntary_switches
+    if isinstance(numbers[0], Missing) or isinstance(numbers[1], Missing):
+        return Missing("nobody told how often its threads took turns")
+    return numbers[0] + numbers[1]
+
+
+def _cpu_ns(pulse: Pulse) -> int | Missing:
+    if isinstance(pulse.user_ns, Missing) or isinstance(pulse.system_ns, Missing):
+        return Missing("nobody told how long its threads ran")
+    return pulse.user_ns + pulse.system_ns
 
 
 def _throttled_ns(pulses: Sequence[Pulse]) -> int | Missing:

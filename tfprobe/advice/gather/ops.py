@@ -18,30 +18,46 @@ from tfprobe.views.nesting import innermost
 _TOP = 10
 # The path of calls through which a function was reached: of no use to a reader.
 _CALL_PATH = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
-# Ops whose time is waiting for others, or running a function whose ops are rows of their own.
+# How ops begin whose time is waiting for others.
 WAITS = (
     "_Recv",
     "_HostRecv",
     "_Send",
     "_HostSend",
     "RecvTensor",
+    "Barrier",
+    "Collective",
+    "FIFOQueueDequeue",
+    "InfeedDequeue",
     "IteratorGetNext",
-    "IteratorGetNextSync",
-    "QueueDequeue",
-    "QueueDequeueV2",
-    "QueueDequeueMany",
-    "QueueDequeueManyV2",
-    "QueueDequeueUpToV2",
-    "CollectiveReduce",
-    "CollectiveReduceV2",
-    "CollectiveGather",
-    "CollectiveGatherV2",
+    "MapUnstage",
+    "MultiDeviceIteratorGetNext",
     "NcclAllReduce",
+    "OutfeedDequeue",
+    "QueueDequeue",
+    "QueueEnqueue",
+    "RandomShuffleQueueDequeue",
+    "ReaderRead",
+    "Stage",
+    "Unstage",
+)
+# Between two ops an executor needs some us. Where none runs for longer, its threads have no CPU or
+# wait for something.
+_PAUSE_NS = 200_000
+_UPDATES = (
+    "Apply",
+    "Assign",
+    "ResourceApply",
+    "ResourceScatter",
+    "ResourceSparseApply",
+    "Scatter",
+    "SparseApply",
 )
 # What timelines of older TensorFlows write on a lane of the host, for a copy of its own.
 _COPY = "MEMCPY"
 # Namespaces of PyTorch's ops.
 _PYTORCH = ("aten::", "autograd::", "torch::", "c10d::", "gloo:", "nccl:")
+# Ops that run a function whose ops are rows of their own.
 CALLS = (
     "PartitionedCall",
     "StatefulPartitionedCall",
@@ -87,11 +103,11 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     mine = _mine(rows, captures)
     kept = _only(mine, ~mine.rows.background)
     on_host = kept.rows.place == Place.HOST
-    works = on_host & ~_of_types(kept.rows, (*WAITS, *CALLS)) & ~_starting(kept.rows, (_COPY,))
+    works = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
     if not works.any():
         return Missing("the sampled steps hold no execution of an op")
     host, device = _only(kept, works), _only(kept, kept.rows.place == Place.ACCELERATOR)
-    span_ns, busy, large_ns = _span(host, tiny_ns)
+    span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
     # Ops of PyTorch call each other, and each is a row.
     own = _innermost(host) if is_pytorch(host.rows) else host
     return Ops(
@@ -105,7 +121,14 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
         device=_types(device, device),
         fusible_ns=_fusible_ns(device if len(device.rows) else own),
         exposed_host=_exposed(own, host, device),
+        paused_ns=paused_ns,
+        has_updates=bool(_starting(rows, _UPDATES).any()) or is_pytorch(rows),
     )
+
+
+def waits_or_calls(rows: Executions) -> Flags:
+    """Say which rows are ops that do no work themselves: they wait, or run a function."""
+    return _starting(rows, WAITS) | _of_types(rows, CALLS)
 
 
 def is_pytorch(rows: Executions) -> bool:
@@ -142,8 +165,9 @@ def _of_types(rows: Executions, types: tuple[str, ...] | frozenset[str]) -> Flag
     return having(rows.strings, rows.op_type, types.__contains__)
 
 
-def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float]:
-    """Return from the first op to the end of the last, and how much ops and large ops cover."""
+def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float, float]:
+    """Return from the first op to the end of the last, how much of it ops and large ops cover, and
+    how much pauses do."""
     start, end = host.rows.start_ns, host.end_ns
     first = np.full(host.captures, np.iinfo(np.int64).max)
     last = np.zeros(host.captures, dtype=np.int64)
@@ -152,9 +176,22 @@ def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float]:
     large = host.rows.duration_ns >= tiny_ns
     covered = busy_ns(host.capture[large], host.captures, start[large], end[large])
     busy = busy_ns(host.capture, host.captures, start, end)
-    sums = (each.sum() for each in (np.maximum(last - first, 0), busy, covered))
-    span, any_op, large_op = (float(each) / host.captures for each in sums)
-    return span, any_op, large_op
+    paused = _paused_ns(host)
+    sums = (each.sum() for each in (np.maximum(last - first, 0), busy, covered, paused))
+    span, any_op, large_op, no_op = (float(each) / host.captures for each in sums)
+    return span, any_op, large_op, no_op
+
+
+def _paused_ns(host: _Rows) -> Int64s:
+    """Return the times between ops that are too long for an executor, which has some at hand."""
+    order = np.lexsort((host.rows.start_ns, host.capture))
+    capture, start, end = host.capture[order], host.rows.start_ns[order], host.end_ns[order]
+    # One axis for all captures: what was reached in the one before does not count.
+    base = capture * (int(end.max() - start.min()) + 1) - start.min()
+    reached = np.maximum.accumulate(end + base) - base
+    between = np.maximum(start[1:] - reached[:-1], 0)
+    paused: Int64s = between[(capture[1:] == capture[:-1]) & (between > _PAUSE_NS)]
+    return paused
 
 
 def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:

@@ -18,6 +18,8 @@ _EXPECTED = frozenset(
     {
         "first",
         "import",
+        "callbacks",
+        "summary",
         "build",
         "trace",
         "compile",
@@ -27,6 +29,7 @@ _EXPECTED = frozenset(
         "epoch",
         "calls",
         "work",
+        "recording",
     }
 )
 # What others on the machine do.
@@ -55,7 +58,7 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
         steps=tuple(dict.fromkeys(each.step for each in unexpected)),
         excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
         looked_at=known[0].looked_at,
-        every=_every(known, len(unexpected)),
+        every=_every(known, unexpected),
         cause="" if isinstance(cause, Missing) else told(cause),
         is_own=not isinstance(cause, Missing) and cause not in _BY_OTHERS,
         known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
@@ -63,11 +66,18 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
     )
 
 
-def _every(known: Sequence[view.Outliers], count: int) -> int | None:
-    """Return the distance at which most outliers come, None where most come at none."""
+def _every(known: Sequence[view.Outliers], outliers: Sequence[Outlier]) -> int | None:
+    """Return the distance at which most outliers come, None where most come at none.
+
+    They take most of the time, too: one long stop is none of those that come at a distance.
+    """
     periods = [period for one in known for period in one.periods]
     longest = max(periods, key=lambda each: each.times, default=None)
-    return longest.every if longest is not None and longest.times > count / 2 else None
+    if longest is None or longest.times <= len(outliers) / 2:
+        return None
+    in_turn = (each for each in outliers if (each.step - longest.first) % longest.every == 0)
+    turns_ns = sum(each.excess_ns for each in in_turn)
+    return longest.every if 2 * turns_ns > sum(each.excess_ns for each in outliers) else None
 
 
 def _is_unexpected(each: Outlier) -> bool:
@@ -78,8 +88,11 @@ def _is_unexpected(each: Outlier) -> bool:
 
 
 def _main_cause(outliers: Sequence[Outlier]) -> Cause | Missing:
-    """Return what most of the time was spent in; Missing also where that is not known."""
+    """Return what more than half of the time was spent in; Missing where that is not known."""
     sums: dict[Cause | Missing, int] = {}
     for outlier in outliers:
         sums[outlier.cause] = sums.get(outlier.cause, 0) + outlier.excess_ns
-    return max(sums, key=lambda cause: sums[cause], default=Missing("nothing stands out"))
+    main = max(sums, key=lambda cause: sums[cause], default=Missing("nothing stands out"))
+    if sums and 2 * sums[main] <= sum(sums.values()):
+        return Missing("no one cause explains most of it")
+    return main

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tfprobe.advice.signals import Loop, Parts, Waste
+from tfprobe.errors import Missing
 from tfprobe.views.breakdown.between import Cause
 from tfprobe.views.breakdown.cycles import WorkParts
 from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.source_lines import is_of_library
 
 _Sums = dict[str, float]
 
@@ -22,11 +24,14 @@ def parts(item: WorkParts, loop: Loop) -> Parts:
     Where no time between steps was watched, the cycle is the step alone.
     """
     inside = _summed(step.inside for step in item.steps)
-    behind = _summed(step.after for step in item.watched)
+    behind = _summed(gap.parts for gap in item.watched)
     # What recording added goes with the recording: nobody wins it by changing the job.
     inside.pop(Part.RECORDING.value, None)
     total = _scaled(inside, loop.regular_step_ns)
-    for name, ns in _scaled(behind, loop.regular_gap_ns).items():
+    # Ends of epochs and other long gaps have parts of their own: usual gaps tell nothing of them.
+    between_ns = item.between_ns
+    usual_ns = 0.0 if isinstance(between_ns, Missing) else between_ns * loop.steps
+    for name, ns in _scaled(behind, min(loop.regular_gap_ns, usual_ns)).items():
         total[name] = total.get(name, 0.0) + ns
     total_ns = sum(total.values())
     return Parts(
@@ -35,6 +40,17 @@ def parts(item: WorkParts, loop: Loop) -> Parts:
         total_ns=min(total_ns, loop.thread_ns),
         causes=tuple(_waste(each) for each in item.causes),
     )
+
+
+def save_source(item: WorkParts) -> str:
+    """Return the dearest line of the job that saves between its steps; "" where none was seen."""
+    saves = [
+        cause
+        for cause in item.causes
+        if cause.part is Part.CHECKPOINTS and cause.file and not is_of_library(cause.file)
+    ]
+    dearest = max(saves, key=lambda cause: cause.duration_ns, default=None)
+    return "" if dearest is None else f"{dearest.file}:{dearest.line}"
 
 
 def _summed(steps: Iterable[Mapping[Part, int]]) -> _Sums:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather.activities import activities
 from tfprobe.advice.gather.machine import machine
 from tfprobe.advice.signals import DeviceMemory, ProcessSignals
+from tfprobe.analysis.account.account import Account
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process, Profile
 from tfprobe.views import overhead
@@ -22,6 +24,7 @@ def process_signals(
     profile: Profile,
     did: ProcessActivities,
     memory: tuple[DeviceMemory, ...],
+    account: Account | Missing,
     *,
     loop_ns: int,
 ) -> ProcessSignals:
@@ -40,6 +43,13 @@ def process_signals(
         loop_ns=loop_ns,
         group=process.group,
         release=release_of(process.tensorflow),
+        account=account if isinstance(account, Missing) else replace(account, strip=None),
+        own_profiler=process.own_profiler,
+        functions=frozenset(
+            work.name
+            for work in profile.works
+            if work.process == process.index and work.kind == "function"
+        ),
     )
 
 

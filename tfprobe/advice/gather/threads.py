@@ -14,22 +14,27 @@ import numpy as np
 
 from tfprobe.model.profile import Work
 from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.remembered import remember
+from tfprobe.views.remembered import gaps_around_traces, remember
 
 ThreadKey = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What steps and gaps of a work took beyond the usual because of recording, or as the first."""
+    """What steps and gaps of a work took beyond the usual because of recording, or as the first.
+
+    `elsewhere_ns` is what is told of these gaps and is another work's: steps of it on this thread
+    that were traced, and what follows them.
+    """
 
     recorded_step_ns: int
     recorded_gap_ns: int
     first_ns: int
+    elsewhere_ns: int = 0
 
     @property
     def total_ns(self) -> int:
-        return self.recorded_step_ns + self.recorded_gap_ns + self.first_ns
+        return self.recorded_step_ns + self.recorded_gap_ns - self.elsewhere_ns + self.first_ns
 
 
 def apart(work: Work, works: tuple[Work, ...]) -> Apart:
@@ -39,10 +44,12 @@ def apart(work: Work, works: tuple[Work, ...]) -> Apart:
     disturbed = ~remembered.gap_counts
     disturbed[:1] = False
     first = remembered.numbers == 0
+    elsewhere = disturbed & gaps_around_traces(work, works)
     return Apart(
         recorded_step_ns=_excess_ns(steps, remembered.counts, remembered.sampled),
         recorded_gap_ns=_excess_ns(gaps, remembered.gap_counts, disturbed),
         first_ns=_excess_ns(steps, remembered.counts, first & ~remembered.sampled),
+        elsewhere_ns=_excess_ns(gaps, remembered.gap_counts, elsewhere),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict, lacking
 from tfprobe.advice.rules.launch_bound import are_many
-from tfprobe.advice.signals import Ops, Parts, WorkSignals, part_label
+from tfprobe.advice.signals import Ops, Parts, WorkSignals, much, part_label
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -62,7 +62,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     reasons = _reasons(work.parts)
     return Finding(
-        title="The accelerator does nothing most of the time",
+        title=f"The accelerator does nothing {much(idle_ratio, 1)} of the time",
         severity=limits.severity(gain),
         evidence=(
             Evidence("of the cycle no device works", ratio=idle_ratio),

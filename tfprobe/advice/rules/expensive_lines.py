@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.signals import WorkSignals, much
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -25,7 +25,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title="One line of Python made most of what runs",
+        title=f"One line of Python made {much(dearest.busy_ns, work.ops.busy_ns)} of what runs",
         severity=Severity.INFO,
         evidence=(
             *(

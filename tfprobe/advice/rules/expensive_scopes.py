@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.signals import WorkSignals, much
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -22,7 +22,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.expensive_ratio:
         return None
     return Finding(
-        title=f"Layer {dearest.name} takes most of a step",
+        title=f"Layer {dearest.name} takes {much(dearest.busy_ns, work.ops.step_ns)} of a step",
         severity=Severity.INFO,
         evidence=(
             *(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict
-from tfprobe.advice.signals import Parts, WorkSignals, part_label
+from tfprobe.advice.signals import Parts, WorkSignals, much, part_label
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
 # An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
 # what applying the fix must win at least in tests/tf.
 LIKELY = 0.5
+# How elements are taken from a queue of Python's own, or from another process.
+_OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
+# Converting an array takes TensorFlow some 100 us, however small it is.
+_SMALL_FEED_NS = 500_000
 _PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
 _ACTIONS = {
     "input_wait": "Make the input faster than the step: num_parallel_calls=tf.data.AUTOTUNE, "
@@ -38,11 +42,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     gain_ns = parts.of_all_steps(*_PARTS)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     largest = max(_PARTS, key=parts.ratio)
+    share = much(parts.ratio(largest), ratio)
     return Finding(
         title="Steps wait for their input",
-        severity=limits.severity(gain),
+        severity=_severity(work, largest, limits.severity(gain)),
         evidence=(
-            Evidence(f"of the cycle, most of it {part_label(largest)}", ratio=ratio),
+            Evidence(f"of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
             *_waited_for(work, parts, largest),
             *work.sample(),
             work.shown_by("input" if largest == "input_wait" else "breakdown"),
@@ -51,6 +56,31 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="input",
     )
+
+
+def _severity(work: WorkSignals, largest: str, severity: Severity) -> Severity:
+    """Return how loud to be: what converts so little is the price of a call, not of its bytes."""
+    parts = work.parts
+    if isinstance(parts, Missing):
+        return severity
+    if largest == "input_wait" and (_serves(work, parts) or _is_ready(work)):
+        return min(severity, Severity.INFO)
+    if largest != "feed":
+        return severity
+    feed_ns = parts.ratio("feed") * parts.cycle_ns
+    return min(severity, Severity.INFO) if feed_ns < _SMALL_FEED_NS else severity
+
+
+def _is_ready(work: WorkSignals) -> bool:
+    """Say whether a step waits for elements that lie in memory: it is short beside their number."""
+    return not isinstance(work.input, Missing) and work.input.is_ready
+
+
+def _serves(work: WorkSignals, parts: Parts) -> bool:
+    """Say whether steps that train nothing wait for what others hand them: a server's requests."""
+    cause = parts.cause("input_wait")
+    is_queue = cause is not None and cause.what in _OF_QUEUES
+    return is_queue and not isinstance(work.ops, Missing) and not work.ops.has_updates
 
 
 def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evidence]:

@@ -15,15 +15,20 @@ _NS_PER_US = 1000
 LIKELY = 0.5
 # A call of a method that runs fewer steps has none to put together.
 _LEAST_STEPS_A_CALL = 2
-# What one call for several steps saves: Python around the step, not what makes the batch.
+# Before the first step of fit lies more: epochs, callbacks, shuffling.
+_LEAST_STEPS_A_FIT = 4
+# What one call for several steps saves: Python around the step, with callbacks of each batch. What
+# makes the batch stays.
 _SAVED = ("idle", "fetch", "feed")
+_CALLBACKS = ("callbacks", "summaries")
 _SEVERAL = (
     "model.compile(..., steps_per_execution=32) runs so many steps in one call "
     "(steps_per_execution='auto' in Keras of TensorFlow 2.14 to 2.15); or take larger batches."
 )
-_LARGER = "Take larger batches, so that there are fewer steps."
+_LARGER = "Take larger batches or fewer, longer epochs, so that less is done between steps."
+_EPOCH = "CallbackList.on_epoch_end"
 _SINGLE = (
-    "Each call runs a single step and prepares an iterator for it. Call the model itself, "
+    "Each call runs few steps, or one, and prepares a pipeline for them. Call the model itself, "
     "model(x, training=False), or train_on_batch and test_on_batch; or give each call more batches."
 )
 
@@ -31,16 +36,18 @@ _SINGLE = (
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding for one small step an execution; the bound is Python's time around steps.
 
-    Where each call of the method runs a single step, as in a server, it is the time of the calls.
+    Where each call of the method runs a single step, as in a server, it is the time of the calls
+    but for their ops.
     """
     loop = work.loop
     if loop.kind not in _METHODS or loop.per_execution != 1:
         return None
-    if loop.usual_step_ns > limits.small_step_us * _NS_PER_US:
-        return None
     calls = _calls(work)
-    is_single = loop.steps < _LEAST_STEPS_A_CALL * sum(each.count for each in calls)
-    gain_ns = sum(each.own_ns for each in calls) if is_single else _around_ns(work)
+    least = _LEAST_STEPS_A_FIT if loop.kind == "fit" else _LEAST_STEPS_A_CALL
+    is_single = loop.steps < least * sum(each.count for each in calls)
+    if not is_single and loop.usual_step_ns > limits.small_step_us * _NS_PER_US:
+        return None
+    gain_ns = _calls_ns(work, calls, limits) if is_single else _around_ns(work, limits)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     if gain.high_ratio < limits.between_ratio:
         return None
@@ -50,6 +57,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             Evidence("the usual step", time_ns=round(loop.usual_step_ns)),
             Evidence("the usual time between two", time_ns=round(loop.usual_gap_ns)),
+            *(_called_at(work) if is_single else ()),
             work.shown_by("steps"),
         ),
         action=_SINGLE if is_single else _SEVERAL if _may_join_steps(work) else _LARGER,
@@ -58,9 +66,21 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
+def _called_at(work: WorkSignals) -> tuple[Evidence, ...]:
+    """Return the line that makes the calls, where the time between their steps was watched."""
+    if isinstance(work.python, Missing) or not work.python.lines:
+        return ()
+    return (Evidence("called at", source=work.python.lines[0].source),)
+
+
 def _may_join_steps(work: WorkSignals) -> bool:
-    """Say whether this Keras can run several steps in one call; in graph mode none can."""
-    return work.process.has_steps_per_execution and not work.is_of_session
+    """Say whether this Keras can run several steps in one call; in graph mode none can.
+
+    Steps of two epochs are never in one call.
+    """
+    epochs = sum(each.count for each in work.process.activities if each.name == _EPOCH)
+    has_several = work.loop.steps >= _LEAST_STEPS_A_CALL * epochs or work.loop.kind != "fit"
+    return work.process.has_steps_per_execution and not work.is_of_session and has_several
 
 
 def _calls(work: WorkSignals) -> list[ActivityUse]:
@@ -69,7 +89,25 @@ def _calls(work: WorkSignals) -> list[ActivityUse]:
     return [each for each in work.process.activities if (each.kind, each.name) == (kind, name)]
 
 
-def _around_ns(work: WorkSignals) -> float:
+def _calls_ns(work: WorkSignals, calls: list[ActivityUse], limits: Thresholds) -> float:
+    """Return what calls that run a single step take but for its ops, those of small steps, too."""
+    own_ns = sum(each.own_ns for each in calls)
+    total_ns = sum(each.total_ns for each in calls)
+    if not isinstance(work.ops, Missing):
+        return max(total_ns - work.of_steps(work.ops.busy_ns), own_ns)
+    is_small = work.loop.usual_step_ns <= limits.small_step_us * _NS_PER_US
+    return max(total_ns if is_small else total_ns - work.loop.step_ns, own_ns)
+
+
+def _around_ns(work: WorkSignals, limits: Thresholds) -> float:
     if isinstance(work.parts, Missing):
         return work.loop.usual_gap_ns * work.loop.steps
-    return work.parts.of_all_steps(*_SAVED)
+    parts = work.parts
+    # Keras' own callbacks come once a call; slow ones are callbacks_slow's. A ready element
+    # is handed over once a call, too.
+    callbacks_ns = limits.callbacks_ratio * parts.total_ns
+    handed_ns = 0.0
+    if not isinstance(work.input, Missing) and work.input.keeps_up:
+        handed_ns = parts.of_all_steps("input_wait")
+    saved_ns = parts.of_all_steps(*_SAVED)
+    return saved_ns + min(parts.of_all_steps(*_CALLBACKS), callbacks_ns) + handed_ns

@@ -32,10 +32,13 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     count = max(ops.per_step, 0 if isinstance(work.nodes, Missing) else work.nodes)
     if ops.has_accelerator or count < limits.tiny_ops_least:
         return None
-    whole_ns, small_ns = ops.step_ns, ops.span_ns - ops.large_ns
+    # A thread that lost its CPU, or waited, ran no tiny ops meanwhile.
+    whole_ns, small_ns = ops.step_ns, ops.span_ns - ops.large_ns - ops.paused_ns
     if work.loop.usual_step_ns < count * limits.tiny_op_us * _NS_PER_US:
         whole_ns = work.loop.usual_step_ns
-        small_ns = whole_ns - ops.large_ns
+        # A traced step takes longer, and so do its larger ops.
+        large_ratio = min(ops.large_ns / ops.span_ns, 1.0) if ops.span_ns else 1.0
+        small_ns = whole_ns - min(ops.large_ns, large_ratio * whole_ns)
     small_ns = min(small_ns, count * _MOST_NS_AN_OP)
     steps_ns = work.loop.regular_step_ns
     gain_ns = small_ns / whole_ns * steps_ns if whole_ns else 0.0

@@ -1,4 +1,4 @@
-"""Keep the shares of processes at hand, so that no scrape waits until captures are decoded."""
+"""Keep at hand where the time of processes goes: no scrape waits until captures are decoded."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tfprobe.errors import Missing
-from tfprobe.model.fleet import Shares
+from tfprobe.model.fleet import TimeUse
 from tfprobe.store.layout import ProcessFolder
 
 # Each round costs a stat for each process; how much is decoded in one is for `read` to bound.
 _BETWEEN_ROUNDS_S = 1.0
 # Whatever was not asked for in so many rounds is no longer looked after: scrapes are seldom.
 _ROUNDS_REMEMBERED = 600
-_NOT_YET = Missing("its captures have not been read yet")
+_UNREAD = Missing("its captures have not been read yet")
+_NOT_YET = TimeUse(_UNREAD, _UNREAD)
 
-Read = Callable[[ProcessFolder], Shares | Missing]
+Read = Callable[[ProcessFolder], TimeUse]
 
 
 class Keeper:
     """Answers with what a thread of its own has read of the processes that were asked for."""
 
     def __init__(self, read: Read, is_worth_it: Callable[[ProcessFolder], bool]) -> None:
-        """Take what reads the shares of a process, and what says whether to, for the thread."""
+        """Take what reads the time use of a process, and what says whether to, for the thread."""
         self._read = read
         self._is_worth_it = is_worth_it
         self._lock = threading.Lock()
-        self._known: dict[Path, Shares | Missing] = {}
+        self._known: dict[Path, TimeUse] = {}
         self._asked: dict[Path, int] = {}
         self._round = 0
         self._stopping = threading.Event()
@@ -44,7 +45,7 @@ class Keeper:
         self._stopping.set()
         self._thread.join()
 
-    def shares(self, folder: ProcessFolder) -> Shares | Missing:
+    def time_use(self, folder: ProcessFolder) -> TimeUse:
         """Return what is known of a process by now."""
         with self._lock:
             self._asked[folder.root] = self._round
@@ -58,12 +59,13 @@ class Keeper:
                 if self._is_worth_it(folder):
                     self._known[folder.root] = self._answer(folder)
 
-    def _answer(self, folder: ProcessFolder) -> Shares | Missing:
+    def _answer(self, folder: ProcessFolder) -> TimeUse:
         try:
             return self._read(folder)
         except Exception as problem:
             # A capture that nobody foresaw must not end the thread, nor the metrics of the others.
-            return Missing(f"its captures cannot be read: {type(problem).__name__}: {problem}")
+            why = Missing(f"its captures cannot be read: {type(problem).__name__}: {problem}")
+            return TimeUse(why, why)
 
     def _wanted(self) -> tuple[Path, ...]:
         with self._lock:

@@ -26,8 +26,11 @@ from tfprobe.live.metrics.subjects import (
 )
 from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import Work
-from tfprobe.store.liveness import STATES
+from tfprobe.store.liveness import LIVE, STATES, UNKNOWN
+from tfprobe.views.fleet import run_row
 from tfprobe.views.overhead import Overhead, measure
+from tfprobe.views.recent_steps import last_end_ns, longest_interval_ns
+from tfprobe.views.together import slowness
 
 _LONGEST_COMMAND = 200
 
@@ -110,6 +113,15 @@ def _is_readable(run: RunSubject) -> int:
     return int(not any(isinstance(each, Missing) for each in (run.look.run.command, *hooks)))
 
 
+def _slowness(run: RunSubject) -> Points:
+    """Say how slow each process that has series is beside the others of its group."""
+    shown = {process.labels for process in run.processes}
+    for ratio, row in slowness(run_row(run.look)):
+        labels = (label(row.host), label(row.folder))
+        if (*run.labels, *labels) in shown:
+            yield labels, ratio
+
+
 RUNS: tuple[Row[RunSubject], ...] = (
     _info((*RUN_LABELS, "launch_host", "user", "command"), "tfprobe_run", _run_info,
           "What was launched, where and by whom; the command is cut after 200 characters."),
@@ -123,6 +135,8 @@ RUNS: tuple[Row[RunSubject], ...] = (
            "1 where run.json and each steps.bin can be read, else 0."),
     _gauge(RUN_LABELS, "tfprobe_run_problems", "", _one(lambda run: len(run.look.problems)),
            "Things in the recording that cannot be used; `tfprobe report` names them."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_slowness_ratio", "ratio", _slowness,
+           "Median step of the process over that of the middle one of its group, while it runs."),
 )  # fmt: skip
 
 
@@ -152,6 +166,17 @@ def _overhead_ratio(process: ProcessSubject) -> float | Missing:
     return overhead if isinstance(overhead, Missing) else overhead.fraction_ratio
 
 
+def _silence_ratio(process: ProcessSubject) -> float | Missing:
+    """Return how long no step has come, over the longest that it ever took of late."""
+    look = process.look
+    longest_ns, last_ns = longest_interval_ns(look.works), last_end_ns(look.works)
+    if isinstance(longest_ns, Missing) or isinstance(look.now_mono_ns, Missing) or last_ns is None:
+        return Missing("nothing tells how long it has been silent, or what is usual")
+    if look.process.state not in (*LIVE, UNKNOWN):
+        return Missing("the process has ended")
+    return max(look.now_mono_ns - last_ns, 0) / max(longest_ns, 1)
+
+
 def _shares(process: ProcessSubject) -> Points:
     shares = process.look.shares
     if isinstance(shares, Missing):
@@ -165,6 +190,19 @@ def _shares(process: ProcessSubject) -> Points:
 def _shares_time(process: ProcessSubject) -> float | Missing:
     shares = process.look.shares
     return shares if isinstance(shares, Missing) else shares.newest_unix_ns / NS_PER_S
+
+
+def _goodput_ratio(process: ProcessSubject) -> float | Missing:
+    found = process.look.wall_time
+    return found if isinstance(found, Missing) else found.goodput_ratio
+
+
+def _time_parts(process: ProcessSubject) -> Points:
+    found = process.look.wall_time
+    if isinstance(found, Missing):
+        return
+    for part, time_ns in found.parts_ns:
+        yield (part,), time_ns / NS_PER_S
 
 
 def _left(process: ProcessSubject) -> int | Missing:
@@ -223,10 +261,16 @@ PROCESSES: tuple[Row[ProcessSubject], ...] = (
     _gauge(PROCESS_LABELS, "tfprobe_process_last_step_timestamp_seconds", "seconds",
            _one(lambda process: _seconds(process.last_step_unix_ns)),
            "Unix time at which the last step of the process ended."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_silence_ratio", "ratio", _one(_silence_ratio),
+           "Time since its last step over the longest between two of its latest, while it runs."),
     _gauge((*PROCESS_LABELS, "part"), "tfprobe_process_cycle_ratio", "ratio", _shares,
            "Shares of a cycle before, on and after the accelerator, by the latest captures."),
     _gauge(PROCESS_LABELS, "tfprobe_process_cycle_timestamp_seconds", "seconds",
            _one(_shares_time), "Unix time of the newest capture in tfprobe_process_cycle_ratio."),
+    _gauge(PROCESS_LABELS, "tfprobe_process_goodput_ratio", "ratio", _one(_goodput_ratio),
+           "Share of productive steps in the time since the process started."),
+    _gauge((*PROCESS_LABELS, "part"), "tfprobe_process_time_seconds", "seconds", _time_parts,
+           "What the time since the process started went to."),
     _gauge(PROCESS_LABELS, "tfprobe_process_captures", "",
            _one(lambda process: process.look.process.captures), "Captures on disk."),
     _gauge(PROCESS_LABELS, "tfprobe_process_requested_samples", "", _one(_left),

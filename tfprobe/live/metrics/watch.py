@@ -1,4 +1,4 @@
-"""Put together what answers about a directory: looks, shares, findings, and their threads."""
+"""Put together what answers about a directory: looks, time use, findings, and their threads."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from tfprobe.live.metrics.exporter import Exporter
 from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.shares import Keeper, is_recent
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.model.fleet import FleetLook, Shares
+from tfprobe.model.fleet import FleetLook, TimeUse
 from tfprobe.store.layout import ProcessFolder
 from tfprobe.store.liveness import Machine
+
+_SILENT = Missing("it has written nothing lately")
 
 
 def once(directory: Path, here: Machine, limits: Limits) -> Exporter:
     """Return an exporter for one answer, which reads all captures that it tells of first."""
     latest = Latest(core_ratio=1.0)
 
-    def shares(folder: ProcessFolder) -> Shares | Missing:
+    def time_use(folder: ProcessFolder) -> TimeUse:
         is_young = is_recent(folder, within_s=limits.finished_for_s)
-        return latest.shares(folder) if is_young else Missing("it has written nothing lately")
+        return latest.time_use(folder) if is_young else TimeUse(_SILENT, _SILENT)
 
-    fleet = Fleet(directory, here, latest=shares)
+    fleet = Fleet(directory, here, latest=time_use)
     return Exporter(_looks(fleet, directory), limits=limits)
 
 
@@ -45,9 +47,9 @@ def watched(
 
     `advice` is the command that finds something in a run, None to ask for no findings.
     """
-    keeper = Keeper(Latest().shares, partial(is_recent, within_s=limits.finished_for_s))
+    keeper = Keeper(Latest().time_use, partial(is_recent, within_s=limits.finished_for_s))
     findings = None if advice is None else Findings(advice)
-    fleet = Fleet(directory, here, latest=keeper.shares)
+    fleet = Fleet(directory, here, latest=keeper.time_use)
     look = _looks(fleet, directory)
     exporter = Exporter(look, limits=limits, findings=findings, complain=complain)
     workers = [each for each in (keeper, findings) if each is not None]

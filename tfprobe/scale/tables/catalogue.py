@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tfprobe.scale.tables.accounts import ACCOUNT
+from tfprobe.scale.tables.history import HISTORY
 from tfprobe.scale.tables.of_captures import ALLOCATIONS, CAPTURES, EXECUTIONS, SPANS
 from tfprobe.scale.tables.of_runs import (
     ACCELERATORS,
@@ -35,6 +37,9 @@ SHAPES: tuple[Shape, ...] = (
     PULSES,
     ACCELERATORS,
     INTERPRETERS,
+    ACCOUNT,
     PROBLEMS,
 )
+# What is made of other tables, and needs no reading of its own.
+VIEWS: tuple[Shape, ...] = (HISTORY,)
 BY_NAME: Mapping[str, Shape] = {shape.name: shape for shape in SHAPES}

@@ -48,6 +48,8 @@ def run_row(entry: RunEntry) -> Row:
         len(entry.processes),
         entry.steps,
         entry.active_unix_ns,
+        known.name or None if known else None,
+        json.dumps(dict(known.tags)) if known else None,
     )
 
 
@@ -102,7 +104,8 @@ def activity_rows(profile: Profile, place: Place) -> Iterator[Row]:
     for each in profile.activities:
         lasted_ns = each.end_ns - each.start_ns
         about = (each.kind, each.name, each.thread, each.start_ns, lasted_ns)
-        yield (*_key(process, place), *about, each.count, each.total_ns)
+        where = (each.file, each.line) if each.file else (None, None)
+        yield (*_key(process, place), *about, each.count, each.total_ns, *where)
 
 
 def gap_rows(profile: Profile, place: Place) -> Iterator[Row]:
@@ -117,6 +120,8 @@ def gap_rows(profile: Profile, place: Place) -> Iterator[Row]:
             gap.duration_ns,
             gap.cost_ns,
             gap.cut,
+            gap.why,
+            None if isinstance(gap.cpu_ns, Missing) else gap.cpu_ns,
         )
 
 

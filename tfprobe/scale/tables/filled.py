@@ -9,14 +9,17 @@ from typing import Any
 
 from tfprobe.errors import TfprobeError
 from tfprobe.model.profile import Problem, Profile
+from tfprobe.scale.answers import answer
 from tfprobe.scale.crew import Died
 from tfprobe.scale.engine import Lost
 from tfprobe.scale.shards import Shard, load_shard, rest_of, shards_in
 from tfprobe.scale.tables import cells, facts
+from tfprobe.scale.tables.accounts import account_rows, found_in
 from tfprobe.scale.tables.catalogue import BY_NAME, SHAPES
 from tfprobe.scale.tables.cells import Array
 from tfprobe.scale.tables.database import asked, files, literal, name, registered
 from tfprobe.scale.tables.facts import Place
+from tfprobe.scale.tables.history import HISTORY, HISTORY_QUERY
 from tfprobe.scale.tables.kept import Choice, Kept, forget_damaged, kept, this_process
 from tfprobe.scale.tables.shapes import Shape, Source
 from tfprobe.scale.tables.steps import step_columns
@@ -57,15 +60,20 @@ class Tables:
         shards: Mapping[Shard, Place],
         scratch: Path,
         *,
+        here: Machine,
+        rank: int | None = None,
         choose: Choice = this_process,
     ) -> None:
         """Read nothing yet of these processes; `scratch` is there while this is.
 
-        `choose` says who reads so many processes, of so many bytes of captures.
+        `here` and `rank` are those by which they were chosen; `choose` says who reads so many
+        processes, of so many bytes of captures.
         """
         self._entries = tuple(entries)
         self.shards = shards
         self.scratch = scratch
+        self._here = here
+        self._rank = rank
         self._choose = choose
         self._watch: Watch | None = None
         self._read: set[str] = set()
@@ -74,10 +82,12 @@ class Tables:
         # Processes that could not be read: without their captures, and with them.
         self._lost: dict[Shard, Lost] = {}
         self._lost_captures: dict[Shard, Lost] = {}
+        self._lost_accounts: dict[Shard, Lost] = {}
         self.connection = asked(scratch, [entry.folder.tables for entry in entries])
         self._kinds: dict[str, str] = {}
         for shape in SHAPES:
             self._refuse(shape)
+        self.connection.execute(f"CREATE VIEW {HISTORY.name} AS {HISTORY_QUERY}")
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -94,7 +104,8 @@ class Tables:
 
     def only(self, shard: Shard) -> Tables:
         """Return tables of one process alone, to be closed; captures are not decoded again."""
-        alone = Tables(self._entries, {shard: self.shards[shard]}, self.scratch)
+        place = {shard: self.shards[shard]}
+        alone = Tables(self._entries, place, self.scratch, here=self._here, rank=self._rank)
         alone._kept = tuple(each for each in self._captured() if each.shard == shard)
         return alone
 
@@ -113,6 +124,8 @@ class Tables:
             self._read_runs(names)
         if names & {*facts.OF_PROCESS, "steps"}:
             self._read_processes(names)
+        if "account" in names:
+            self._read_accounts()
         if any(shape.source is Source.CAPTURES for shape in new):
             self._read_captures(names)
 
@@ -177,6 +190,22 @@ class Tables:
             self._empty(BY_NAME["problems"])
             self._insert("problems", self._problem_rows())
 
+    def _read_accounts(self) -> None:
+        for entry in self._entries:
+            run = str(entry.folder.root)
+            places = {shard: at for shard, at in self.shards.items() if shard.run == run}
+            if not places:
+                continue
+            told = answer(
+                entry.folder, self._here, rank=self._rank, choose=self._choose, watch=self._watch
+            )
+            found = found_in(told.report, places)
+            for shard, place in places.items():
+                if shard in found:
+                    self._insert("account", account_rows(found[shard], place))
+                else:
+                    self._lost_accounts[shard] = Lost(shard, "The report of its run lacks it.")
+
     def _insert_process(self, names: Collection[str], profile: Profile, place: Place) -> None:
         for table, rows in facts.OF_PROCESS.items():
             if table in names:
@@ -208,7 +237,7 @@ class Tables:
 
     def _all_lost(self) -> Mapping[Shard, Lost]:
         """Return why each process is lost, once for each."""
-        return self._lost | self._lost_captures
+        return self._lost_accounts | self._lost | self._lost_captures
 
     def _show_files(self, shape: Shape, found: Sequence[Kept]) -> None:
         """Let a table be the rows of files, of which only the columns that are asked are read."""

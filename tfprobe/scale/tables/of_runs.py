@@ -36,6 +36,8 @@ RUNS = Shape(
         whole("processes", "how many processes were recorded"),
         whole("steps", "steps that were completed, of all works"),
         whole("active_ns", "its last sign of life on disk, unix ns"),
+        text("name", "the name it was given (`tfprobe run --name`); NULL: none"),
+        text("tags", "its tags as JSON, so that `tags->>'KEY'` is the value of one"),
     ),
 )
 INTERPRETERS = Shape(
@@ -145,11 +147,13 @@ ACTIVITIES = Shape(
         whole("duration_ns", "from its start to its end"),
         whole("count", "intervals of this kind and name up to and with this one"),
         whole("total_ns", "their time"),
+        text("file", "where the job imported it; NULL: another kind, or not known"),
+        whole("line", "the line there"),
     ),
 )
 GAPS = Shape(
     "gaps",
-    "The time from a recorded step to the next one of its thread, where it was watched.",
+    "The time from a step to the next one of its thread, where it was watched.",
     Source.PROCESS,
     (
         *STEP_KEY,
@@ -157,6 +161,8 @@ GAPS = Shape(
         whole("duration_ns", "its length"),
         whole("cost_ns", "what watching added to it"),
         truth("cut", "watching ended before the next step began"),
+        text("why", "traced: behind a traced step, sampled, or foreseen: a long one was due"),
+        whole("cpu_ns", "CPU time of its thread, watching included; NULL: not known"),
     ),
 )
 CALLS = Shape(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.scale.tables.catalogue import BY_NAME
 from tfprobe.scale.tables.filled import UNREAD, Tables, Watch
+from tfprobe.scale.tables.history import HISTORY, OF_HISTORY
 from tfprobe.scale.tables.stopping import interruptibly
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def _touched(connection: DuckDBPyConnection, query: str) -> frozenset[str]:
         hint = "Write parts of it as WITH, one after the other."
         raise UsageError("The query is nested too deeply to be read.", hint=hint) from exc
     named, made = set(_named(parsed)), set(_made(parsed))
+    if HISTORY.name in named - made:
+        named |= set(OF_HISTORY)
     return frozenset(named - made).intersection(BY_NAME)
 
 

@@ -15,6 +15,8 @@ class Source(Enum):
     PROCESS = "process"
     # Captures, which is what takes long: their rows are kept in Parquet files.
     CAPTURES = "captures"
+    # Captures, by the answer of `report`, which is kept.
+    REPORT = "report"
 
 
 @dataclass(frozen=True, slots=True)

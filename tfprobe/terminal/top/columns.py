@@ -257,11 +257,14 @@ COLUMNS: tuple[Column, ...] = (
            grows_to=24, is_number=False, is_drawing=True),
     Column("where", "where", 8, 4, _of_row(lambda row, width: cells.shares_bar(row.shares, width)),
            _number(_before), grows_to=16, is_number=False, is_drawing=True),
-    Column("percents", "bef/on/aft %", 12, 12, _of_row(_percents)),
+    Column("percents", "bef/on/aft %", 12, 13, _of_row(_percents)),
+    Column("goodput", "goodput", 7, 10,
+           _of_row(lambda row, _: cells.known(row.goodput_ratio, cells.whole_percent)),
+           _number(lambda row: row.goodput_ratio)),
     Column("gpu", "gpu", 5, 7,
            _of_row(lambda row, _: cells.known(row.gpu_ratio, cells.whole_percent)),
            _number(lambda row: row.gpu_ratio)),
-    Column("gpu memory", "gpu mem", 8, 10,
+    Column("gpu memory", "gpu mem", 8, 11,
            _of_row(lambda row, _: cells.known(row.gpu_memory_bytes, numbers.size)),
            _number(lambda row: row.gpu_memory_bytes)),
     Column("cpus", "cpus", 5, 8, _of_row(lambda row, _: cells.known(row.cpus_used, cells.cores)),
@@ -269,21 +272,22 @@ COLUMNS: tuple[Column, ...] = (
     Column("memory", "memory", 8, 9,
            _of_row(lambda row, _: cells.known(row.resident_bytes, numbers.size)),
            _number(lambda row: row.resident_bytes)),
-    Column("cost", "cost", 7, 11, _of_row(lambda row, _: cells.overhead(row.overhead_ratio)),
+    Column("cost", "cost", 7, 12, _of_row(lambda row, _: cells.overhead(row.overhead_ratio)),
            _number(lambda row: row.overhead_ratio)),
-    Column("samples", "samples", 7, 13,
+    Column("samples", "samples", 7, 14,
            _of_row(lambda row, _: cells.samples(row.captures, row.samples_left)),
            _number(lambda row: row.captures)),
-    Column("steps", "steps", 10, 14, _of_row(lambda row, _: ((numbers.count(row.steps), ""),)),
+    Column("steps", "steps", 10, 15, _of_row(lambda row, _: ((numbers.count(row.steps), ""),)),
            _number(lambda row: row.steps)),
-    Column("started", "started", 7, 15, _started, _newest),
-    Column("pid", "pid", 7, 16, _pid, _number(lambda row: row.pid), largest_first=False),
-    Column("host", "host", 10, 17, _host, is_number=False, grows_to=20),
-    Column("user", "user", 8, 18, _user, is_number=False, grows_to=12),
+    Column("started", "started", 7, 16, _started, _newest),
+    Column("pid", "pid", 7, 17, _pid, _number(lambda row: row.pid), largest_first=False),
+    Column("host", "host", 10, 18, _host, is_number=False, grows_to=20),
+    Column("user", "user", 8, 19, _user, is_number=False, grows_to=12),
 )  # fmt: skip
-_MAY_BE_UNKNOWN = ("gpu", "gpu memory")
+_MAY_BE_UNKNOWN = ("goodput", "gpu", "gpu memory")
 # What `s` goes through, by what people look for: the newest, the slowest, the busiest ...
 ORDERS: tuple[str, ...] = (
-    "started", "steps/s", "p50", "p95", "where", "gpu", "cpus", "memory", "cost", "steps", "name",
+    "started", "steps/s", "p50", "p95", "where", "goodput", "gpu", "cpus", "memory", "cost",
+    "steps", "name",
 )  # fmt: skip
 BY_NAME = {column.name: column for column in COLUMNS}

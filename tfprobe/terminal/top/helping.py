@@ -31,6 +31,7 @@ _COLUMNS = (
     ("trend", "the latest step times, newest last; half height is the usual one"),
     ("where", "a cycle of the latest captures: ░ before the accelerator (input), █ on it, "
               "▒ after it, · rest"),
+    ("goodput", "share of productive steps in all time since its start"),
     ("cost", "what recording takes of the job's time"),
     ("samples", "recorded steps; +3: three more were asked for"),
     ("● running", "alive"),

@@ -202,6 +202,8 @@ def _facts(line: Line) -> Iterator[str]:
     if not isinstance(row, Missing):
         yield f"{numbers.count(row.steps)} steps"
         yield _samples(row)
+        if not isinstance(row.goodput_ratio, Missing):
+            yield f"goodput {numbers.percent(row.goodput_ratio)}"
         if not isinstance(row.overhead_ratio, Missing):
             yield f"recording cost {numbers.percent(row.overhead_ratio)}"
 

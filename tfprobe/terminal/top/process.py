@@ -25,7 +25,9 @@ from tfprobe.views.fleet import ProcessRow, RunRow
 # The first is in every look; what the others show is read when one is opened.
 TABS = ("works", "ops", "findings", "log")
 _READ_TABS = TABS[1:]
-_PACE = ("state", "steps/s", "p50", "p95", "where", "cpus", "memory", "gpu", "cost", "trend")
+_PACE = (
+    "state", "steps/s", "p50", "p95", "where", "goodput", "cpus", "memory", "gpu", "cost", "trend",
+)  # fmt: skip
 # The scroll bar and the space before it.
 _MARGIN = 2
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from tfprobe.errors import Missing
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.profile import Work
 from tfprobe.views.breakdown.parts import Part
@@ -24,12 +26,12 @@ _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
     for part, file, name in (
         (
             Part.COMPILE,
-            r"tensorflow/python/(framework/func_graph|eager/polymorphic_function/tracing)",
+            r"tensorflow(_core)?/python/(framework/func_graph|eager/polymorphic_function/tracing)",
             r"func_graph_from_py_func|_maybe_define_function|trace_function",
         ),
         (
             Part.CHECKPOINTS,
-            r"/(tensorflow|keras|tf_keras|tensorflow_estimator)/.*"
+            r"/(tensorflow(_core)?|keras|tf_keras|tensorflow_estimator)/.*"
             r"(checkpoint|saver|saving|saved_model|save)",
             r"^_?(save|write|export|sync)",
         ),
@@ -38,13 +40,18 @@ _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (Part.SUMMARIES, r"/(tensorboard|tensorboardX|summary)[/_.]|summary_(ops|io)", r""),
         (
             Part.SYNC_WAIT,
-            r"tensorflow/python/(framework/ops|framework/tensor|eager/context)",
+            r"tensorflow(_core)?/python/(ops/(array_ops|tensor_getitem_override)|framework/tensor)",
+            r"^_?slice_helper$|^_tensor_getitem$",
+        ),
+        (
+            Part.SYNC_WAIT,
+            r"tensorflow(_core)?/python/(framework/ops|framework/tensor|eager/context)",
             r"^(_?numpy|__(float|int|bool|array|index|len|complex|long)__|async_wait|sync_.*)$",
         ),
         (Part.SYNC_WAIT, r"", r"EagerTensor\._numpy|_numpy_internal"),
         (
             Part.INPUT_WAIT,
-            r"tensorflow/python/data/|multi_device_iterator|distribute/input_lib",
+            r"tensorflow(_core)?/python/data/|multi_device_iterator|distribute/input_lib",
             r"^(__next__|next|get_next|_?next_internal|get_next_as_optional)$",
         ),
         (
@@ -55,7 +62,8 @@ _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (
             Part.HOST_PREPROCESS,
             r"data_adapter|data_utils|epoch_iterator|py_dataset|keras_preprocessing|preprocessing",
-            r"",
+            # Not Keras' own loop over steps and epochs.
+            r"^(?!(steps|enumerate_epochs?|_enumerate_iterator|catch_stop_iteration)$)",
         ),
         (
             Part.HOST_PREPROCESS,
@@ -64,13 +72,14 @@ _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(
         ),
         (
             Part.FEED,
-            r"tensorflow/python/framework/(constant_op|tensor_conversion|tensor_util)",
+            r"tensorflow(_core)?/python/framework/(constant_op|tensor_conversion|tensor_util)",
             r"",
         ),
         (
             Part.CALLBACKS,
             r"",
-            r"^on_(train|test|predict|epoch|batch)(_batch)?_(begin|end)$|^(before|after)_run$",
+            r"^on_(train|test|predict|epoch|batch)(_batch)?_(begin|end)$|^(before|after)_run$"
+            r"|^_batch_update_progbar$",
         ),
     )
 )
@@ -80,8 +89,27 @@ _PREPARES = re.compile(
     r"|(sample|fetch|read|make|prepare)_?(a_)?batch(es)?|batches|collate(_fn)?|augment\w*"
     r"|preprocess\w*|decode_\w+|data_?generator|minibatch\w*)$"
 )
-# With fewer gaps nobody knows what is usual; watching lengthens a gap, by less than this.
+# What makes the pipeline for a call of fit or predict, once, and what waits for other threads and
+# processes: nothing below it is the making of a batch.
+_NO_INPUT: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
+    (re.compile(file), re.compile(name))
+    for file, name in (
+        (
+            r"data_adapter|epoch_iterator|/keras/.*trainer",
+            r"^(__init__|get_data_(handler|adapter)|select_data_adapter|train_validation_split)$",
+        ),
+        (r"/(threading|multiprocessing/(process|pool))\.py$", r"^_?join\w*$"),
+    )
+)
+_INPUT = frozenset({Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED})
+# The generator that a loop over steps takes from goes on once between two of them; at the end of an
+# epoch it ends, and another one begins.
+_MOST_TURNS = 2
+_NEXT = re.compile(r"^(builtins\.)?(__)?next(__)?$")
+# With fewer gaps nobody knows what is usual.
 _FEWEST_GAPS = 8
+# The agent measures what an event costs on functions that do nothing; in a job it is more.
+_MOST_TIMES_COST = 12
 _LONGEST_USUAL = 4
 # Gaps of a loop in C are so short that anything is many times longer.
 _SMALLEST_GAP_NS = 1_000_000
@@ -114,29 +142,60 @@ class Between:
     causes: tuple[Cause, ...]
 
 
-def divide(gap: Gap, *, has_accelerator: bool) -> Between:
-    """Return the parts of a gap. Without an accelerator, reading a value waits for nothing."""
-    own_ns = _without_cost(gap)
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The gaps of a work that nobody watched: median, mean of the usual, the longest of these."""
+
+    median_ns: float
+    mean_ns: float
+    longest_ns: int
+
+
+class OwnTime(NamedTuple):
+    """The own time of a call of a gap: its part, and the call and the line that stand for it."""
+
+    at: int
+    part: Part
+    what: str
+    file: str
+    line: int
+    own_ns: int
+    in_callback: bool
+
+
+def own_times(gap: Gap, usual: Usual | None = None) -> Iterator[OwnTime]:
+    """Give the own time of each call of a gap, without what watching it cost; see `divide`."""
+    places: list[_Place] = []
+    for at, own_ns in enumerate(_without_cost(gap, added_ns(gap, usual))):
+        places.append(_place(gap.calls, at, places))
+        part, shown, _, in_callback = places[at]
+        yield OwnTime(at, part, *_described(gap.calls, shown), own_ns, in_callback)
+
+
+def divide(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> Between:
+    """Return the parts of a gap. Without an accelerator, reading a value waits for nothing.
+
+    Where watching made it several times as long, it is taken to have been as long as is `usual`.
+    """
     parts: dict[Part, int] = {}
     causes: dict[tuple[Part, str, str, int], int] = {}
-    places: list[tuple[Part, int]] = []
-    for at in range(len(gap.calls)):
-        part, shown = _place(gap.calls, at, places)
-        places.append((part, shown))
-        part = _meant(part, has_accelerator=has_accelerator)
-        parts[part] = parts.get(part, 0) + own_ns[at]
-        key = (part, *_described(gap.calls, shown))
-        causes[key] = causes.get(key, 0) + own_ns[at]
+    whole_ns = 0
+    for each in own_times(gap, usual):
+        part = _meant(each, has_accelerator=has_accelerator)
+        parts[part] = parts.get(part, 0) + each.own_ns
+        key = (part, each.what, each.file, each.line)
+        causes[key] = causes.get(key, 0) + each.own_ns
+        whole_ns += each.own_ns
     found = [Cause(*key, duration_ns=ns) for key, ns in causes.items() if ns]
     return Between(
-        duration_ns=sum(own_ns),
+        duration_ns=whole_ns,
         parts={part: ns for part, ns in parts.items() if ns},
         causes=tuple(sorted(found, key=lambda cause: -cause.duration_ns)),
     )
 
 
-def shortened(item: Between, kept_ns: int) -> Between:
-    """Return as much of a gap, each part in its share; what a division leaves over is idle."""
+def resized(item: Between, kept_ns: int) -> Between:
+    """Return a gap made so long, each part in its share; what a division leaves over is idle."""
     whole_ns = item.duration_ns or 1
     parts = {part: ns * kept_ns // whole_ns for part, ns in item.parts.items()}
     left_ns = kept_ns - sum(parts.values())
@@ -148,30 +207,49 @@ def shortened(item: Between, kept_ns: int) -> Between:
     return Between(kept_ns, {part: ns for part, ns in parts.items() if ns}, causes)
 
 
-def longest_usual_ns(work: Work) -> int | None:
-    """Return how long the time after a step of a work may be to count as usual; None unknown.
+def added_ns(gap: Gap, usual: Usual | None) -> int:
+    """Return what watching added to a gap: what the agent says, or all beyond the `usual` gap.
+
+    Never more than its thread computed, nor many times what the agent says.
+    """
+    if usual is None:
+        return min(gap.cost_ns, gap.duration_ns)
+    computed_ns = gap.duration_ns if isinstance(gap.cpu_ns, Missing) else gap.cpu_ns
+    most_ns = min(computed_ns, _MOST_TIMES_COST * gap.cost_ns, gap.duration_ns)
+    return min(max(int(gap.duration_ns - usual.median_ns), 0), most_ns)
+
+
+def usual_gaps(work: Work) -> Usual | None:
+    """Return what the gaps of a work usually are, as far as nobody watched them; None unknown.
 
     Where one gap in ten or more is long, long ones are usual: a checkpoint at each step, say. What
     comes seldom, as the end of an epoch, would weigh too much in a mean of few recorded steps.
     """
     recent = work.recent
-    is_usual = recent.has_gap[1:] & ~recent.sampled[:-1]
+    is_usual = recent.has_gap[1:] & ~recent.gap_is_ours[1:]
     gaps_ns = (recent.start_ns[1:] - recent.end_ns[:-1])[is_usual]
     if len(gaps_ns) < _FEWEST_GAPS:
         return None
-    return int(_LONGEST_USUAL * max(float(np.quantile(gaps_ns, 0.9)), _SMALLEST_GAP_NS))
+    longest_ns = int(_LONGEST_USUAL * max(float(np.quantile(gaps_ns, 0.9)), _SMALLEST_GAP_NS))
+    mean_ns = float(gaps_ns[gaps_ns <= longest_ns].mean())
+    return Usual(float(np.median(gaps_ns)), mean_ns, longest_ns)
 
 
-def _without_cost(gap: Gap) -> list[int]:
-    """Return own times less what watching cost, which goes with the number of calls.
+def _without_cost(gap: Gap, cost_ns: int) -> list[int]:
+    """Return own times less what watching cost, which goes with the number of events.
 
-    They sum to the gap less that cost: what is more than the whole time of small calls is taken
-    off all others, in their shares.
+    Of each call one lies in what is called, and one, the return, in the caller. Times sum to the
+    gap less that cost: what is more than the whole time of small calls is taken off all others,
+    in their shares.
     """
-    calls = sum(call.count for call in gap.calls) or 1
-    costs = [gap.cost_ns * call.count // calls for call in gap.calls]
+    events = [0 if call.parent is None else call.count for call in gap.calls]
+    for call in gap.calls:
+        if call.parent is not None:
+            events[call.parent] += call.count
+    all_events = sum(events) or 1
+    costs = [cost_ns * count // all_events for count in events]
     own_ns = [max(call.self_ns - cost, 0) for call, cost in zip(gap.calls, costs, strict=True)]
-    left_ns = max(sum(call.self_ns for call in gap.calls) - gap.cost_ns, 0)
+    left_ns = max(sum(call.self_ns for call in gap.calls) - cost_ns, 0)
     whole_ns = sum(own_ns) or 1
     scaled_ns = [ns * left_ns // whole_ns for ns in own_ns]
     if scaled_ns:
@@ -180,41 +258,109 @@ def _without_cost(gap: Gap) -> list[int]:
     return scaled_ns
 
 
-def _place(
-    calls: tuple[Call, ...], at: int, places: Sequence[tuple[Part, int]]
-) -> tuple[Part, int]:
-    """Return the part of a call, and the position of the call that stands for it.
+class _Place(NamedTuple):
+    """The part of a call, and the position of the call that stands for it.
+
+    Where it `has_no_input`, whatever is called there makes no batch. What is called `in_callback`
+    is so by one, whatever its part.
+    """
+
+    part: Part
+    shown: int
+    has_no_input: bool
+    in_callback: bool
+
+
+def _place(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -> _Place:
+    """Return the place of a call.
 
     Of unknown calls, the one made by the code around the step stands for all below; of known ones,
-    the first that the job wrote itself, or else the outermost.
+    the first that the job wrote itself, or else the outermost. What a callback or a checkpoint
+    runs is theirs, even if it is written to make batches.
     """
     call = calls[at]
-    known = _known(call.file, call.function, is_generator=call.is_generator)
+    known = _known(call.file, call.function)
     if call.parent is None:
-        return known or Part.IDLE, at
-    part, shown = places[call.parent]
-    if known is not None and known is not part:
-        return known, at
+        is_callback = known is Part.CALLBACKS
+        return _Place(known or Part.IDLE, at, _has_no_input(call.file, call.function), is_callback)
+    part, shown, has_no_input, in_callback = places[call.parent]
+    in_callback = in_callback or known is Part.CALLBACKS
+    if known is None and part is Part.IDLE and _makes_batches(calls, at, places):
+        known = Part.HOST_PREPROCESS
+    if part is Part.IDLE:
+        has_no_input = has_no_input or _has_no_input(call.file, call.function)
+    may_be_input = part in _INPUT or (part is Part.IDLE and not has_no_input)
+    if known is not None and known is not part and (may_be_input or known not in _INPUT):
+        return _Place(known, at, has_no_input, in_callback)
     is_first = part is Part.IDLE and calls[call.parent].parent is None
+    is_first = is_first or (known is Part.CALLBACKS and _is_list_of_callbacks(calls[shown]))
     is_jobs_own = (
         part is not Part.IDLE and is_of_library(calls[shown].file) and not is_of_library(call.file)
     )
-    return part, at if is_first or is_jobs_own else shown
+    return _Place(part, at if is_first or is_jobs_own else shown, has_no_input, in_callback)
 
 
 # Steps call the same functions, and so do processes.
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _known(file: str, function: str, *, is_generator: bool) -> Part | None:
+def _known(file: str, function: str) -> Part | None:
     for part, files, names in _KNOWN:
         if files.search(file) and names.search(function):
             return part
-    if not is_of_library(file) and (is_generator or _PREPARES.match(function)):
-        return Part.HOST_PREPROCESS
     return None
 
 
-def _meant(part: Part, *, has_accelerator: bool) -> Part:
-    return Part.FETCH if part is Part.SYNC_WAIT and not has_accelerator else part
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _has_no_input(file: str, function: str) -> bool:
+    return any(files.search(file) and names.search(function) for files, names in _NO_INPUT)
+
+
+def _makes_batches(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -> bool:
+    """Say whether a call of the job's own code makes the next batch.
+
+    A generator does where the loop over steps takes from it, itself or by other generators; not the
+    one in `sum(x for x in ...)`.
+    """
+    call, count = calls[at], calls[at].count
+    if is_of_library(call.file) or call.parent is None:
+        return False
+    if _PREPARES.match(call.function):
+        return True
+    if not call.is_generator:
+        return False
+    parent: int | None = call.parent
+    while parent is not None:
+        around = calls[parent]
+        if places[parent].part in _INPUT or _NEXT.match(around.function):
+            return True
+        if around.parent is None:
+            return count <= _MOST_TURNS
+        if not around.is_generator:
+            return False
+        parent = around.parent
+    return False
+
+
+def _is_of_callback(call: Call) -> bool:
+    return "/callbacks/" in call.file and is_of_library(call.file)
+
+
+def _in_module(call: Call) -> str:
+    """Return a function with its module, since all callbacks have functions of the same names."""
+    return f"{call.file.rpartition('/')[2].removesuffix('.py')}.{call.function}"
+
+
+def _is_list_of_callbacks(call: Call) -> bool:
+    """Say whether a call only hands on to the callbacks that Keras was given."""
+    return call.file.endswith(
+        ("/callback_list.py", "/keras/callbacks.py", "/keras/src/callbacks.py")
+    )
+
+
+def _meant(own: OwnTime, *, has_accelerator: bool) -> Part:
+    """Return the part of a call; without an accelerator reading a value waits for nothing."""
+    if own.part is not Part.SYNC_WAIT or has_accelerator:
+        return own.part
+    return Part.CALLBACKS if own.in_callback else Part.FETCH
 
 
 def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
@@ -224,7 +370,7 @@ def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
     is told by the line it was at, that of the step; by its first line in older recordings.
     """
     call = calls[at]
-    name = call.function
+    name = _in_module(call) if _is_of_callback(call) else call.function
     if call.parent is None:
         name = f"{name} itself" if name else "Python"
         return name, call.file, call.called_line or call.line

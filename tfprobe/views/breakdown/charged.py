@@ -48,14 +48,14 @@ for _at, _order in enumerate(_ORDERS):
 class Steps(NamedTuple):
     """Recorded steps with what was told of each; `capture` in rows and spans is its place here.
 
-    `traced` are functions traced in its process, `is_fed` says that arrays were handed to it.
+    `traced` are functions traced in its process, `fed_ns` how long handing over arrays may take.
     """
 
     captures: Sequence[Capture]
     rows: Executions
     spans: Spans
     traced: Sequence[Sequence[Activity]]
-    is_fed: Sequence[bool]
+    fed_ns: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def charged(steps: Steps, known: Names) -> Charged:
         _Claimed(segments.of_row, part[on_device], start_ns[on_device], end_ns[on_device]),
         _of_spans(spans).by(segments),
         _of_traces(steps.traced).by(segments),
-        _of_ends(steps.is_fed, low_ns, first_ns, last_ns, high_ns).by(segments),
+        _of_ends(steps.fed_ns, low_ns, first_ns, last_ns, high_ns).by(segments),
     )
     order = segments.has_device.astype(np.int64)
     rank = _RANKS[order[claims.at], claims.part]
@@ -182,16 +182,18 @@ def _of_traces(traced: Sequence[Sequence[Activity]]) -> _Claimed:
 
 
 def _of_ends(
-    is_fed: Sequence[bool], low_ns: Int64s, first_ns: Int64s, last_ns: Int64s, high_ns: Int64s
+    fed_ns: Sequence[int], low_ns: Int64s, first_ns: Int64s, last_ns: Int64s, high_ns: Int64s
 ) -> _Claimed:
-    """Return what lies before the first op, where arrays were fed, and after the last."""
-    every, fed_ones = np.arange(len(low_ns)), np.flatnonzero(np.array(is_fed, dtype=np.bool_))
+    """Return what lies before the first op, as far as arrays were fed, and after the last."""
+    most_ns = np.array(fed_ns, dtype=np.int64)
+    every, fed_ones = np.arange(len(low_ns)), np.flatnonzero(most_ns)
+    handed_ns = low_ns + np.minimum(first_ns - low_ns, most_ns)
     part = np.repeat([_NUMBER[Part.FETCH], _NUMBER[Part.FEED]], [len(every), len(fed_ones)])
     return _Claimed(
         np.concatenate([every, fed_ones]),
         part,
         np.concatenate([last_ns, low_ns[fed_ones]]),
-        np.concatenate([high_ns, first_ns[fed_ones]]),
+        np.concatenate([high_ns, handed_ns[fed_ones]]),
     )
 
 

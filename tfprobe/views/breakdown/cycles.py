@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Gap
+from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Capture, Profile, Work
-from tfprobe.views.breakdown import between, inside
+from tfprobe.views.breakdown import inside
 from tfprobe.views.breakdown.between import Between, Cause
 from tfprobe.views.breakdown.charged import Steps
 from tfprobe.views.breakdown.inside import Inside
 from tfprobe.views.breakdown.kinds import names
 from tfprobe.views.breakdown.parts import ON_DEVICE, Part
-from tfprobe.views.followed import followed
+from tfprobe.views.breakdown.watched import WatchedGaps, watched_gaps
 
 # Causes of less than this share of all cycles tell nothing; of the others so many are kept.
 SMALLEST_CAUSE_RATIO = 0.001
@@ -57,16 +57,23 @@ class StepParts:
 class WorkParts:
     """The mean cycle of one work: its mean recorded step, and its mean watched time after one.
 
-    `work` is Missing where none is known.
+    `work` is Missing where none is known. `others` are usual gaps that were watched after steps
+    that were not recorded.
     """
 
     work: Work | Missing
     steps: tuple[StepParts, ...]
+    others: tuple[Between, ...] = ()
 
     @property
-    def watched(self) -> tuple[StepParts, ...]:
-        """Return the steps whose time up to the next one was watched."""
-        return tuple(step for step in self.steps if not isinstance(step.between_ns, Missing))
+    def watched(self) -> tuple[Between, ...]:
+        """Return the watched times up to the next step."""
+        after = tuple(
+            Between(step.between_ns, step.after, step.causes_after)
+            for step in self.steps
+            if not isinstance(step.between_ns, Missing)
+        )
+        return after + self.others
 
     @property
     def cycle_ns(self) -> float:
@@ -83,14 +90,15 @@ class WorkParts:
         watched = self.watched
         if not watched:
             return Missing("the usual time after no step was watched")
-        return sum(sum(step.after.values()) for step in watched) / len(watched)
+        return sum(sum(gap.parts.values()) for gap in watched) / len(watched)
 
     @property
     def parts_ns(self) -> Mapping[Part, float]:
         """Return each part that is there, of the mean cycle, without what recording it took."""
         parts = dict(self._inside_ns)
-        for part, ns in _summed(step.after for step in self.watched).items():
-            parts[part] = parts.get(part, 0.0) + ns / len(self.watched)
+        watched = self.watched
+        for part, ns in _summed(gap.parts for gap in watched).items():
+            parts[part] = parts.get(part, 0.0) + ns / len(watched)
         return parts
 
     @property
@@ -110,7 +118,7 @@ class WorkParts:
     def causes(self) -> tuple[Cause, ...]:
         """Return what time went to in the mean cycle, longest first."""
         inside = _mean_causes([step.causes_inside for step in self.steps])
-        after = _mean_causes([step.causes_after for step in self.watched])
+        after = _mean_causes([gap.causes for gap in self.watched])
         least_ns = SMALLEST_CAUSE_RATIO * self.cycle_ns
         found = [each for each in (*inside, *after) if each.duration_ns >= least_ns]
         return tuple(sorted(found, key=lambda cause: -cause.duration_ns)[:MOST_CAUSES])
@@ -120,7 +128,7 @@ class WorkParts:
         """Return what all its steps took with the time between, as far as that was watched."""
         if isinstance(self.work, Missing):
             return float(sum(step.cycle_ns for step in self.steps))
-        watched = [step.between_ns for step in self.steps if isinstance(step.between_ns, int)]
+        watched = [gap.duration_ns for gap in self.watched]
         between_ns = float(np.median(watched)) if watched else 0.0
         return self.work.times.sum_ns + self.work.count * between_ns
 
@@ -128,13 +136,15 @@ class WorkParts:
 def by_work(profile: Profile) -> tuple[WorkParts, ...]:
     """Return the recorded steps of each work, the work with the most time first."""
     works = {(work.process, work.index): work for work in profile.works}
-    found: dict[tuple[int, int | None], list[StepParts]] = {}
-    for step in of_steps(profile):
-        number = None if isinstance(step.capture.work, Missing) else step.capture.work
-        found.setdefault((step.capture.process, number), []).append(step)
+    gaps = watched_gaps(profile, works)
+    found: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
+    for step, late_ns in _of_steps(profile, gaps):
+        found.setdefault(_key(step.capture), []).append((step, late_ns))
     unknown = Missing("the recording does not tell which work its steps are of")
     parts = [
-        WorkParts(unknown if key[1] is None else works.get((key[0], key[1]), unknown), tuple(steps))
+        WorkParts(
+            works.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)
+        )
         for key, steps in found.items()
     ]
     return tuple(sorted(parts, key=lambda each: -each.weight_ns))
@@ -142,6 +152,30 @@ def by_work(profile: Profile) -> tuple[WorkParts, ...]:
 
 def of_steps(profile: Profile) -> tuple[StepParts, ...]:
     """Return the parts of each recorded step, in the order of the captures."""
+    works = {(work.process, work.index): work for work in profile.works}
+    return tuple(step for step, _ in _of_steps(profile, watched_gaps(profile, works)))
+
+
+def _others(
+    gaps: WatchedGaps | None, steps: Sequence[tuple[StepParts, int]]
+) -> tuple[Between, ...]:
+    """Return the usual gaps after steps that were not recorded, as those after recorded ones."""
+    if gaps is None:
+        return ()
+    recorded = {step.capture.step for step, _ in steps}
+    has_accelerator = any(set(ON_DEVICE) & set(step.inside) for step, _ in steps)
+    late_ns = int(np.median([late_ns for _, late_ns in steps]))
+    return tuple(
+        gaps.divide(number, has_accelerator=has_accelerator, late_ns=late_ns)
+        for number in gaps.by_step
+        if number not in recorded
+    )
+
+
+def _of_steps(
+    profile: Profile, gaps: Mapping[tuple[int, int], WatchedGaps]
+) -> tuple[tuple[StepParts, int], ...]:
+    """Return the parts of each recorded step, and how much later than its call it ended."""
     works = {(work.process, work.index): work for work in profile.works}
     of_captures = [works.get(_key(capture)) for capture in profile.captures]
     all_traced = [each for each in profile.activities if each.kind == "trace"]
@@ -152,12 +186,11 @@ def of_steps(profile: Profile) -> tuple[StepParts, ...]:
         rows=profile.executions,
         spans=profile.spans,
         traced=traced,
-        is_fed=list(map(inside.fed, profile.captures, kinds)),
+        fed_ns=list(map(inside.fed_ns, profile.captures, kinds)),
     )
     found = inside.divide(steps, names(profile.executions))
-    gaps = _usual_gaps(profile, works)
     return tuple(
-        _step(capture, step, own, gaps.get((*_key(capture), capture.step)))
+        (_step(capture, step, own, gaps.get(_key(capture))), step.late_ns)
         for capture, step, own in zip(profile.captures, found, traced, strict=True)
     )
 
@@ -166,26 +199,14 @@ def _key(capture: Capture) -> tuple[int, int]:
     return capture.process, -1 if isinstance(capture.work, Missing) else capture.work
 
 
-def _usual_gaps(
-    profile: Profile, works: Mapping[tuple[int, int], Work]
-) -> dict[tuple[int, int, int], Gap]:
-    """Return the watched gaps that are no longer than usual, by process, work and step."""
-    longest_ns = {key: between.longest_usual_ns(work) for key, work in works.items()}
-    gaps = {(gap.process, gap.work, gap.step): gap for gap in followed(profile)}
-    return {
-        key: gap
-        for key, gap in gaps.items()
-        if (limit_ns := longest_ns.get(key[:2])) is None or gap.duration_ns <= limit_ns
-    }
-
-
-def _step(capture: Capture, step: Inside, traced: Sequence[Activity], gap: Gap | None) -> StepParts:
+def _step(
+    capture: Capture, step: Inside, traced: Sequence[Activity], gaps: WatchedGaps | None
+) -> StepParts:
     between_ns: int | Missing = Missing("the usual time after this step was not watched")
     after = Between(0, {}, ())
-    if gap is not None:
-        after = between.divide(gap, has_accelerator=bool(set(ON_DEVICE) & set(step.parts)))
-        # While late kernels ran, the thread was already on its way to the next step.
-        after = between.shortened(after, max(after.duration_ns - step.late_ns, 0))
+    if gaps is not None and capture.step in gaps.by_step:
+        has_accelerator = bool(set(ON_DEVICE) & set(step.parts))
+        after = gaps.divide(capture.step, has_accelerator=has_accelerator, late_ns=step.late_ns)
         between_ns = after.duration_ns
     return StepParts(
         capture=capture,

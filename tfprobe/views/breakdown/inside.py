@@ -18,6 +18,11 @@ from tfprobe.views.breakdown.kinds import ORDER, Names
 from tfprobe.views.breakdown.parts import Part
 from tfprobe.views.intervals import Intervals, union
 
+# Converting and copying an array goes at some GB/s, at a tenth of memory's rate where its type and
+# layout are turned; an array of a few bytes takes some 10 us in Python.
+_FEED_NS_A_BYTE = 2
+_FEED_NS = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class Inside:
@@ -77,10 +82,10 @@ def moments(
     traced: Sequence[Activity],
     known: Names,
     *,
-    is_fed: bool,
+    fed_ns: int,
 ) -> Moments:
     """Return when a step did what; `rows` and `spans` are those of its capture alone."""
-    mine = Steps((capture,), _as_first(rows), _as_first(spans), (traced,), (is_fed,))
+    mine = Steps((capture,), _as_first(rows), _as_first(spans), (traced,), (fed_ns,))
     found = charged(mine, known)
     low_ns = int(found.low_ns[0])
     by_device: dict[str, dict[Part, Intervals]] = {}
@@ -139,8 +144,8 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
     idle_ns = 0
     for part, most_ns in (
         (Part.FETCH, parts.get(Part.FETCH, 0)),
-        (Part.FEED, parts.get(Part.FEED, 0)),
         (Part.IDLE, idle_before_ns),
+        (Part.FEED, parts.get(Part.FEED, 0)),
     ):
         taken_ns = min(added_ns, most_ns)
         if not taken_ns:
@@ -148,7 +153,7 @@ def _take_out_recording(parts: dict[Part, int], capture: Capture, *, idle_before
         parts[part] -= taken_ns
         parts[Part.RECORDING] = parts.get(Part.RECORDING, 0) + taken_ns
         added_ns -= taken_ns
-        idle_ns = taken_ns if part is Part.IDLE else 0
+        idle_ns = taken_ns if part is Part.IDLE else idle_ns
     return idle_ns
 
 
@@ -170,8 +175,12 @@ def traced_in(activities: Sequence[Activity], capture: Capture) -> Iterator[Acti
             yield each
 
 
-def fed(capture: Capture, kind: str) -> bool:
-    """Say whether arrays were handed to a step before its first op."""
+def fed_ns(capture: Capture, kind: str) -> int:
+    """Return how long handing arrays to a step may have taken before its first op.
+
+    What is longer than that is no feed, but Python and the start of the executor. Lists, whose
+    bytes nobody counted, are converted one number at a time: they may have taken all of it.
+    """
     if isinstance(capture.fed_bytes, Missing):
-        return kind in ("session_run", "callable")
-    return capture.fed_bytes > 0
+        return capture.duration_ns if kind in ("session_run", "callable") else 0
+    return _FEED_NS + capture.fed_bytes * _FEED_NS_A_BYTE if capture.fed_bytes else 0

@@ -32,6 +32,9 @@ _INPUT = (
 )
 # Ops whose time is waiting for another device, process or thread.
 _WAITS = frozenset({"_Recv", "_HostRecv", "_Send", "_HostSend", "RecvTensor", "Barrier"})
+# Queues of tokens, not of data: SyncReplicasOptimizer takes one when all gradients of a step are
+# in, and a parameter server waits for one of each worker's end.
+_TOKENS = re.compile(r"(?<![^/])(sync_token_q|dummy_queue|done_queue|shutdown_queue|sync_queue)")
 _PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "NumpyFunction"})
 _SUMMARY = re.compile(r".*Summary(V2)?\Z|(Create|Flush|Close)SummaryWriter|SummaryWriter")
 _CHECKPOINT = re.compile(
@@ -58,6 +61,7 @@ class Names(NamedTuple):
     host: Int8s
     is_collective: Flags
     kernel: Int8s
+    is_token: Flags
 
 
 def names(rows: Executions) -> Names:
@@ -70,14 +74,23 @@ def names(rows: Executions) -> Names:
         is_collective[at] = is_named_so(texts[at])
     for at in used(rows.detail):
         is_collective[at] = is_named_so(texts[at])
+    is_token = np.zeros(len(texts), dtype=np.bool_)
+    for at in used(rows.name[np.isin(host, _NUMBER[Part.INPUT_WAIT])[rows.op_type]]):
+        is_token[at] = takes_token(texts[at])
     for at in used(_kernel_names(rows)[rows.place == Place.ACCELERATOR]):
         kernel[at] = _NUMBER[_precision(texts[at])]
-    return Names(host, is_collective, kernel)
+    return Names(host, is_collective, kernel, is_token)
+
+
+def takes_token(name: str) -> bool:
+    """Say whether an op of this name waits for others by a queue of tokens, not for input."""
+    return _TOKENS.search(name) is not None
 
 
 def parts_of(rows: Executions, known: Names) -> Int8s:
     """Return the part of each row, as a position in ORDER."""
     part: Int8s = known.host[rows.op_type]
+    part[known.is_token[rows.name] & is_part(part, Part.INPUT_WAIT)] = _NUMBER[Part.SYNC_WAIT]
     part[_schedules_kernels(rows)] = _NUMBER[Part.KERNEL_LAUNCH]
     on_device = rows.place == Place.ACCELERATOR
     part[on_device] = known.kernel[_kernel_names(rows)[on_device]]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.errors import Missing
+from tfprobe.views.diff.cause import Cause
 from tfprobe.views.diff.compare import Change
 from tfprobe.views.diff.gate import Verdict
+from tfprobe.views.diff.machine import Processor
 from tfprobe.views.diff.memory import MemoryChange
 from tfprobe.views.diff.ops import CostChange, OpChanges
 from tfprobe.views.diff.whole import Diff, WorkDiff
@@ -22,6 +24,7 @@ def document(found: Diff, verdicts: Sequence[tuple[str, Verdict]]) -> Document:
         "a": run_document(found.before),
         "b": run_document(found.after),
         "significant": bool(found.changed_steps),
+        "cause": None if found.whose is None else found.whose.value,
         "differences": [
             {"of": each.of, "a": each.before, "b": each.after} for each in found.differences
         ],
@@ -31,7 +34,10 @@ def document(found: Diff, verdicts: Sequence[tuple[str, Verdict]]) -> Document:
         "only_a": [{"kind": work.kind, "name": work.name} for work in found.only_before],
         "only_b": [{"kind": work.kind, "name": work.name} for work in found.only_after],
         "memory": _memory(found.memory),
-        "gate": [{"on": on, "fails": each.fails, "why": each.why} for on, each in verdicts],
+        "gate": [
+            {"on": on, "fails": each.fails, "verdict": each.word, "why": each.why}
+            for on, each in verdicts
+        ],
     }
 
 
@@ -45,6 +51,9 @@ def _work(each: WorkDiff) -> Document:
         "count_a": before.count,
         "count_b": after.count,
         **{name: _change(change) for name, change in each.steps.measures},
+        "cause": _cause(each.cause),
+        "processor_a": _processor(each.before),
+        "processor_b": _processor(each.after),
         "ops": _ops(each.ops),
         "breakdown": _costs(each.parts),
     }
@@ -62,6 +71,28 @@ def _change(found: Change | Missing) -> Document:
         "confidence": found.confidence,
         "significant": found.is_significant,
     }
+
+
+def _cause(found: Cause | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {"whose": found.whose.value, "why": found.why}
+
+
+def _processor(found: Processor | Missing) -> Document:
+    """Return what the processor did for a step, in µs; null where the system does not tell."""
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "wall_us": found.wall_ns / 1000,
+        "cpu_us": _us(found.cpu_ns),
+        "waited_us": _us(found.waited_ns),
+        "others_cpus": None if isinstance(found.others_cpus, Missing) else found.others_cpus,
+    }
+
+
+def _us(time_ns: float | Missing) -> float | None:
+    return None if isinstance(time_ns, Missing) else time_ns / 1000
 
 
 def _ops(found: OpChanges | Missing) -> Document:

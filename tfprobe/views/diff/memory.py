@@ -45,6 +45,12 @@ def _requested(before: Profile, after: Profile, pair: Pair) -> MemoryChange | No
     return _change(name, _of_steps(before, pair.before), _of_steps(after, pair.after))
 
 
+def requested_growth_ratio(before: Profile, after: Profile, pair: Pair) -> float:
+    """Return by how much more the ops of a step ask for in B; 0 where that is not known."""
+    found = _requested(before, after, pair)
+    return 0.0 if found is None else found.ratio
+
+
 def _allocators(before: Profile, after: Profile) -> Iterator[MemoryChange | None]:
     """Give what each allocator held at most in the sampled steps."""
     sides = (_held(before), _held(after))

@@ -84,7 +84,7 @@ def op_changes(before: Profile, after: Profile, pair: Pair) -> OpChanges | Missi
     lacking = [name for costs, name in sides if not len(costs.rows_ns) or not costs.rows_ns.any()]
     if lacking:
         return Missing(f"no step was sampled in {' and '.join(lacking)}")
-    types = (_by_type(one), _by_type(other))
+    types = (by_type(one), by_type(other))
     layers = _layers(one, other)
     scopes = (_by_scope(one, layers), _by_scope(other, layers))
     wholes = (float(one.rows_ns.sum(axis=1).mean()), float(other.rows_ns.sum(axis=1).mean()))
@@ -142,7 +142,8 @@ def _spread_out(captures: Sequence[int]) -> Int64s:
     return chosen
 
 
-def _by_type(costs: Costs) -> dict[str, Int64s]:
+def by_type(costs: Costs) -> dict[str, Int64s]:
+    """Return what each type of op cost in each sampled step."""
     return _summed(costs, ((name,) for name in costs.types))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -132,6 +133,14 @@ def fed_bytes(before: Profile, after: Profile, pair: Pair) -> Difference | None:
     return _both(name, *(f"{round(each):,}" for each in sides))
 
 
+def fed_growth_ratio(before: Profile, after: Profile, pair: Pair) -> float:
+    """Return by how much a step is given more in B: bytes that are fed, or training steps in it."""
+    fed = (_fed(before, pair.before), _fed(after, pair.after))
+    steps = (pair.before.steps_per_execution, pair.after.steps_per_execution)
+    ratios = [other / one for one, other in (fed, steps) if one > 0 and other > 0]
+    return math.prod(ratios) - 1
+
+
 def _fed(profile: Profile, work: Work) -> float:
     fed = [
         capture.fed_bytes
@@ -147,13 +156,40 @@ def _machines(before: Profile, after: Profile) -> Iterator[Difference]:
     yield _both("CPUs it may use", *(_cpus(side) for side in sides))
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The median load of a machine, and its CPUs that the job may use."""
+
+    load: float
+    cpus: int
+
+    @property
+    def ratio(self) -> float:
+        return self.load / self.cpus
+
+    @property
+    def is_busy(self) -> bool:
+        return self.load > BUSY_LOAD_RATIO * self.cpus
+
+
 def load_told(before: Profile, after: Profile) -> str:
     """Say how high the load of the machines was, "" where neither was busy as far as is known."""
-    loads = [_load(side.pulses) for side in (before, after)]
-    if not any(load is not None and load[0] > BUSY_LOAD_RATIO * load[1] for load in loads):
+    loads = [load_of(side) for side in (before, after)]
+    if not any(load is not None and load.is_busy for load in loads):
         return ""
-    told = [_UNKNOWN if load is None else f"{load[0]:.1f} on {load[1]} CPUs" for load in loads]
-    return f"{told[0]} in A and {told[1]} in B"
+    return f"{load_text(loads[0])} in A and {load_text(loads[1])} in B"
+
+
+def load_text(load: Load | None) -> str:
+    """Write how busy a machine was."""
+    return _UNKNOWN if load is None else f"{load.load:.1f} on {load.cpus} CPUs"
+
+
+def load_of(profile: Profile) -> Load | None:
+    """Return how busy the machine of a recording was, None where it does not tell."""
+    loads = [p.load_1min for p in profile.pulses if not isinstance(p.load_1min, Missing)]
+    cpus = [p.cpus for p in profile.pulses if not isinstance(p.cpus, Missing)]
+    return Load(float(median(loads)), max(cpus)) if loads and cpus else None
 
 
 def _cpus(pulses: Sequence[Pulse]) -> str:
@@ -163,13 +199,6 @@ def _cpus(pulses: Sequence[Pulse]) -> str:
         return _UNKNOWN
     limit = f", limited to {min(limits):g}" if limits else ""
     return f"{max(known)}{limit}"
-
-
-def _load(pulses: Sequence[Pulse]) -> tuple[float, int] | None:
-    """Return the median load of the machine and its CPUs that the job may use."""
-    loads = [p.load_1min for p in pulses if not isinstance(p.load_1min, Missing)]
-    cpus = [p.cpus for p in pulses if not isinstance(p.cpus, Missing)]
-    return (float(median(loads)), max(cpus)) if loads and cpus else None
 
 
 def _both(of: str, before: str, after: str) -> Difference:

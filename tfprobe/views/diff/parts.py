@@ -19,7 +19,7 @@ def part_changes(
     before: Sequence[WorkParts], after: Sequence[WorkParts], pair: Pair
 ) -> tuple[CostChange, ...] | Missing:
     """Return how the parts of a pair's recorded cycles changed, the largest first."""
-    one, other = _of(before, pair.before), _of(after, pair.after)
+    one, other = traced_cycles(before, pair.before), traced_cycles(after, pair.after)
     if not one or not other:
         return Missing("no step was sampled in both")
     if _is_watched(one) != _is_watched(other):
@@ -35,7 +35,7 @@ def part_changes(
     return tuple(sorted(found, key=lambda each: (not each.is_significant, -abs(each.delta_ns))))
 
 
-def _of(all_parts: Sequence[WorkParts], work: Work) -> list[StepParts]:
+def traced_cycles(all_parts: Sequence[WorkParts], work: Work) -> list[StepParts]:
     """Return the recorded cycles of a work without its first step, in order."""
     mine = [each for each in all_parts if each.work is work]
     steps = sorted((step for each in mine for step in each.steps), key=_number)

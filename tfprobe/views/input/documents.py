@@ -110,5 +110,6 @@ def _producer(item: Producer) -> Document:
         "name": item.name,
         "steps": item.steps,
         "step_us": item.step_ns / 1000,
+        "enqueue_ratio": item.enqueue_ratio,
         "ops": _ops(item.ops),
     }

@@ -15,6 +15,15 @@ from tfprobe.views.input.use import (
 )
 
 _FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
+# Keras 3 takes it with the data set, Keras 2 with fit.
+_WORKERS = (
+    "of a Keras PyDataset or Sequence several workers make batches at once: workers=4, where "
+    "Python computes also use_multiprocessing=True (of the PyDataset itself; before Keras 3 of fit)"
+)
+_BESIDE = (
+    "Several calls wait beside each other: map(..., num_parallel_calls=16), or as many as the "
+    "storage bears."
+)
 _ONE_FILE = (
     "reads one file at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE) over files "
     "reads several; or .cache()"
@@ -31,23 +40,32 @@ def remedies(
     sources: Sequence[Source],
     pipeline: PipelineUse | Missing,
     fillers: Sequence[Producer],
+    *,
+    waits: bool = False,
 ) -> tuple[str, ...]:
-    """Return what to do, for the source with most time first."""
+    """Return what to do, for the source with most time first.
+
+    `waits`: the process uses so little of its CPUs that what makes its input cannot be computing.
+    """
     found: dict[str, None] = {}
     for source in sources:
         if source.ratio >= _WORTH_RATIO:
-            for sentence in _for_source(source, pipeline, fillers):
+            for sentence in _for_source(source, pipeline, fillers, waits=waits):
                 found.setdefault(sentence)
     return tuple(found)
 
 
 def _for_source(
-    source: Source, pipeline: PipelineUse | Missing, fillers: Sequence[Producer]
+    source: Source,
+    pipeline: PipelineUse | Missing,
+    fillers: Sequence[Producer],
+    *,
+    waits: bool,
 ) -> Iterator[str]:
     if source.kind is Kind.ITERATOR and isinstance(pipeline, Missing):
         yield f"Which stage of the pipeline it is, this kind of recording does not hold. {_FIRST}"
     elif source.kind is Kind.ITERATOR and not isinstance(pipeline, Missing):
-        yield from _for_pipeline(pipeline)
+        yield from _for_pipeline(pipeline, waits=waits)
     elif source.kind is Kind.QUEUE:
         yield from _for_queue(source, fillers)
     elif source.kind is Kind.FEED:
@@ -63,7 +81,7 @@ def _for_source(
         )
 
 
-def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
+def _for_pipeline(pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
     if pipeline.is_of_arrays:
         yield (
             "Keras makes these batches of the arrays itself: larger batches (batch_size=) take "
@@ -77,11 +95,11 @@ def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
     at = pipeline.bottleneck
     use = pipeline.stages[at]
     if not pipeline.is_measured:
-        yield _likely(use)
+        yield _likely(use, waits=waits)
     elif takes_tiny_elements(pipeline.stages, at):
         yield _tiny_elements(pipeline, at)
     elif use.runs_python and use.ops and use.stage.kind != "Generator":
-        yield from _for_python(use, pipeline)
+        yield from _for_python(use, pipeline, waits=waits)
     else:
         yield _BY_KIND.get(use.stage.kind, _other)(use, pipeline)
     if _reads_one_by_one(pipeline, at):
@@ -96,8 +114,10 @@ def _for_pipeline(pipeline: PipelineUse) -> Iterator[str]:
         )
 
 
-def _likely(use: StageUse) -> str:
+def _likely(use: StageUse, *, waits: bool) -> str:
     name = use.stage.name
+    if waits and use.stage.kind != "Generator" and use.ops and use.runs_python:
+        return f"Likely, not measured: the Python of {name} waits. {_BESIDE}"
     if use.stage.kind == "Generator" or (use.ops and use.runs_python):
         return (
             f"Likely, not measured: the Python of {name} takes the time, of which only one thread "
@@ -133,10 +153,13 @@ def _tiny_elements(pipeline: PipelineUse, at: int) -> str:
     )
 
 
-def _for_python(use: StageUse, pipeline: PipelineUse) -> Iterator[str]:
+def _for_python(use: StageUse, pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
+    if waits and not use.stage.is_async:
+        yield f"The function of {use.stage.name} is Python that waits, for files say. {_BESIDE}"
+        return
     cached = " or by .cache()" if _may_cache(use, pipeline) else ""
     yield (
-        f"The function of {use.stage.name} is Python, of which only one thread runs at a time: "
+        f"The function of {use.stage.name} is Python, of which only one thread computes at a time: "
         f"write it with TensorFlow's ops, or do that work once, before training{cached}."
     )
     if not use.stage.is_async and use.stage.kind == "Map":
@@ -180,8 +203,8 @@ def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
             f"{use.stage.name} runs its function for one element at a time: "
             "map(..., num_parallel_calls=tf.data.AUTOTUNE)."
         )
-    busy = f", {parallelism} at a time" if parallelism else ""
-    room = f" on {budget} CPUs" if budget else ""
+    busy = f", {parallelism} at a time" if parallelism.isdecimal() else ""
+    room = f" on {budget} CPUs" if budget.isdecimal() else ""
     how = f"in parallel already{busy}{room}"
     if parallelism == "1":
         how = f"for one element at a time, as many as TensorFlow chose{room}"
@@ -207,6 +230,11 @@ def _filter(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001 - as a
 
 
 def _generator(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    if not any(kinds.joins(each.stage.kind) for each in pipeline.stages):
+        return (
+            "The Python generator makes one batch after the other, in one thread: "
+            f"{_WORKERS}; or let tf.data read the data itself, which several threads can."
+        )
     return (
         "The Python generator makes one element at a time: let it yield whole batches, or let "
         "tf.data read the data itself, which several threads can."
@@ -235,14 +263,22 @@ def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
     return "The tf.data service is slower than the steps: it needs more workers."
 
 
-def _other(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+def _parallel_calls(pipeline: PipelineUse) -> str:
+    """Return what makes elements side by side; current TensorFlow makes maps parallel itself."""
+    if any(each.stage.kind == "ParallelMap" for each in pipeline.stages):
+        return "a cheaper function of map"
+    return "map(..., num_parallel_calls=tf.data.AUTOTUNE)"
+
+
+def _other(use: StageUse, pipeline: PipelineUse) -> str:
     stage = use.stage
     if kinds.reads_files(stage.kind):
         return f"{stage.name} {_ONE_FILE}."
     if kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
         return (
             "What the pipeline spends its time in lasts longer than a recorded step; "
-            "`tfprobe run --every` with more samples, or a longer step, may show it."
+            "`tfprobe run --every` with more samples, or a longer step, may show it. First to try: "
+            f"{_parallel_calls(pipeline)}; {_WORKERS}."
         )
     if stage.kind in _HAND_ON:
         return f"{stage.name} only hands on what others make: fewer, larger elements cost it less."

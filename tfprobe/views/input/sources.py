@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,11 +11,13 @@ import numpy as np
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Work
 from tfprobe.model.tables import having
-from tfprobe.views.breakdown.between import Cause
+from tfprobe.views.breakdown.between import Between, Cause
 from tfprobe.views.breakdown.cycles import StepParts, WorkParts
+from tfprobe.views.breakdown.kinds import takes_token
 from tfprobe.views.breakdown.parts import Part
 from tfprobe.views.input.seen import GET_NEXT
 from tfprobe.views.input.use import MOST_OPS, FunctionOp
+from tfprobe.views.main_loop import RUNNER_THREAD, fills_queue
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
 # An op "input/shuffle_batch" of one of these takes from a queue that other threads fill.
@@ -29,8 +31,10 @@ _DEQUEUES = (
 # What steps wait for that take elements by an op of theirs.
 ITERATOR = "IteratorGetNext"
 _NEXT = frozenset({"__next__", "_next_internal", "get_next", "get_next_as_optional", "next"})
+# An element is put into a queue with room at once: a thread that spends most of its time with that
+# waits for room.
+_FULL_RATIO = 0.5
 # As TensorFlow names the threads of tf.train.start_queue_runners.
-_RUNNER_THREAD = "QueueRunnerThread"
 
 
 class Kind(Enum):
@@ -66,7 +70,9 @@ _Key = tuple[Kind, str, str, int, bool]
 class Producer:
     """A thread that fills a queue: its steps, and the ops they spend their time in.
 
-    `step_ns` is what its mean step takes, waiting for room in the queue included.
+    `step_ns` is what its mean step takes, waiting for room in the queue included. `enqueue_ratio`
+    is the share of its recorded steps that went into putting elements into the queue, which is
+    waiting for room.
     """
 
     thread: str
@@ -74,6 +80,12 @@ class Producer:
     steps: int
     step_ns: float
     ops: tuple[FunctionOp, ...]
+    enqueue_ratio: float = 0.0
+
+    @property
+    def queue(self) -> str:
+        """Return the name of the queue, as TensorFlow names its threads after it."""
+        return self.thread.removeprefix(RUNNER_THREAD).removeprefix("-").partition("-")[0]
 
 
 def sources(item: WorkParts, executions: Executions) -> tuple[Source, ...]:
@@ -83,9 +95,10 @@ def sources(item: WorkParts, executions: Executions) -> tuple[Source, ...]:
     for step in item.steps:
         for key, time_ns in _inside(step, waits.get(step.capture.index, {})):
             mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.steps)
-    for step in item.watched:
-        for key, time_ns in _after(step):
-            mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.watched)
+    watched = item.watched
+    for gap in watched:
+        for key, time_ns in _after(gap):
+            mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(watched)
     cycle_ns = item.cycle_ns or 1
     found = [Source(*key, time_ns=ns, ratio=ns / cycle_ns) for key, ns in mean_ns.items() if ns > 0]
     return tuple(sorted(found, key=lambda each: (-each.time_ns, each.what)))
@@ -101,8 +114,8 @@ def _inside(step: StepParts, waits: Mapping[tuple[Kind, str], int]) -> Iterator[
     yield (Kind.FEED, "feed_dict", "", 0, False), step.inside.get(Part.FEED, 0)
 
 
-def _after(step: StepParts) -> Iterator[tuple[_Key, float]]:
-    for cause in step.causes_after:
+def _after(gap: Between) -> Iterator[tuple[_Key, float]]:
+    for cause in gap.causes:
         if cause.part in INPUT_PARTS:
             yield (_kind(cause), cause.what, cause.file, cause.line, True), cause.duration_ns
 
@@ -126,6 +139,8 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int
     found: dict[int, dict[tuple[Kind, str], int]] = {}
     columns = (rows.capture, rows.name, rows.op_type, rows.duration_ns)
     for capture, name, op_type, ns in zip(*(each.tolist() for each in columns), strict=True):
+        if takes_token(texts[name]):
+            continue
         is_iterator = texts[op_type].startswith(GET_NEXT)
         key = (Kind.ITERATOR, ITERATOR) if is_iterator else (Kind.QUEUE, texts[name])
         of_capture = found.setdefault(capture, {})
@@ -133,24 +148,33 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int
     return found
 
 
-def fills_queue(work: Work) -> bool:
-    """Say whether the steps of a work put elements into a queue, or close it in the end."""
-    return work.thread.startswith(_RUNNER_THREAD)
-
-
 def closes_queue(work: Work) -> bool:
     """Say whether the one step of a work waits for the job's end to close a queue."""
     return fills_queue(work) and work.thread.endswith("close_on_stop")
 
 
-def producer(work: Work, executions: Executions) -> Producer:
-    """Return what a thread that fills a queue did; `executions` are those of its own steps."""
+def is_full(source: Source, fillers: Sequence[Producer]) -> bool:
+    """Say whether the threads that fill a queue wait for room in it: then the input keeps up."""
+    scope = source.what.partition("/")[0]
+    known = [each for each in fillers if each.ops]
+    own = [each for each in known if each.queue.partition("/")[0] == scope] or known
+    return bool(own) and min(each.enqueue_ratio for each in own) >= _FULL_RATIO
+
+
+def producer(work: Work, executions: Executions, recorded_ns: int) -> Producer:
+    """Return what a thread that fills a queue did.
+
+    `executions` are those of its own recorded steps, which took `recorded_ns`.
+    """
+    ops = _longest_ops(executions)
+    enqueue_ns = sum(op.total_ns for op in ops if "Enqueue" in op.op_type)
     return Producer(
         thread=work.thread,
         name=work.name,
         steps=work.count,
         step_ns=work.times.sum_ns / work.times.count if work.times.count else 0.0,
-        ops=_longest_ops(executions),
+        ops=ops,
+        enqueue_ratio=min(enqueue_ns / recorded_ns, 1.0) if recorded_ns else 0.0,
     )
 
 

@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 
 from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.tables import T
 from tfprobe.views.breakdown.cycles import WorkParts, by_work
@@ -25,14 +26,19 @@ from tfprobe.views.input.sources import (
     Producer,
     Source,
     closes_queue,
-    fills_queue,
+    is_full,
     producer,
     sources,
 )
 from tfprobe.views.input.stages import SLOW_CALL_NS
 from tfprobe.views.input.use import PipelineUse, gather
 from tfprobe.views.intervals import Intervals, one
+from tfprobe.views.main_loop import fills_queue
 from tfprobe.views.releases import Release, in_names_of, release_of
+
+# A thread that computes has a CPU. Between two samples a second passes.
+_WAITING_CPUS = 0.5
+_FEWEST_SAMPLES = 3
 
 
 class Level(Enum):
@@ -72,6 +78,7 @@ class WorkInput:
     producers: tuple[Producer, ...]
     fed_bytes: int | Missing
     remedies: tuple[str, ...]
+    is_queue_full: bool = False
 
     @property
     def title(self) -> str:
@@ -80,9 +87,9 @@ class WorkInput:
 
     @property
     def keeps_up(self) -> bool:
-        """Say whether its pipeline has elements ready, and there is little else to wait for."""
-        is_ready = not isinstance(self.pipeline, Missing) and self.pipeline.keeps_up
-        return is_ready and self.level is Level.NONE
+        """Say whether its input has elements ready, and there is little else to wait for."""
+        has_next = not isinstance(self.pipeline, Missing) and self.pipeline.keeps_up
+        return (has_next or self.is_queue_full) and self.level is Level.NONE
 
 
 def judge(
@@ -116,9 +123,10 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         slow_call_ns=limits.slow_call_ns,
         cycle_wait_ns=sum(each.time_ns for each in found if each.kind is Kind.ITERATOR),
     )
-    level = _level(ratio - _handed_over_ratio(found, pipeline), limits)
-    waits_for_queue = any(source.kind is Kind.QUEUE for source in found)
-    fillers = _producers(item, profile) if waits_for_queue else ()
+    queues = [source for source in found if source.kind is Kind.QUEUE]
+    fillers = _producers(item, profile) if queues else ()
+    full_ratio = sum(source.ratio for source in queues if is_full(source, fillers))
+    level = _level(ratio - _handed_over_ratio(found, pipeline) - full_ratio, limits)
     return WorkInput(
         work=item.work,
         captures=len(captures),
@@ -135,9 +143,31 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         if level is Level.NONE
         else tuple(
             in_names_of(_release(item.work, profile), each)
-            for each in remedies(found, pipeline, fillers)
+            for each in remedies(found, pipeline, fillers, waits=_waits(item.work, profile))
         ),
+        is_queue_full=full_ratio > 0,
     )
+
+
+def _waits(work: Work | Missing, profile: Profile) -> bool:
+    """Say whether a process used so little of its CPUs that even one thread of it mostly waited."""
+    if isinstance(work, Missing):
+        return False
+    samples = [each for each in profile.pulses if each.process == work.process and each.steps]
+    if len(samples) < _FEWEST_SAMPLES:
+        return False
+    first, last = min(samples, key=_at), max(samples, key=_at)
+    used_ns = [
+        after - before
+        for before, after in ((first.user_ns, last.user_ns), (first.system_ns, last.system_ns))
+        if not isinstance(before, Missing) and not isinstance(after, Missing)
+    ]
+    lasted_ns = last.at_ns - first.at_ns
+    return len(used_ns) == 2 and lasted_ns > 0 and sum(used_ns) < _WAITING_CPUS * lasted_ns
+
+
+def _at(sample: Pulse) -> int:
+    return sample.at_ns
 
 
 def _release(work: Work | Missing, profile: Profile) -> Release | Missing:
@@ -187,10 +217,16 @@ def _producers(item: WorkParts, profile: Profile) -> tuple[Producer, ...]:
     fillers = [each for each in works if fills_queue(each) and not closes_queue(each)]
     return tuple(
         sorted(
-            (producer(each, _of(profile.executions, _captures(each, profile))) for each in fillers),
+            (_producer(each, profile) for each in fillers),
             key=lambda each: (-each.step_ns * each.steps, each.thread),
         )
     )
+
+
+def _producer(work: Work, profile: Profile) -> Producer:
+    captures = _captures(work, profile)
+    recorded_ns = sum(each.duration_ns for each in captures)
+    return producer(work, _of(profile.executions, captures), recorded_ns)
 
 
 def _captures(work: Work, profile: Profile) -> list[Capture]:

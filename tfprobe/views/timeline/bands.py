@@ -12,7 +12,7 @@ from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.spans import Spans
 from tfprobe.model.tables import Int8s, Int64s
-from tfprobe.views.breakdown.inside import Moments, fed, moments, traced_in
+from tfprobe.views.breakdown.inside import Moments, fed_ns, moments, traced_in
 from tfprobe.views.breakdown.kinds import Names
 from tfprobe.views.timeline.categories import NUMBER
 
@@ -41,9 +41,9 @@ def moments_of(
 ) -> Moments:
     """Return what each moment of a step is charged to; `rows` and `spans` are those of it."""
     work = work_of(profile, capture)
-    is_fed = fed(capture, "" if work is None else work.kind)
+    most_ns = fed_ns(capture, "" if work is None else work.kind)
     traced = list(traced_in(profile.activities, capture))
-    return moments(capture, rows, spans, traced, known, is_fed=is_fed)
+    return moments(capture, rows, spans, traced, known, fed_ns=most_ns)
 
 
 def bands(found: Moments, capture: Capture) -> Iterator[Band]:

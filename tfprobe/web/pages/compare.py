@@ -89,6 +89,7 @@ def _work(each: WorkDiff) -> Document:
             {"measure": name, "label": MEASURES[name], **_change(change)}
             for name, change in each.steps.measures
         ],
+        "cause": None if isinstance(each.cause, Missing) else each.cause.sentence,
         "parts": _costs(each.parts, is_part=True),
         "parts_missing": each.parts.reason if isinstance(each.parts, Missing) else None,
         **_ops(each.ops),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views import application, endings, hardware, report, silence
-from tfprobe.views.application import ProcessActivities
+from tfprobe.views import endings, hardware, report, silence
 from tfprobe.views.hardware import DeviceHardware, ProcessHardware
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.recent_steps import last_end_ns, steps_per_s
@@ -31,7 +30,6 @@ from tfprobe.web.step_columns import (
 
 _MOST_PROCESSES = 64
 _MOST_DEVICES = 16
-_MOST_ACTIVITIES = 8
 _MARKED_OUTLIERS = 20
 _NAME_CHARACTERS = 200
 
@@ -62,7 +60,6 @@ def _document(run: Reading) -> Document:
         "processes": [_process(each) for each in processes[:_MOST_PROCESSES]],
         "processes_in_all": len(processes),
         "overhead": _overhead(processes),
-        "application": _application(profile),
         "hardware": _hardware(profile),
         "silences": list(silence.explain(profile)),
     }
@@ -159,37 +156,6 @@ def _overhead(processes: Sequence[ProcessReport]) -> Document:
         "wall_ns": most.wall_ns,
         "unmeasured_calls": most.unmeasured_calls,
     }
-
-
-def _application(profile: Profile) -> Document:
-    """Return what the process whose steps took longest did, most time of its own first."""
-    told = [each for each in application.activities(profile) if isinstance(each.wall_ns, int)]
-    if not told:
-        return {"missing": "no process told what it did, and when"}
-    item = max(told, key=_steps_ns)
-    shown = [each for each in item.activities if isinstance(each.share_ratio, float)]
-    return {
-        "host": item.process.host,
-        "label": item.process.label,
-        "wall_ns": item.wall_ns,
-        "elsewhere_ns": known(item.elsewhere_ns),
-        "activities": [
-            {
-                "kind": each.kind,
-                "name": each.name[:_NAME_CHARACTERS],
-                "is_step": each.is_step,
-                "count": each.count,
-                "exclusive_ns": known(each.exclusive_ns),
-                "share_ratio": known(each.share_ratio),
-            }
-            for each in shown[:_MOST_ACTIVITIES]
-        ],
-        "activities_in_all": len(item.activities),
-    }
-
-
-def _steps_ns(item: ProcessActivities) -> int:
-    return sum(each.total_ns for each in item.activities if each.is_step)
 
 
 def _hardware(profile: Profile) -> Document:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tfprobe.analysis.account import account
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
+from tfprobe.analysis.account.ledger import Part
+from tfprobe.analysis.account.strip import Strip
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile
 from tfprobe.views import ops, runtime
 from tfprobe.views.breakdown import whole
+from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.web.amounts import Document
 from tfprobe.web.opened import OpenRun
@@ -15,23 +23,27 @@ from tfprobe.web.question import Question
 TOP_OPS = 5
 TOP_CALLS = 3
 TOP_CAUSES = 5
+TOP_ITEMS = 5
 # A broken disk may have a problem for each file.
 _MOST_PROBLEMS = 100
 _TEXT_CHARACTERS = 500
 
 
 def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
-    """Return before, on and after over all works, the dearest ops, and what could not be read."""
+    """Return where the time went, what steps are spent on, the dearest ops, and problems."""
     return run.made("shares", lambda: _document(run))
 
 
 def _document(run: OpenRun) -> Document:
     profile = run.profile
     problems = profile.problems
+    cycles = run.made("cycles", lambda: by_work(profile))
+    divided = whole.merge(map(whole.cycle, cycles), len(profile.captures))
     return {
+        "account": _account(profile, cycles),
         "captures": len(profile.captures),
         "executions": len(profile.executions),
-        "breakdown": _breakdown(whole.divide(profile)) | _unread(profile),
+        "breakdown": _breakdown(divided) | _unread(profile),
         "framework": _ops(run),
         "runtime": _runtime(run),
         "problems": [
@@ -40,6 +52,52 @@ def _document(run: OpenRun) -> Document:
         ],
         "problems_in_all": len(problems),
     }
+
+
+def _account(profile: Profile, cycles: Sequence[WorkParts]) -> Document:
+    found = account.merge(account.accounts(profile, cycles))
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "wall_ns": found.wall_ns,
+        "processes": found.processes,
+        "steps": found.steps,
+        "productive": Category.PRODUCTIVE.value,
+        "parts": [_part(part, found) for part in found.parts if part.ns],
+        "strip": None if found.strip is None else _strip(found.strip),
+    }
+
+
+def _part(part: Part, whole_account: Account) -> Document:
+    named = [item for item in part.items if item.what or item.source]
+    return {
+        "part": part.category.value,
+        "label": LABELS[part.category],
+        "went_to": WENT_TO.get(part.category, ""),
+        "time_ns": part.ns,
+        "share_ratio": whole_account.ratio(part.category),
+        "items": [
+            {
+                "what": item.what[:_TEXT_CHARACTERS],
+                "source": item.source[:_TEXT_CHARACTERS],
+                "time_ns": item.ns,
+                "share_ratio": item.ns / part.ns,
+                "samples": item.samples,
+            }
+            for item in named[:TOP_ITEMS]
+        ],
+    }
+
+
+def _strip(strip: Strip) -> Document:
+    """Return the slices as runs of one part each."""
+    runs: list[Document] = []
+    for each in strip.slices:
+        if runs and runs[-1]["part"] == each.value:
+            runs[-1]["slices"] += 1
+        else:
+            runs.append({"part": each.value, "slices": 1})
+    return {"slices": len(strip.slices), "runs": runs}
 
 
 def _unread(profile: Profile) -> Document:

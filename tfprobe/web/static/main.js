@@ -20,12 +20,13 @@ import { processesPage } from "./pages/processes.js";
 import { ranksPage } from "./pages/ranks.js";
 import { runsPage } from "./pages/runs.js";
 import { scopesPage } from "./pages/scopes.js";
+import { stacksPage } from "./pages/stacks.js";
 import { stepsPage } from "./pages/steps.js";
 import { timelinePage } from "./pages/timeline.js";
 import { transfersPage } from "./pages/transfers.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, graphPage, timelinePage, inputPage, memoryPage, transfersPage, ranksPage, processesPage, comparePage];
+const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, stacksPage, graphPage, timelinePage, inputPage, memoryPage, transfersPage, ranksPage, processesPage, comparePage];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });

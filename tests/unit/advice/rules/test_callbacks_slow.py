@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.support.signals import MS, WHOLE_NS, found, parts, process, work
 from tfprobe.advice.signals import ActivityUse, Waste
 
@@ -35,3 +37,44 @@ def test_callbacks_at_the_ends_of_epochs_count() -> None:
 def test_less_is_not() -> None:
     """A progress bar costs something, too."""
     assert found("callbacks_slow", work(parts=parts(callbacks=0.049))) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "advised"),
+    [
+        ("summaries", "scalar", "update_freq='epoch'"),
+        ("callbacks", "progbar_logger.on_train_batch_end", "verbose=2"),
+        ("callbacks", "on_train_batch_end", "every Nth batch"),
+    ],
+)
+def test_what_is_advised_fits_what_was_seen(part: str, what: str, advised: str) -> None:
+    """A progress bar is no TensorBoard, and a callback of the job neither."""
+    shares = replace(parts(callbacks=0.1), causes=(Waste(part, what, "", 1.0 * MS),))
+
+    finding = found("callbacks_slow", work(parts=shares))
+
+    assert finding is not None
+    assert advised in finding.action
+
+
+def test_at_the_ends_of_epochs_there_is_no_batch_to_skip() -> None:
+    """TensorBoard that writes of epochs already is told of its histograms."""
+    at_epochs = ActivityUse("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 5)
+
+    finding = found(
+        "callbacks_slow", work(process=process(activities=(at_epochs,)), parts=parts(callbacks=0.1))
+    )
+
+    assert finding is not None
+    assert "histogram_freq=0" in finding.action
+    assert "update_freq" not in finding.action
+    assert "3 times" in finding.evidence[0].text
+
+
+def test_the_bound_has_what_is_fetched_for_callbacks() -> None:
+    """Who takes a callback out, or calls it less often, wins the reading of logs, too."""
+    finding = found("callbacks_slow", work(parts=parts(callbacks=0.1, fetch=0.05)))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.15
+    assert found("callbacks_slow", work(parts=parts(callbacks=0.04, fetch=0.5))) is None

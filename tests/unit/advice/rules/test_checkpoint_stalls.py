@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, found, process
-from tfprobe.advice.signals import ActivityUse
+from tests.support.signals import WHOLE_NS, found, loop, process, work
+from tfprobe.advice.signals import ActivityUse, Python, PythonUse
 
 
 def _saving(total_ns: int) -> ActivityUse:
@@ -26,3 +26,19 @@ def test_less_is_not() -> None:
     saving = process(activities=(_saving(WHOLE_NS // 20 - 1),))
 
     assert found("checkpoint_stalls", processes=[saving]) is None
+
+
+def test_the_line_that_saves_is_told_where_it_was_seen() -> None:
+    """Between the steps, or as the line that runs the ops of a Saver."""
+    saving = process(activities=(_saving(WHOLE_NS // 10),))
+    use = PythonUse("update_checkpoint_state", "saver.py:9", "python", 1.0, 1)
+    saver = work(
+        process=saving,
+        loop=loop(kind="session_run", name="save/control_dependency:0"),
+        python=Python((use,), 2, "train.py:26"),
+    )
+    steps = work(process=saving, save_source="train.py:7")
+
+    told = [found("checkpoint_stalls", *works) for works in ((steps,), (steps, saver))]
+
+    assert [each.evidence[0].source for each in told if each] == ["train.py:7", "train.py:26"]

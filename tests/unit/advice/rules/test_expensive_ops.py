@@ -25,3 +25,14 @@ def test_kernels_count_where_there_are_some() -> None:
     made = gpu_ops(host=(use("Conv2D", 7.0),), device=(use("MatMul", 1.0),))
 
     assert found("expensive_ops", work(ops=made)) is None
+
+
+def test_most_is_more_than_half() -> None:
+    """Of a step of 8 ms; what is less takes a good part."""
+    half = found("expensive_ops", work(ops=ops(host=(use("Conv2D", 4.0),))))
+    more = found("expensive_ops", work(ops=ops(host=(use("Conv2D", 4.1),))))
+
+    assert half is not None
+    assert more is not None
+    assert half.title == "Conv2D takes a good part of a step"
+    assert more.title == "Conv2D takes most of a step"

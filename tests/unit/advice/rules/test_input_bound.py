@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, parts, work
+from tests.support.signals import MS, found, ops, parts, work
 from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Input, Waste
 
@@ -65,3 +65,51 @@ def test_the_line_of_a_generator_is_named() -> None:
 
     assert finding is not None
     assert finding.evidence[1].source == "data.py:9"
+
+
+def test_most_of_it_is_more_than_half() -> None:
+    """Of three like parts none is most."""
+    finding = found(
+        "input_bound", work(parts=parts(input_wait=0.1, feed=0.12, host_preprocess=0.1))
+    )
+
+    assert finding is not None
+    assert finding.evidence[0].text == "of the cycle, a good part of it feed"
+
+
+def test_a_feed_of_some_100_us_is_no_alarm() -> None:
+    """That is what tf.constant takes of any array."""
+    severities = []
+    for cycle_ns in (1.0 * MS, 10.0 * MS):
+        shares = replace(parts(feed=0.4), cycle_ns=cycle_ns)
+        finding = found("input_bound", work(parts=shares))
+        assert finding is not None
+        severities.append(finding.severity)
+
+    assert severities == [Severity.INFO, Severity.CRITICAL]
+
+
+@pytest.mark.parametrize(
+    ("has_updates", "severity"), [(False, Severity.INFO), (True, Severity.CRITICAL)]
+)
+def test_a_server_that_waits_for_requests_is_no_alarm(
+    has_updates: bool, severity: Severity
+) -> None:
+    """Its steps change no variable, and it takes what to compute from a queue of Python's."""
+    taken = Waste("input_wait", "get", "server.py:30", 2.0 * MS)
+    shares = replace(parts(input_wait=0.8), causes=(taken,))
+
+    finding = found("input_bound", work(parts=shares, ops=ops(has_updates=has_updates)))
+
+    assert finding is not None
+    assert finding.severity is severity
+
+
+def test_elements_that_lie_in_memory_are_a_note() -> None:
+    """Nothing in such a pipeline can be made faster: the step is short beside it."""
+    ready = Input("MemoryCache", 3.0 * MS, "", ("Prefetch", "Take"), "Do this.", is_ready=True)
+
+    finding = found("input_bound", work(parts=parts(input_wait=0.4), input=ready))
+
+    assert finding is not None
+    assert finding.severity is Severity.INFO

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, parts, process, work
-from tfprobe.advice.signals import ActivityUse
+from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, work
+from tfprobe.advice.signals import ActivityUse, Input, Python, PythonUse
 from tfprobe.errors import Missing
 
 SMALL = loop(usual_step_ns=1.0 * MS)
@@ -69,3 +69,57 @@ def test_without_a_sample_the_time_between_steps_counts() -> None:
 def test_others_are_not(other) -> None:
     """Long steps, several in a call, and loops that are not Keras'."""
     assert found("small_executions", work(loop=other, parts=parts(idle=0.5))) is None
+
+
+def test_epochs_of_one_batch_have_no_steps_to_put_together() -> None:
+    """steps_per_execution joins steps of one epoch."""
+    ends = ActivityUse("callbacks", "CallbackList.on_epoch_end", STEPS, 1)
+    small = work(loop=SMALL, parts=parts(idle=0.3), process=process(activities=(ends,)))
+
+    finding = found("small_executions", small)
+
+    assert finding is not None
+    assert "steps_per_execution" not in finding.action
+
+
+def test_keras_own_callbacks_and_ready_elements_come_once_for_several_steps() -> None:
+    """Slow callbacks are another finding; a pipeline that does not keep up stays what it is."""
+    shares = parts(idle=0.3, callbacks=0.2, input_wait=0.1)
+    ready = Input("Map", 1.0 * MS, "Root::Map", (), keeps_up=True)
+
+    findings = [
+        found("small_executions", work(loop=SMALL, parts=shares, input=each))
+        for each in (ready, replace(ready, keeps_up=False))
+    ]
+
+    bounds = [round(each.gain.high_ratio, 6) for each in findings if each is not None]
+    assert bounds == [0.45, 0.35]
+
+
+def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
+    """The bound is all that they take but for their ops: tracing their pipelines, too."""
+    single = loop(kind="predict", usual_step_ns=20.0 * MS)
+    calls = ActivityUse("predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS)
+
+    finding = found(
+        "small_executions",
+        work(loop=single, process=process(activities=(calls,)), ops=ops(busy_ns=1.0 * MS)),
+    )
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.9
+
+
+@pytest.mark.parametrize(("calls", "is_single"), [(STEPS // 3, True), (STEPS // 4, False)])
+def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_single: bool) -> None:
+    """fit does more around its steps than they are worth, however many are put together."""
+    fits = ActivityUse("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
+    line = PythonUse("fit", "train.py:24", "python", 0.5, 1)
+    signals = work(loop=SMALL, process=process(activities=(fits,)), python=Python((line,), 2))
+
+    finding = found("small_executions", replace(signals, parts=parts(idle=0.2)))
+
+    assert finding is not None
+    sources = {each.source for each in finding.evidence}
+    assert ("train.py:24" in sources) is is_single
+    assert ("steps_per_execution" in finding.action) is not is_single

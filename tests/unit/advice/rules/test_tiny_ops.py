@@ -49,3 +49,20 @@ def test_with_an_accelerator_launch_bound_looks_at_it() -> None:
     tiny = gpu_ops(per_step=500.0, span_ns=8.0 * MS, large_ns=0.0)
 
     assert found("tiny_ops", work(ops=tiny)) is None
+
+
+def test_a_step_that_had_no_cpu_has_no_tiny_ops() -> None:
+    """Its ops stood apart because their thread did not run."""
+    paused = ops(per_step=50, span_ns=8.0 * MS, large_ns=4.0 * MS, paused_ns=3.0 * MS)
+
+    assert found("tiny_ops", work(ops=paused)) is None
+
+
+def test_a_traced_step_longer_than_the_usual_one_hides_no_tiny_ops() -> None:
+    """The larger ops take a third of its 27 ms, and so of the usual 8 ms."""
+    traced = ops(per_step=1000, step_ns=30.0 * MS, span_ns=27.0 * MS, large_ns=9.0 * MS)
+
+    finding = found("tiny_ops", work(ops=traced))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 3) == 0.533

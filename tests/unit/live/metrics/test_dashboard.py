@@ -17,6 +17,7 @@ from tfprobe.live.metrics.family import Family, Kind
 DOCS = Path(__file__).parents[4] / "docs"
 DASHBOARD = json.loads((DOCS / "grafana" / "tfprobe.json").read_text(encoding="utf-8"))
 PAGE = (DOCS / "metrics.md").read_text(encoding="utf-8")
+RULES = (DOCS / "grafana" / "tfprobe.rules.yml").read_text(encoding="utf-8")
 # What Prometheus and Grafana have of their own.
 BUILT_IN = {"__rate_interval", "__all"}
 COUNTING = r"_(?:total|bucket|sum|count)"
@@ -44,8 +45,8 @@ def expressions() -> list[str]:
 
 
 def rules() -> list[str]:
-    """What the rules on the page ask for."""
-    found = re.findall(r"^ +expr: (?:\|\n((?: {8,}.*\n)+)|(.*))", PAGE, re.MULTILINE)
+    """What the rules ask for."""
+    found = re.findall(r"^ +expr: (?:\|\n((?: {10,}.*\n)+)|(.*))", RULES, re.MULTILINE)
     return [block or line for block, line in found]
 
 
@@ -134,7 +135,9 @@ def test_the_page_lists_every_metric():
     assert listed == told
 
 
-def test_the_page_has_rules():
+def test_the_page_explains_every_alert():
     """Among them the one that everybody wants: a job that is stuck."""
-    assert len(rules()) >= 5
-    assert "alert: TfprobeJobStuck" in PAGE
+    alerts = set(re.findall(r"alert: (\w+)", RULES))
+
+    assert {"TfprobeJobStuck", "TfprobeJobStalled", "TfprobeStraggler"} <= alerts
+    assert set(re.findall(r"`(Tfprobe\w+)`", PAGE)) == alerts

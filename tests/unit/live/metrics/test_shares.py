@@ -13,10 +13,11 @@ import pytest
 from tfprobe.errors import Missing
 from tfprobe.live.metrics import shares as shares_module
 from tfprobe.live.metrics.shares import Keeper, is_recent
-from tfprobe.model.fleet import Shares
+from tfprobe.model.fleet import Shares, TimeUse
 from tfprobe.store.layout import ProcessFolder
 
-SHARES = Shares(0.25, 0.25, 0.25, 0.25, 1, 1)
+SHARES = TimeUse(Shares(0.25, 0.25, 0.25, 0.25, 1, 1), Missing("no account"))
+NOTHING = TimeUse(Missing(""), Missing(""))
 FOLDERS = tuple(ProcessFolder(Path(f"/runs/r/node7/{pid}-1")) for pid in (1, 2))
 
 
@@ -26,7 +27,7 @@ def keep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
     started: list[Keeper] = []
 
     def begin(
-        read: Callable[[ProcessFolder], Shares | Missing],
+        read: Callable[[ProcessFolder], TimeUse],
         is_worth_it: Callable[[ProcessFolder], bool] = lambda _folder: True,
     ) -> Keeper:
         started.append(Keeper(read, is_worth_it))
@@ -38,7 +39,7 @@ def keep(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
         each.stop()
 
 
-def eventually(found: Callable[[], Shares | Missing], wanted: object) -> None:
+def eventually(found: Callable[[], TimeUse], wanted: object) -> None:
     pause, deadline_s = threading.Event(), time.monotonic() + 60
     while found() != wanted:
         assert time.monotonic() < deadline_s, found()
@@ -49,41 +50,42 @@ def test_what_was_asked_for_is_read_soon(keep):
     """The first answer is that there is none yet."""
     keeper = keep(lambda _folder: SHARES)
 
-    first = keeper.shares(FOLDERS[0])
+    first = keeper.time_use(FOLDERS[0])
 
-    assert isinstance(first, Missing)
-    eventually(lambda: keeper.shares(FOLDERS[0]), SHARES)
+    assert isinstance(first.shares, Missing)
+    eventually(lambda: keeper.time_use(FOLDERS[0]), SHARES)
 
 
 def test_captures_that_cannot_be_read_keep_nobody_from_his(keep):
     """Whatever reading them raises."""
 
-    def read(folder: ProcessFolder) -> Shares | Missing:
+    def read(folder: ProcessFolder) -> TimeUse:
         if folder == FOLDERS[0]:
             raise ZeroDivisionError("by zero")
         return SHARES
 
     keeper = keep(read)
-    keeper.shares(FOLDERS[0])
+    keeper.time_use(FOLDERS[0])
 
-    eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
-    wanted = Missing("its captures cannot be read: ZeroDivisionError: by zero")
-    eventually(lambda: keeper.shares(FOLDERS[0]), wanted)
+    eventually(lambda: keeper.time_use(FOLDERS[1]), SHARES)
+    why = Missing("its captures cannot be read: ZeroDivisionError: by zero")
+    wanted = TimeUse(why, why)
+    eventually(lambda: keeper.time_use(FOLDERS[0]), wanted)
 
 
 def test_what_was_silent_for_long_is_not_read_and_keeps_what_is_known(keep):
     """A job that is stuck keeps its shares; runs of last month cost nothing."""
     worth = {FOLDERS[0]}
     keeper = keep(lambda _folder: SHARES, lambda folder: folder in worth)
-    first = keeper.shares(FOLDERS[1])
-    eventually(lambda: keeper.shares(FOLDERS[0]), SHARES)
+    first = keeper.time_use(FOLDERS[1])
+    eventually(lambda: keeper.time_use(FOLDERS[0]), SHARES)
 
     worth.clear()
     worth.add(FOLDERS[1])
-    eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
+    eventually(lambda: keeper.time_use(FOLDERS[1]), SHARES)
 
-    assert isinstance(first, Missing)
-    assert keeper.shares(FOLDERS[0]) == SHARES
+    assert isinstance(first.shares, Missing)
+    assert keeper.time_use(FOLDERS[0]) == SHARES
 
 
 @pytest.mark.parametrize("sign", ["pulses.jsonl", "captures", "process.json"])
@@ -113,15 +115,15 @@ def test_what_nobody_asks_for_any_more_is_not_read(keep, monkeypatch):
     monkeypatch.setattr(shares_module, "_ROUNDS_REMEMBERED", 3)
     read: list[ProcessFolder] = []
 
-    def note(folder: ProcessFolder) -> Shares:
+    def note(folder: ProcessFolder) -> TimeUse:
         read.append(folder)
         return SHARES
 
     keeper = keep(note)
-    keeper.shares(FOLDERS[0])
+    keeper.time_use(FOLDERS[0])
     for _ in range(20):
-        eventually(lambda: keeper.shares(FOLDERS[1]), SHARES)
+        eventually(lambda: keeper.time_use(FOLDERS[1]), SHARES)
         count = len(read)
-        eventually(lambda: SHARES if len(read) > count else Missing(""), SHARES)  # noqa: B023
+        eventually(lambda: SHARES if len(read) > count else NOTHING, SHARES)  # noqa: B023
 
     assert read.count(FOLDERS[0]) <= 5

@@ -14,17 +14,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support import looks, promlint
 from tests.support.looks import NOW_NS, SECOND_NS
+from tests.support.profiles import timed_work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.prometheus import text
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.model.fleet import FleetLook, ProcessLook, Request
+from tfprobe.model.fleet import FleetLook, ProcessLook, Request, WallTime
 from tfprobe.store.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROCESS = {"run": "20261120-200418-train-4f2a9c", "host": "node7", "process": "4711-1"}
 WORK = {**PROCESS, "kind": "session_run", "name": "loss"}
+MS = 1_000_000
 HOSTILE = 'a "quoted\\ name"\nwith lines\r\x00\udcff and {braces="x"} # é'
 
 
@@ -271,10 +273,34 @@ def test_the_last_step_of_a_process_that_ended_stays_where_it_was():
     assert moment_s == pytest.approx((offset_ns + end_ns) / 1e9, abs=1e-6)
 
 
+def test_goodput_and_what_the_time_went_to():
+    """By the parts of the account; they sum to the time since the start."""
+    found = values(looks.fleet())
+
+    def of(name: str, **more: str) -> float:
+        return found[name, frozenset({**PROCESS, **more}.items())]
+
+    assert of("tfprobe_process_goodput_ratio") == 0.75
+    assert of("tfprobe_process_time_seconds", part="productive") == 45
+    assert of("tfprobe_process_time_seconds", part="not_known") == 15
+
+
+def test_what_makes_no_progress_has_times_and_no_goodput():
+    """A goodput of 0 of a parameter server would fire an alert."""
+    used = WallTime(SECOND_NS, (("waiting_for_others", SECOND_NS),), Missing("no step"))
+
+    look = looks.fleet(looks.run([looks.process([], wall_time=used)]))
+
+    assert value(look, "tfprobe_process_goodput_ratio", PROCESS) is None
+    waits = {**PROCESS, "part": "waiting_for_others"}
+    assert value(look, "tfprobe_process_time_seconds", waits) == 1
+
+
 def test_what_is_missing_has_no_series():
     """Never 0: an alert on little memory would fire."""
     bare = looks.process(
-        [], pulses=(), shares=Missing("none"), request=Missing("none"), hooks=Missing("gone"),
+        [], pulses=(), shares=Missing("none"), wall_time=Missing("none"),
+        request=Missing("none"), hooks=Missing("gone"),
         now_mono_ns=Missing("gone"), unix_minus_monotonic_ns=Missing("gone"),
     )  # fmt: skip
     look = looks.fleet(looks.run([bare], command=Missing("lost"), started_unix_ns=Missing("lost")))
@@ -351,3 +377,39 @@ def test_no_runs_are_no_error():
     assert value(look, "tfprobe_directory_up") == 1
     assert value(look, "tfprobe_runs", {"state": "running"}) == 0
     assert promlint.complaints(parsed(look)) == []
+
+
+def test_silence_is_told_by_what_is_usual():
+    """Three times the longest that lay between two steps; nothing of a process that has ended."""
+    steps = [10 * MS] * 50 + [2 * SECOND_NS] + [10 * MS] * 50
+    work = timed_work(steps, MS)
+    now_ns = int(work.recent.end_ns[-1]) + 6 * (2 * SECOND_NS + MS)
+
+    def ratio(state: str) -> Any:
+        silent = looks.process([work], now_mono_ns=now_ns, state=state)
+        return value(looks.fleet(looks.run([silent])), "tfprobe_process_silence_ratio", PROCESS)
+
+    assert ratio("running") == pytest.approx(6)
+    assert ratio("finished") is None
+
+
+def test_silence_is_not_told_of_the_first_steps():
+    """Nobody knows what is usual after two steps."""
+    young = looks.process([looks.steps(2)])
+
+    assert value(looks.fleet(looks.run([young])), "tfprobe_process_silence_ratio", PROCESS) is None
+
+
+def test_slowness_is_that_beside_the_middle_process():
+    """Of three like processes; one by itself has none."""
+    processes = [
+        looks.process([looks.steps(step_ns=ms * MS)], folder=f"471{rank}-1", rank=rank)
+        for rank, ms in enumerate((10, 10, 15))
+    ]
+    look = looks.fleet(looks.run(processes))
+
+    def ratio(folder: str) -> Any:
+        return value(look, "tfprobe_process_slowness_ratio", {**PROCESS, "process": folder})
+
+    assert [ratio(f"471{rank}-1") for rank in range(3)] == pytest.approx([1, 1, 1.5])
+    assert value(looks.fleet(), "tfprobe_process_slowness_ratio", PROCESS) is None

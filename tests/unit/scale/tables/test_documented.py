@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.asked_tables import asked, write_recorded
-from tfprobe.scale.tables.catalogue import SHAPES
+from tfprobe.scale.tables.catalogue import SHAPES, VIEWS
 from tfprobe.scale.tables.shapes import Shape
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "tables.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", [*SHAPES, *VIEWS], ids=lambda shape: shape.name)
 def test_the_page_has_every_column(shape: Shape) -> None:
     """The columns of a table stand in the page as they are, in their order."""
     section = re.search(rf"^## {shape.name}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ def test_the_page_promises_no_other_table() -> None:
     """What has a table of columns in the page is a table."""
     told = re.findall(r"^## (\w+)\n\n[^\n]*\n\n\| column ", PAGE, re.MULTILINE)
 
-    assert told == [shape.name for shape in SHAPES]
+    assert told == [shape.name for shape in (*SHAPES, *VIEWS)]
 
 
 @pytest.mark.parametrize("query", EXAMPLES)
@@ -43,7 +43,7 @@ def test_examples_are_answered(query: str, tmp_path: Path) -> None:
     assert columns
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", [*SHAPES, *VIEWS], ids=lambda shape: shape.name)
 def test_columns_are_what_the_page_says(shape: Shape, tmp_path: Path) -> None:
     """What SQL sees of a table has the names and types of the page, with rows and without."""
     run = write_recorded(tmp_path / "run")

@@ -272,3 +272,16 @@ def test_problems_do_not_keep_a_run_from_being_shown():
     assert (text(line, "name"), text(line, "state"), text(line, "steps/s")) == (
         "  half", "? unknown", "–",
     )  # fmt: skip
+
+
+def test_goodput_has_a_column_where_anybody_knows_it():
+    """Missing it leaves its room to others; what is not known yet is a dash."""
+    known, unknown = run_row("r1"), run_row("r2", process_row(goodput_ratio=NOT_MEASURED))
+    column = BY_NAME["goodput"]
+
+    assert "goodput" in {each.column.name for each in fit(shown_lines(seen(known, unknown)), 140)}
+    assert "goodput" not in {each.column.name for each in fit(shown_lines(seen(unknown)), 140)}
+    assert "goodput" not in {each.column.name for each in fit(shown_lines(seen(known)), 80)}
+    cells_of = {line.run.id: line for line in shown_lines(seen(known, unknown))}
+    assert column.cell(cells_of["r1"], 7) == (("52 %", ""),)
+    assert column.cell(cells_of["r2"], 7) == cells.NOTHING

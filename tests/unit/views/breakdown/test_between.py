@@ -33,9 +33,10 @@ def gap(*calls: Call, cost_us: int = 0) -> Gap:
 
 
 def step(*calls: Call, cost_us: int = 0, rows=(), kind: str = "fit") -> StepParts:
+    # Of so few steps nobody knows what is usual.
     found = profile(
         [Step(rows or [op("MatMul", 0, 100)])],
-        works=[work(kind=kind)],
+        works=[work([100] * 3, kind=kind)],
         gaps=(gap(*calls, cost_us=cost_us),),
     )
     (each,) = of_steps(found)
@@ -260,3 +261,131 @@ def test_a_pause_after_every_step_is_usual():
     )
 
     assert found.shares[Part.CHECKPOINTS] > 0.9
+
+
+SUM = {"file": "", "line": 0}
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        # sum(x for x in ...), and list(x for x in ...), which makes no call of its own.
+        (call("builtins.sum", 1, **SUM), call("<genexpr>", 90, parent=1, is_generator=True)),
+        (replace(call("<genexpr>", 90, is_generator=True), count=11),),
+        # A helper that goes through something of its own.
+        (call("log", 1), call("items", 90, parent=1, is_generator=True)),
+        # Keras' own loop over steps and epochs.
+        (call("steps", 90, file=f"{KERAS}/engine/data_adapter.py", is_generator=True),),
+        (call("_enumerate_iterator", 90, file=f"{KERAS}/trainers/epoch_iterator.py"),),
+        (call("catch_stop_iteration", 90, file=f"{KERAS}/trainers/epoch_iterator.py"),),
+        # The pipeline of a call of predict, made once.
+        (
+            call("get_data_handler", 1, file=f"{KERAS}/engine/data_adapter.py"),
+            call("slice_inputs", 90, parent=1, file=f"{KERAS}/engine/data_adapter.py"),
+        ),
+        # Waiting for others.
+        (
+            call("join", 1, file="/usr/lib/python3.11/multiprocessing/pool.py"),
+            call("get", 90, parent=1, file="/usr/lib/python3.11/queue.py"),
+        ),
+    ],
+)
+def test_what_the_next_step_does_not_take_is_no_input(calls: tuple[Call, ...]):
+    """Not all generators make batches, and not all code of data adapters does."""
+    found = step(LOOP, *calls)
+
+    assert set(found.after) == {Part.IDLE}
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (call("batches", 90, is_generator=True),),
+        (call("builtins.next", 1, **SUM), call("<genexpr>", 90, parent=1, is_generator=True)),
+        (
+            call("__iter__", 1, file="/env/site-packages/tqdm/std.py", is_generator=True),
+            call("batches", 90, parent=1, is_generator=True),
+        ),
+        (
+            call("_enumerate_iterator", 1, file=f"{KERAS}/epoch_iterator.py", is_generator=True),
+            call("batches", 90, parent=1, is_generator=True),
+        ),
+    ],
+)
+def test_a_generator_that_the_loop_takes_from_is_input(calls: tuple[Call, ...]):
+    """Itself, by next, or through a progress bar or Keras' loop."""
+    found = step(LOOP, *calls)
+
+    assert found.after[Part.HOST_PREPROCESS] == 90_000
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        call("<genexpr>", 90, parent=1, is_generator=True),
+        call("get_batch", 90, parent=1),
+        call("open", 90, parent=1, file="/env/site-packages/PIL/Image.py"),
+        call("constant", 90, parent=1, file=f"{TF}/framework/constant_op.py"),
+    ],
+)
+def test_what_a_callback_runs_is_its_own(made: Call):
+    """A callback that draws a batch of pictures does not make the next step wait for input."""
+    found = step(LOOP, call("on_train_batch_end", 1), made)
+
+    assert found.parts[Part.CALLBACKS] == 91_000
+
+
+def test_taking_a_tensor_apart_is_no_feed():
+    """`[float(loss[i]) for i in range(n)]` converts its indices, but hands over nothing."""
+    found = step(
+        LOOP,
+        call("_slice_helper", 1, file=f"{TF}/ops/array_ops.py"),
+        call("constant", 90, parent=1, file=f"{TF}/framework/constant_op.py"),
+    )
+
+    assert found.parts[Part.FETCH] == 91_000
+
+
+def test_the_packages_of_tensorflow_1_are_known():
+    """They lie in tensorflow_core: what a Saver does in Python is saving."""
+    core = "/env/lib/python3.7/site-packages/tensorflow_core/python"
+    saver = f"{core}/training/saver.py"
+
+    found = step(
+        LOOP,
+        call("save", 1, file=saver),
+        call("_MaybeDeleteOldCheckpoints", 90, parent=1, file=saver),
+        call("__next__", 50, file=f"{core}/data/ops/iterator_ops.py"),
+    )
+
+    assert found.parts[Part.CHECKPOINTS] == 91_000
+    assert found.parts[Part.INPUT_WAIT] == 50_000
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "what"),
+    [
+        ("callbacks/progbar_logger.py", "on_train_batch_end", "progbar_logger.on_train_batch_end"),
+        ("callbacks.py", "_batch_update_progbar", "_batch_update_progbar"),
+    ],
+)
+def test_a_callback_of_keras_is_told_by_its_own_name(file: str, function: str, what: str):
+    """Not as the list that calls all of them."""
+    container = f"{KERAS}/callbacks/callback_list.py" if "/" in file else f"{KERAS}/callbacks.py"
+    found = step(
+        call("fit", 5, None, file=f"{KERAS}/trainer.py"),
+        call("on_train_batch_end", 5, file=container),
+        call(function, 90, parent=1, file=f"{KERAS}/{file}"),
+    )
+
+    (dearest, *_) = [each for each in found.causes if each.part is Part.CALLBACKS]
+    assert (dearest.what, dearest.duration_ns) == (what, 90_000)
+
+
+def test_reading_logs_in_a_callback_is_the_callbacks_where_nothing_is_waited_for():
+    """Without the callback nobody would read them."""
+    read = call("numpy", 70, parent=1, file=f"{TF}/framework/ops.py")
+
+    found = step(LOOP, call("on_train_batch_end", 20), read)
+
+    assert found.parts[Part.CALLBACKS] == 90_000

@@ -175,6 +175,20 @@ def test_a_session_step_that_was_fed_nothing_has_no_feed():
     assert step.parts[Part.IDLE] == 30_000
 
 
+@pytest.mark.parametrize(
+    ("fed_bytes", "feed_ns"), [(1000, 22_000), (2_000_000, 4_020_000), (50_000_000, 5_000_000)]
+)
+def test_what_is_longer_than_the_fed_bytes_take_is_no_feed(fed_bytes: int, feed_ns: int):
+    """Before the first op lies the start of the executor, too: a few bytes are soon copied."""
+    bare = profile([Step([op("MatMul", 5000, 70)], 5070)], works=[work(kind="session_run")])
+    (capture,) = bare.captures
+
+    (step,) = of_steps(replace(bare, captures=(replace(capture, fed_bytes=fed_bytes),)))
+
+    assert step.parts[Part.FEED] == feed_ns
+    assert step.parts.get(Part.IDLE, 0) == 5_000_000 - feed_ns
+
+
 def test_gathering_the_trace_of_a_session_step_is_not_the_jobs_fetch():
     """TensorFlow gathers a full trace behind the last op; the usual step knows nothing of it."""
     bare = profile([Step([op("MatMul", 10, 40)])], works=[work(kind="session_run")])
@@ -284,4 +298,4 @@ def _moments(*rows) -> Moments:
     found = profile([Step(rows)])
     known = names(found.executions)
     (capture,) = found.captures
-    return moments(capture, found.executions, found.spans, (), known, is_fed=False)
+    return moments(capture, found.executions, found.spans, (), known, fed_ns=0)

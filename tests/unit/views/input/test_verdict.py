@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.looks import pulse
 from tests.support.profiles import Span, Step, op, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
@@ -305,6 +306,74 @@ def test_queues_are_named_with_the_threads_that_fill_them() -> None:
     assert found.sources[0].what == "n/QueueDequeueManyV2"
     assert found.producers[0].ops[0].op_type == "DecodeJpeg"
     assert "DecodeJpeg" in found.remedies[0]
+
+
+@pytest.mark.parametrize(("enqueue_us", "keeps_up"), [(80, True), (20, False)])
+def test_a_queue_whose_fillers_wait_for_room_keeps_up(enqueue_us: int, keeps_up: bool) -> None:
+    """It is full: taking a batch from it takes long because the CPUs do something else."""
+    filler = work(index=1, name="enqueue", thread="QueueRunnerThread-n/queue-n/enqueue")
+    other = work(index=2, name="names", thread="QueueRunnerThread-names/queue-names/enqueue")
+    dequeue = op("QueueDequeueManyV2", 0, 900)
+    steps = [
+        Step([dequeue, op("MatMul", 900, 100)], 1000),
+        Step([op("DecodeJpeg", 0, 10), op("QueueEnqueueV2", 10, enqueue_us)], 100, 1),
+        Step([op("RandomShuffle", 0, 90)], 90, 2),
+    ]
+
+    found, *_ = judge(profile(steps, works=[work(), filler, other]))
+
+    assert found.keeps_up is keeps_up
+    assert (found.level is Level.NONE) is keeps_up
+    assert bool(found.remedies) is not keeps_up
+
+
+def test_waiting_for_a_token_of_other_workers_is_no_wait_for_input() -> None:
+    """SyncReplicasOptimizer hands a token to each worker once all have their gradients in."""
+    token = op("QueueDequeueV2", 0, 900)._replace(name="sync_rep_local/sync_token_q_Dequeue")
+
+    found = judged(Step([token, op("MatMul", 900, 100)], 1000))
+
+    assert (found.sources, found.level) == ((), Level.NONE)
+
+
+def test_a_generator_that_yields_batches_needs_workers() -> None:
+    """As a PyDataset of Keras does: nothing below the step makes batches of its elements."""
+    path = f"{ROOT}::Prefetch::FlatMap[0]::Generator"
+    spans = (call(f"{ROOT}::Prefetch", 0, 1000), call(path, 0, 990, "pool", background=True))
+    whole = judged(step(1000, *spans))
+    batched = judged(
+        step(
+            1000,
+            call(f"{ROOT}::Batch", 0, 1000),
+            call(f"{ROOT}::Batch::FlatMap[0]::Generator", 0, 990),
+        )
+    )
+
+    assert any("workers=" in each for each in whole.remedies)
+    assert not any("workers=" in each for each in batched.remedies)
+
+
+@pytest.mark.parametrize(("cpu_ns", "waits"), [(100_000_000, True), (900_000_000, False)])
+def test_a_function_that_waits_runs_beside_itself(cpu_ns: int, waits: bool) -> None:
+    """Where the process hardly uses its CPUs, no thread is computing."""
+    path = f"{ROOT}::Map"
+    function = Span(SpanKind.DATASET_FUNCTION, path, 0, 990, "step")
+    row = op("PyFunc", 10, 970, detail=path, background=True)
+    pulses = [
+        pulse(
+            at_ns=UNIX_NS + second * 10**9,
+            steps=second,
+            user_ns=second * cpu_ns,
+            system_ns=0,
+            process=0,
+        )
+        for second in (1, 2, 3)
+    ]
+
+    found = judged(step(1000, call(path, 0, 1000), function, rows=[row]), pulses=tuple(pulses))
+
+    assert any("num_parallel_calls=16" in each for each in found.remedies) is waits
+    assert any("only one thread" in each for each in found.remedies) is not waits
 
 
 def test_without_iterators_there_is_no_pipeline() -> None:

@@ -56,6 +56,7 @@ def test_what_grew_is_told_with_how_sure_that_is():
     assert work["ops"]["types"][0]["name"] == "MatMul"
     assert work["ops"]["types"][0]["delta_ns"] == pytest.approx(30_000)
     assert work["parts"][0]["label"] == "host compute"
+    assert work["cause"] == "That is the program: MatMul changed most, while Relu hardly did."
 
 
 def test_a_run_is_as_it_is_itself():
@@ -63,6 +64,7 @@ def test_a_run_is_as_it_is_itself():
     found = asked(opened(training(1), training(1)), **{"with": "r2"})
 
     assert not found["is_significant"]
+    assert found["works"][0]["cause"] is None
 
 
 def test_without_another_run_the_page_says_which_this_is():

@@ -56,7 +56,7 @@ function compareShow(place, found, { link }) {
 
 function compareSummary(found) {
   const run = (name, each) => make("p", {}, make("b", {}, `${name} `), nameOf(each.command ?? each.id), " ", make("span", { class: "mono soft" }, nameOf(each.id)));
-  const verdict = found.is_significant ? "Step times changed, and by more than chance." : "No step time changed by more than chance.";
+  const verdict = found.is_significant ? "Step times changed, and by more than each recording scatters." : "No step time changed by more than each recording scatters.";
   const load = found.load ? make("p", { class: "notice" }, `The machine was busy (load ${found.load}): medians and means are others' as much as the job's. Only fast steps are judged.`) : null;
   return card("", make("p", { class: "answer" }, verdict), run("A", found.a), run("B", found.b), load);
 }
@@ -78,7 +78,7 @@ function compareWork(work, found) {
   const parts = card("Where a step goes");
   if (work.parts_missing) parts.append(make("p", { class: "soft" }, `Not compared: ${work.parts_missing}.`));
   else compareParts(parts, work.parts);
-  const elements = [make("h2", {}, nameOf(`${name}${rank}${renamed}`)), compareMeasures(work, found), parts];
+  const elements = [make("h2", {}, nameOf(`${name}${rank}${renamed}`)), compareMeasures(work, found), compareCause(work), parts];
   if (!work.ops) return [...elements, make("p", { class: "soft" }, `Ops are not compared: ${work.ops_missing}.`)];
   const { ops } = work;
   const steps = `${count(ops.steps_a)} and ${count(ops.steps_b)} sampled steps`;
@@ -89,6 +89,10 @@ function compareWork(work, found) {
     if (names.length) elements.push(make("p", {}, `${label}: `, make("bdi", {}, names.join(", "))));
   }
   return elements;
+}
+
+function compareCause(work) {
+  return work.cause ? make("p", { class: "notice" }, work.cause) : "";
 }
 
 function compareMeasures(work, found) {

@@ -1,4 +1,5 @@
 // The overview: the answer first. What needs no sampled step is there at once; the rest follows when it is read.
+import { accountCard } from "../parts/account.js";
 import { bytes, count, large, percent, time } from "../parts/amounts.js";
 import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
 import { badge, called, card, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
@@ -19,7 +20,7 @@ export const overviewPage = {
   title: "Overview",
   async show(place, context) {
     const parts = overviewParts();
-    place.append(parts.head, parts.answer, parts.findings, parts.figures, parts.steps, parts.tiers, parts.processes, parts.problems);
+    place.append(parts.head, parts.account, parts.answer, parts.findings, parts.figures, parts.steps, parts.tiers, parts.processes, parts.problems);
     overviewEarly(parts, await context.ask("overview"), context);
     // The page is there already; these take as long as the captures take to read.
     let since = 0;
@@ -38,15 +39,15 @@ export const overviewPage = {
 };
 
 function overviewParts() {
-  const names = ["head", "answer", "figures", "findings", "steps", "tiers", "processes", "problems"];
+  const names = ["head", "account", "answer", "figures", "findings", "steps", "tiers", "processes", "problems"];
   const parts = Object.fromEntries(names.map((name) => [name, make("div", { class: `overview-${name}` })]));
-  for (const name of ["answer", "findings"]) parts[name].append(overviewWaits(name));
+  for (const name of ["account", "answer", "findings"]) parts[name].append(overviewWaits(name));
   parts.framework = make("div", {}, overviewWaits("ops"));
   return parts;
 }
 
 function overviewWaits(name) {
-  const what = { answer: "Where a step goes", findings: "What to change", ops: "Framework" }[name];
+  const what = { account: "Where the time went", answer: "Where a step goes", findings: "What to change", ops: "Framework" }[name];
   return card(what, make("p", { class: "wait", role: "status" }, "Reading the sampled steps …"));
 }
 
@@ -55,8 +56,12 @@ async function overviewRest(parts, { ask, link, signal }) {
     const found = await ask("shares");
     fill(parts.problems, overviewProblems(found));
     fill(parts.framework, overviewFramework(found, link));
+    renew(parts.account, accountCard(found.account));
     return overviewAnswer(found);
-  }, () => fill(parts.framework));
+  }, () => {
+    fill(parts.framework);
+    fill(parts.account);
+  });
   await overviewPart(parts.findings, signal, async () => overviewFindings(await ask("findings"), link));
 }
 
@@ -174,18 +179,9 @@ function overviewTiers(parts, found) {
   return make(
     "div",
     { class: "columns" },
-    overviewApplication(found.application),
     parts.framework,
     overviewMachines(found.hardware),
   );
-}
-
-function overviewApplication(found) {
-  if (found.missing) return card("Application", make("p", {}, `Not known: ${found.missing}.`));
-  const rows = found.activities.map((each) => [nameOf(`${each.kind} ${each.name}`), each.exclusive_ns, each.share_ratio]);
-  if (found.elsewhere_ns !== null) rows.push(["elsewhere", found.elsewhere_ns, found.elsewhere_ns / found.wall_ns]);
-  rows.sort((one, other) => (other[2] ?? 0) - (one[2] ?? 0));
-  return card("Application", factsTable(["what it did", "time", "share"], rows.map(([name, ns, share]) => [name, time(ns), percent(share)])), make("p", { class: "soft small" }, `Time of its own, of ${time(found.wall_ns)} of `, nameOf(found.label), "."));
 }
 
 function overviewFramework(found, link) {

@@ -30,5 +30,7 @@ export function scrollsKept(place) {
     entry = known ?? `${Date.now()}.${tops.size}`;
     wanted = tops.get(known) ?? top ?? null;
     history.replaceState({ entry }, "");
+    // What is beside the page may be higher than the window, so that an empty page still is scrolled.
+    if (wanted === null) scrollTo(0, 0);
   };
 }

@@ -1,0 +1,157 @@
+"""Gaps are watched on their own: some of all, and long ones that come at one distance in steps."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.agent import Laboratory, load
+from tests.support.interpreters import need_interpreter
+
+MS = 1_000_000
+gap_plan = load("gap_plan")
+schedule = load("schedule")
+NEVER = load("steps_layout").NEVER
+
+
+@pytest.fixture(params=["this", "3.6", "3.8", "3.12", "3.13"])
+def python(request: pytest.FixtureRequest) -> str:
+    """Profile functions were rebuilt in Python 3.11 and again in 3.12."""
+    if request.param == "this":
+        return sys.executable
+    return str(need_interpreter(request.param))
+
+
+EPOCHS = """
+def end_of_epoch(): time.sleep(0.08)
+for step in range(9 * 50):
+    session.run("loss")
+    time.sleep(0.001)
+    if step % 50 == 49: end_of_epoch()
+"""
+
+
+def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) -> None:
+    """Behind the step before each, by what lies in them; the steps themselves are not traced."""
+    laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
+
+    laboratory.finish(EPOCHS, python=python)
+
+    gaps = [gap for gap in laboratory.gaps() if gap.why == "foreseen"]
+    ends = {gap.step: gap for gap in gaps if gap.step % 50 == 49}
+    assert len(ends) >= 4
+    for gap in ends.values():
+        (sleep,) = [call for call in gap.calls if call.self_ns >= 70 * MS]
+        assert sleep.function.name == "time.sleep"
+        assert gap.calls[sleep.parent or 0].function.name == "end_of_epoch"
+    assert sum(work.sampled for work in laboratory.steps().works) == 0
+
+
+def test_gaps_are_watched_apart_from_traced_steps(laboratory: Laboratory, python: str) -> None:
+    """As many as the budget pays for, each marked in the steps file, with its thread's CPU time."""
+    laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
+
+    laboratory.finish(
+        """
+def callback(): time.sleep(0.02)
+for _ in range(80):
+    session.run("loss")
+    callback()
+""",
+        python=python,
+    )
+
+    gaps = [gap for gap in laboratory.gaps() if gap.why == "sampled"]
+    (work,) = laboratory.steps().works
+    assert len(gaps) >= 5
+    assert {gap.step for gap in gaps} == set(work.recent.watched.nonzero()[0].tolist())
+    for gap in gaps:
+        assert gap.end_ns - gap.start_ns >= 20 * MS
+        assert gap.cpu_ns is not None
+        assert gap.cpu_ns <= gap.end_ns - gap.start_ns - 10 * MS
+
+
+@pytest.mark.parametrize(("trace_level", "budget"), [("off", 0.5), ("full", 0.0)])
+def test_nothing_is_watched_without_leave(
+    laboratory: Laboratory, trace_level: str, budget: float
+) -> None:
+    """`--trace-level off` and a budget of nothing mean it."""
+    laboratory.arm(budget=budget, steps=[[10**6, 10**6]], trace_level=trace_level)
+
+    laboratory.finish(EPOCHS)
+
+    assert laboratory.gaps() == ()
+
+
+def test_the_long_gap_belongs_to_the_step_before_it(laboratory: Laboratory) -> None:
+    """A validation between two epochs is steps of another work, whose first ends the gap."""
+    laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
+
+    laboratory.finish("""
+for epoch in range(8):
+    for _ in range(30):
+        session.run("train")
+        time.sleep(0.001)
+    time.sleep(0.05)
+    for _ in range(10):
+        session.run("test")
+        time.sleep(0.001)
+    time.sleep(0.03)
+""")
+
+    works = {work.index: work.name for work in laboratory.steps().works}
+    foreseen = Counter(
+        (works[gap.work], gap.step % (30 if works[gap.work] == "train" else 10))
+        for gap in laboratory.gaps()
+        if gap.why == "foreseen" and gap.end_ns - gap.start_ns >= 25 * MS
+    )
+    assert foreseen["train", 29] >= 3
+    assert foreseen["test", 9] >= 3
+
+
+@pytest.mark.parametrize(
+    ("long_gaps", "steps", "expected"),
+    [
+        ([292], 292, 583),
+        ([292, 584], 584, 875),
+        ([292, 584, 876, 1000], 1000, 1167),
+        ([292, 584, 876], 1000, 1167),
+        ([292, 584, 876], 1200, NEVER),
+        ([100, 137], 137, 173),
+        ([100, 137, 150], 151, NEVER),
+        ([1, 2, 3], 3, NEVER),
+        ([], 5, NEVER),
+    ],
+)
+def test_what_comes_at_one_distance_is_expected(
+    long_gaps: list[int], steps: int, expected: int
+) -> None:
+    """Three at one distance, the beginning of the loop among them; of two at first."""
+    assert gap_plan.next_of(long_gaps, steps) == expected
+
+
+class Work:
+    """A kind of step that only takes time."""
+
+    index, n, foreseen, watch_cost_ns, next_watch, long_gaps = 0, 100, 0, 0, NEVER, ()
+
+
+def test_watches_keep_to_their_part_of_the_budget() -> None:
+    """A quarter of it, less where traces have used it up; and they are spread over a long job."""
+    config = SimpleNamespace(budget=0.01, trace_level="full", steps=None, every=None)
+    plan = gap_plan.GapPlan(schedule.Schedule(config, 0))
+    mine, work = SimpleNamespace(works={"loss": 1}), Work()
+    taken = Counter[int]()
+
+    for now_ns in range(0, 3600 * 1000 * MS, 10 * MS):
+        if plan.why(mine, work, now_ns, False):
+            plan.taken(work, "sampled", 300_000)
+            plan.schedule.spent_ns += 300_000
+            taken[now_ns // (60_000 * MS)] += 1
+            assert plan.spent_ns <= 0.25 * 0.01 * now_ns + 300_000
+
+    assert taken[0] >= 100
+    assert taken[59] <= 2

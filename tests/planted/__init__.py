@@ -1,0 +1,1 @@
+"""Programs with one planted cause each, and what the first finding says of them."""

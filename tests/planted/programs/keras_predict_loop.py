@@ -1,0 +1,21 @@
+"""A Keras model predicts a table row by row."""
+
+from models import arrays, compiled
+from stopwatch import Stopwatch, arguments, now
+
+options = arguments(__doc__)
+watch = Stopwatch(options.seconds)
+features = arrays(4096, 128)[0]
+model = compiled(128, 256)
+
+while watch.running():
+    if options.mended:
+        model.predict(features, batch_size=512, verbose=0)
+        watch.unit(len(features))
+        continue
+    for row in features[:20]:
+        begun = now()
+        model.predict(row[None], verbose=0)  # planted
+        watch.took(begun)
+    watch.unit(20)
+watch.finish()

@@ -1,0 +1,45 @@
+"""Functions traced for each model or pipeline are told from a twentieth of the wall time on."""
+
+from __future__ import annotations
+
+from tests.support.signals import WHOLE_NS, found, process
+from tfprobe.advice.signals import ActivityUse
+
+# Of a process of 2 s, 100 ms.
+TWENTIETH_NS = WHOLE_NS // 10
+
+
+def traced(name: str, count: int = 5, own_ns: int = TWENTIETH_NS * 5 // 4):
+    return ActivityUse("trace", name, count, own_ns, own_ns)
+
+
+def test_a_twentieth_of_the_wall_time_is_told() -> None:
+    """All traces but the first of each name."""
+    grid = process(activities=(traced("multi_step_on_iterator"),))
+
+    finding = found("compile_time", processes=[grid])
+
+    assert finding is not None
+    assert (finding.gain.high_ns, finding.gain.of_ns) == (TWENTIETH_NS, 2 * WHOLE_NS)
+    assert "model" in finding.action
+
+
+def test_pipelines_have_another_remedy() -> None:
+    """predict in a loop makes one for each call."""
+    finding = found("compile_time", processes=[process(activities=(traced("Dataset_map_f"),))])
+
+    assert finding is not None
+    assert "Make the data set once" in finding.action
+
+
+def test_less_is_not() -> None:
+    """Nor few traces, those of saving, and those of a function that has steps of its own."""
+    others = (
+        traced("multi_step_on_iterator", own_ns=TWENTIETH_NS),
+        traced("train_step", own_ns=TWENTIETH_NS * 9),
+        traced("_traced_save", own_ns=TWENTIETH_NS * 9),
+        traced("call", count=3, own_ns=TWENTIETH_NS * 9),
+    )
+    well = process(activities=others, functions=frozenset({"train_step"}))
+
+    assert found("compile_time", processes=[well]) is None

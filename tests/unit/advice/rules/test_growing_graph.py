@@ -1,0 +1,36 @@
+"""A graph that is added to between steps is told, with the line that adds."""
+
+from __future__ import annotations
+
+from tests.support.signals import MS, found, loop, work
+from tfprobe.advice.finding import Subject
+from tfprobe.advice.signals import Python, PythonUse
+
+LINE = PythonUse("add", "train.py:19", "graph", 0.5, 3)
+
+
+def session(steps: int, name: str, **changes):
+    own = loop(kind="session_run", name=name, steps=steps, step_ns=steps * 4 * MS)
+    return work(subject=Subject("node7", 4711, None, "session_run", name), loop=own, **changes)
+
+
+def test_ops_made_between_steps_are_told_with_their_line() -> None:
+    """And the steps that fetch what no other step does."""
+    main = session(100, "train", python=Python((LINE,), 2))
+    once = [session(1, f"Sum_{at}:0") for at in range(20)]
+
+    finding = found("growing_graph", main, *once, processes=[main.process])
+
+    assert finding is not None
+    # Half of 200 ms between the steps of the main work, and 20 steps of 4 ms.
+    assert finding.gain.high_ns == 180 * MS
+    assert finding.evidence[0].source == "train.py:19"
+
+
+def test_a_few_are_not() -> None:
+    """An initialisation, a restore, a look at some variables; nor where no op was seen made."""
+    main = session(100, "train", python=Python((LINE,), 2))
+    once = [session(1, f"Sum_{at}:0") for at in range(20)]
+
+    assert found("growing_graph", main, *once[1:], processes=[main.process]) is None
+    assert found("growing_graph", session(100, "train"), *once, processes=[main.process]) is None

@@ -1,0 +1,108 @@
+"""The job's own Python between steps is told from a twentieth of the loop on, with its line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.signals import MS, found, loop, work
+from tfprobe.advice.finding import Severity
+from tfprobe.advice.signals import Python, PythonUse
+from tfprobe.errors import Missing
+
+# Of a loop of 1 s, 200 ms lie between steps.
+EAGER = loop(kind="function", name="train_step")
+
+
+def line(kind: str, ratio: float, calls: int = 1) -> PythonUse:
+    return PythonUse("call", f"train.py:{round(100 * ratio)}", kind, ratio, calls)
+
+
+def told(*lines: PythonUse, **changes):
+    return found("python_between_steps", work(loop=EAGER, python=Python(lines, 3), **changes))
+
+
+def test_a_twentieth_of_the_loop_is_told() -> None:
+    """The bound is the share of the watched gaps of what all gaps took."""
+    finding = told(line("python", 0.25))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.05
+    assert finding.evidence[0].source == "train.py:25"
+
+
+def test_less_is_not() -> None:
+    """Nor where nobody watched."""
+    assert told(line("python", 0.249)) is None
+    assert found("python_between_steps", work(loop=EAGER, python=Missing("not watched"))) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "advised"),
+    [
+        ("sleep", "sleeps", "Remove the sleep"),
+        ("subprocess", "starts other programs", "Popen"),
+        ("fsync", "disk", "os.fsync"),
+        ("collection", "garbage", "gc.collect()"),
+        ("lock", "lock", "Hold the lock"),
+        ("output", "writes", "every Nth step"),
+        ("python", "computes", "before the loop"),
+    ],
+)
+def test_what_it_does_is_named(kind: str, title: str, advised: str) -> None:
+    """Each has a remedy of its own."""
+    finding = told(line(kind, 0.9))
+
+    assert finding is not None
+    assert finding.severity is not Severity.INFO
+    assert title in finding.title
+    assert advised in finding.action
+
+
+@pytest.mark.parametrize("kind", ["wait", "network"])
+def test_a_server_that_waits_for_requests_is_not_alarmed(kind: str) -> None:
+    """It is told what the time is, without alarm."""
+    finding = told(line(kind, 0.9))
+
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+
+
+def test_of_several_like_lines_none_is_most() -> None:
+    """Then all of them are the bound, and they are Python, whatever one does."""
+    finding = told(line("sleep", 0.3), line("python", 0.28), line("fsync", 0.25))
+
+    assert finding is not None
+    assert finding.title == "Between steps Python computes"
+    assert round(finding.gain.high_ratio, 6) == round(0.83 * 0.2, 6)
+
+
+@pytest.mark.parametrize(("calls", "is_told"), [(2, False), (256, True)])
+def test_one_read_of_a_loss_is_no_element_wise_read(calls: int, is_told: bool) -> None:
+    """host_sync is about that."""
+    assert (told(line("reads", 0.9, calls)) is not None) is is_told
+
+
+def test_keras_own_loop_and_short_gaps_have_other_rules() -> None:
+    """What lies around each step whatever one does is no finding."""
+    python = Python((line("python", 0.9),), 3)
+    short = loop(kind="function", usual_gap_ns=0.09 * MS)
+
+    assert found("python_between_steps", work(python=python)) is None
+    assert found("python_between_steps", work(python=python, loop=short)) is None
+
+
+def test_the_call_of_the_step_is_none_of_it() -> None:
+    """What calls on that line take is; the line itself only runs the step."""
+    own, called = line("python", 0.9), line("python", 0.9)
+    own = replace(own, what="<module> itself")
+    step = own.source
+
+    assert found("python_between_steps", _stepping(own, step)) is None
+    assert found("python_between_steps", _stepping(called, step)) is not None
+    assert found("python_between_steps", _stepping(own, "train.py:99")) is not None
+
+
+def _stepping(use: PythonUse, step_source: str):
+    return work(loop=EAGER, python=Python((use,), 3, step_source))

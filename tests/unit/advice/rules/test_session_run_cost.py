@@ -1,0 +1,50 @@
+"""Session.run's own cost is told where it takes three tenths of the loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.signals import MS, WHOLE_NS, found, loop, process, work
+from tfprobe.advice.signals import ActivityUse, Parts, Python, PythonUse, Waste
+
+LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
+
+
+def small(before_ms: float, kind: str = "session_run", **changes):
+    own = loop(kind=kind, usual_step_ns=1.0 * MS)
+    told = Parts(
+        {"host_compute": 0.5, "idle": 0.5},
+        cycle_ns=10.0 * MS,
+        total_ns=float(WHOLE_NS),
+        causes=(Waste("idle", "before the first op", "", before_ms * MS),),
+    )
+    python = Python((LINE,), 3, "train.py:19")
+    return work(loop=own, parts=told, python=python, **changes)
+
+
+def test_three_tenths_are_told_with_the_line_of_the_run() -> None:
+    """The bound is what lies before the first op."""
+    finding = found("session_run_cost", small(3))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.3
+    assert finding.evidence[1].source == "train.py:19"
+    assert "make_callable" in finding.action
+
+
+def test_less_is_not() -> None:
+    """Every run costs something."""
+    assert found("session_run_cost", small(2.9)) is None
+
+
+def test_a_callable_is_not() -> None:
+    """It is what the advice says."""
+    assert found("session_run_cost", small(5, kind="callable")) is None
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate", "predict"])
+def test_runs_of_an_estimator_are_not(kind: str) -> None:
+    """Nobody can make a callable of them."""
+    owner = process(activities=(ActivityUse(kind, "Estimator.train", 1, 0),))
+
+    assert found("session_run_cost", small(5, process=owner)) is None

@@ -1,0 +1,44 @@
+"""Preparation that takes a fifth of the process is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.signals import WHOLE_NS, account, found, process
+from tfprobe.analysis.account.ledger import Item
+
+WALL_NS = 2 * WHOLE_NS
+
+
+def test_a_fifth_of_the_process_is_told() -> None:
+    """By line where stacks were read; else the finding says how to have them."""
+    item = Item("before the first step", "", WALL_NS // 5)
+    by_line = Item("decode, before the first step", "train.py:9", WALL_NS // 5)
+
+    plain, told = (
+        found("slow_start", processes=[process(account=account(WALL_NS, preparation=[each]))])
+        for each in (item, by_line)
+    )
+
+    assert plain is not None
+    assert told is not None
+    assert plain.gain.high_ns == WALL_NS // 5
+    assert plain.evidence[-1].command == "tfprobe run --stacks"
+    assert told.evidence[0].source == "train.py:9"
+    assert not told.evidence[-1].command
+
+
+def test_less_is_not() -> None:
+    """Every program begins."""
+    item = Item("before the first step", "", WALL_NS // 5 - 1)
+    told = account(WALL_NS, preparation=[item])
+
+    assert found("slow_start", processes=[process(account=told)]) is None
+
+
+def test_a_process_without_steps_has_no_first_step() -> None:
+    """Nobody knows what it prepared."""
+    item = Item("before the first step", "", WALL_NS)
+    told = replace(account(WALL_NS, preparation=[item]), steps=0)
+
+    assert found("slow_start", processes=[process(account=told)]) is None

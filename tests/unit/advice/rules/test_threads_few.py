@@ -1,0 +1,56 @@
+"""One thread for each op is told where the process has more CPUs to itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.signals import MS, found, gpu_ops, machine, ops, parts, process, work
+from tfprobe.advice.finding import Subject
+from tfprobe.errors import Missing
+
+
+def _work(threads: int, **changes):
+    settings = {"intra_op_threads": threads, "cpus": 4}
+    return work(process=process(settings=settings, machine=machine(**changes)))
+
+
+def test_one_thread_on_four_cpus_is_told() -> None:
+    """The bound is the time of ops, but for the quarter that four threads would take."""
+    finding = found("threads_few", replace(_work(1), parts=parts(idle=0.2)))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.6
+    assert finding.title == "Each op has 1 thread where there are 4 CPUs"
+    assert finding.subject.name == "model"
+
+
+def test_as_many_as_tensorflow_makes_are_not() -> None:
+    """0 stands for one a CPU; three of four are few enough to be meant."""
+    assert found("threads_few", _work(0)) is None
+    assert found("threads_few", _work(3)) is None
+
+
+def test_processes_that_share_a_machine_are_not() -> None:
+    """Four processes on four CPUs are right to take one thread each."""
+    alone = _work(1)
+    others = [
+        replace(alone.process, subject=Subject(host="node7", pid=pid)) for pid in (1, 2, 3, 4)
+    ]
+
+    assert found("threads_few", alone, processes=others) is None
+    assert found("threads_few", alone, processes=others[:2]) is not None
+
+
+def test_ops_that_run_beside_each_other_are_not() -> None:
+    """The process keeps its CPUs busy already."""
+    assert found("threads_few", _work(1, used_cpus=3.2)) is None
+    assert found("threads_few", _work(1, used_cpus=1.1)) is not None
+
+
+def test_tiny_ops_and_kernels_are_not() -> None:
+    """No thread helps them."""
+    one = _work(1)
+
+    assert found("threads_few", replace(one, ops=ops(large_ns=0.5 * MS))) is None
+    assert found("threads_few", replace(one, ops=gpu_ops())) is None
+    assert found("threads_few", replace(one, parts=Missing("no step was sampled"))) is None

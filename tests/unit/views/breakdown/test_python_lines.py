@@ -1,0 +1,65 @@
+"""Lines of the job between steps are known with what they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.views.breakdown.test_between import LOOP, TF, call, gap
+from tfprobe.model.activities import Call
+from tfprobe.views.breakdown.python_lines import Kind, python_lines
+
+C = {"file": "", "line": 0}
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind"),
+    [
+        ((call("time.sleep", 90, **C),), Kind.SLEEP),
+        ((call("run", 90, file="/usr/lib/python3.11/subprocess.py"),), Kind.SUBPROCESS),
+        ((call("posix.fsync", 90, **C),), Kind.SYNC_TO_DISK),
+        ((call("gc.collect", 90, **C),), Kind.COLLECTION),
+        ((call("log", 1), call("builtins.print", 90, parent=1, **C)), Kind.OUTPUT),
+        ((call("_thread.lock.acquire", 90, **C),), Kind.LOCK),
+        ((call("wait", 90, file="/usr/lib/python3.11/threading.py"),), Kind.WAIT),
+        ((call("accept", 90, file="/usr/lib/python3.11/socket.py"),), Kind.NETWORK),
+        ((call("_create_op_internal", 90, file=f"{TF}/framework/ops.py"),), Kind.GRAPH),
+        ((call("_slice_helper", 90, file=f"{TF}/ops/array_ops.py"),), Kind.READS),
+        ((call("prepare", 90),), Kind.PYTHON),
+    ],
+)
+def test_what_a_line_does_is_known_by_its_innermost_call(calls: tuple[Call, ...], kind: Kind):
+    """The line is that of the code around the step."""
+    dearest = python_lines([gap(LOOP, *calls)])[0]
+
+    assert (dearest.kind, dearest.file, dearest.line) == (kind, "/home/ada/train.py", 9)
+
+
+def test_what_a_helper_does_is_told_by_the_line_that_does_it():
+    """`log()` calls os.fsync: its line is to be changed, not that of `log()`."""
+    helper = call("log", 1, called_line=31)
+    sync = call("posix.fsync", 90, parent=1, called_line=23, **C)
+
+    dearest = python_lines([gap(LOOP, helper, sync)])[0]
+
+    assert (dearest.what, dearest.kind, dearest.line) == ("posix.fsync", Kind.SYNC_TO_DISK, 23)
+
+
+def test_a_lock_is_known_by_its_end():
+    """`with lock:` makes no call when it begins: the loop's own lines have the time."""
+    held = replace(LOOP, self_ns=90_000)
+    end = call("_thread.lock.__exit__", 1, called_line=31, **C)
+
+    dearest = python_lines([gap(held, end)])[0]
+
+    assert (dearest.kind, dearest.line) == (Kind.LOCK, 31)
+
+
+def test_shares_are_of_all_the_time_between_steps():
+    """What libraries do by themselves is nobody's line."""
+    keras = call("fit", 60, None, file="/env/site-packages/keras/src/trainer.py")
+
+    lines = python_lines([gap(keras, LOOP, call("prepare", 30, parent=1, called_line=12))])
+
+    assert [(each.what, each.ratio) for each in lines] == [("prepare", 0.3), ("main itself", 0.1)]

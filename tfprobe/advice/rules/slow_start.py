@@ -1,0 +1,42 @@
+"""Tell of a process that prepares for long before its first step."""
+
+from __future__ import annotations
+
+from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.rule import Verdict
+from tfprobe.advice.signals import ProcessSignals
+from tfprobe.advice.thresholds import Thresholds
+from tfprobe.analysis.account.categories import Category
+from tfprobe.errors import Missing
+
+# What is prepared has to be read at least.
+LIKELY = 0.5
+_SHOWN = 3
+
+
+def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where data and models take a share of the whole process; imports do not."""
+    account = process.account
+    if isinstance(account, Missing):
+        return account
+    high_ns = account.ns(Category.PREPARATION)
+    gain = process.of_wall(high_ns, round(LIKELY * high_ns))
+    if not account.steps or gain.high_ratio < limits.preparation_ratio:
+        return None
+    items = account.items(Category.PREPARATION)
+    has_line = any(each.source for each in items[:_SHOWN])
+    return Finding(
+        title="The first step comes late",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                Evidence(each.what or "elsewhere", time_ns=each.ns, source=each.source)
+                for each in items[:_SHOWN]
+            ),
+            *([] if has_line else [Evidence("lines", command="tfprobe run --stacks")]),
+        ),
+        action="Prepare the data once and keep it (np.save, TFRecord, Dataset.save), read it while "
+        "steps run (Dataset.map with prefetch), and load no more than the steps take.",
+        gain=gain,
+        part="preparation",
+    )

@@ -1,0 +1,1 @@
+"""Answer questions about a recording. Computes; shows nothing."""

@@ -1,0 +1,192 @@
+"""Make the account of a process, and of a run from those of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.account import loops as loop_kinds
+from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.division import fill
+from tfprobe.analysis.account.facts import Facts
+from tfprobe.analysis.account.gaps import Gaps, Steps, gaps_of, steps_of
+from tfprobe.analysis.account.ledger import Item, Part, merged
+from tfprobe.analysis.account.loops import Loops
+from tfprobe.analysis.account.strip import Strip, strip_of
+from tfprobe.analysis.account.timeline import Bounds, draw
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity
+from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.views.breakdown.cycles import WorkParts, by_work
+
+_NO_INTS = np.zeros(0, dtype=np.int64)
+_NO_FLAGS = np.zeros(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the wall time of some processes went to, in ns.
+
+    `parts` are all categories in the order of a life; they sum to `wall_ns`, which for several
+    processes is the sum of theirs. `loop` is the main loop, by kind and name; None without steps,
+    or where the main loops are several. `steps` are those that make progress.
+    `strip` is the life in pictures of equal slices; it is None for several processes.
+    """
+
+    wall_ns: int
+    processes: int
+    parts: tuple[Part, ...]
+    steps: int
+    loop: tuple[str, str] | None
+    strip: Strip | None
+
+    @property
+    def goodput_ratio(self) -> float:
+        """Return the share of productive steps."""
+        return self.ratio(Category.PRODUCTIVE)
+
+    def ns(self, category: Category) -> int:
+        """Return the time of a category."""
+        return next(part.ns for part in self.parts if part.category is category)
+
+    def items(self, category: Category) -> tuple[Item, ...]:
+        """Return what a category went to, largest first."""
+        return next(part.items for part in self.parts if part.category is category)
+
+    def ratio(self, category: Category) -> float:
+        """Return the share of a category."""
+        return self.ns(category) / self.wall_ns if self.wall_ns else 0.0
+
+
+def accounts(
+    profile: Profile, works: Sequence[WorkParts] | None = None
+) -> tuple[Account | Missing, ...]:
+    """Return the account of each process; `works` are the traced steps, where they are at hand."""
+    parts = by_work(profile) if works is None else works
+    return tuple(of_process(profile, process, parts) for process in profile.processes)
+
+
+def merge(found: Iterable[Account | Missing]) -> Account | Missing:
+    """Return the account of a run: the sum of those of its processes."""
+    told = list(found)
+    known = [each for each in told if isinstance(each, Account)]
+    if not known:
+        reasons = dict.fromkeys(each.reason for each in told if isinstance(each, Missing))
+        return Missing("; ".join(reasons) or "no process was recorded")
+    if len(known) == 1:
+        return known[0]
+    names = {each.loop for each in known if each.loop is not None}
+    return Account(
+        wall_ns=sum(each.wall_ns for each in known),
+        processes=sum(each.processes for each in known),
+        parts=merged(each.parts for each in known),
+        steps=sum(each.steps for each in known),
+        loop=names.pop() if len(names) == 1 else None,
+        strip=None,
+    )
+
+
+def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -> Account | Missing:
+    """Return the account of a process, or why there can be none."""
+    shift_ns = process.unix_minus_monotonic_ns
+    if isinstance(process.hooks, Missing):
+        return process.hooks
+    if isinstance(shift_ns, Missing):
+        return Missing("the recording does not tell when its steps were")
+    if not process.started_unix_ns or not process.hooks.wall_ns:
+        return Missing("the recording does not tell when the process started or ended")
+    works = [work for work in profile.works if work.process == process.index]
+    activities = [each for each in profile.activities if each.process == process.index]
+    loops = loop_kinds.divide(works)
+    steps = _steps(loops, works, shift_ns)
+    bounds = _bounds(process, loops, steps, activities, shift_ns)
+    gaps = _gaps(loops, steps, activities, bounds)
+    pulses = [each for each in profile.pulses if each.process == process.index]
+    facts = Facts(
+        profile=profile,
+        process=process,
+        works=works,
+        loops=loops,
+        steps=steps,
+        gaps=gaps,
+        activities=activities,
+        pulses=pulses,
+        parts=[each for each in parts if _is_of(each, process)],
+        bounds=bounds,
+        timeline=draw(loops, steps, gaps, activities, pulses, bounds, shift_ns),
+        shift_ns=shift_ns,
+    )
+    main = loops.main[0] if loops.main else None
+    return Account(
+        wall_ns=facts.timeline.wall_ns,
+        processes=1,
+        parts=fill(facts),
+        steps=sum(work.count * work.steps_per_execution for work in loops.main),
+        loop=None if main is None else (main.kind, main.name),
+        strip=strip_of(facts.timeline),
+    )
+
+
+def _is_of(parts: WorkParts, process: Process) -> bool:
+    return not isinstance(parts.work, Missing) and parts.work.process == process.index
+
+
+def _steps(loops: Loops, works: Sequence[Work], shift_ns: int) -> Steps:
+    if loops.main:
+        return steps_of(loops.main, works, shift_ns)
+    return Steps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_FLAGS, _NO_FLAGS, _NO_FLAGS)
+
+
+def _gaps(loops: Loops, steps: Steps, activities: Sequence[Activity], bounds: Bounds) -> Gaps:
+    if loops.main:
+        return gaps_of(steps, loops.main, activities, bounds.forgotten[1])
+    return Gaps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS)
+
+
+def _bounds(
+    process: Process,
+    loops: Loops,
+    steps: Steps,
+    activities: Sequence[Activity],
+    shift_ns: int,
+) -> Bounds:
+    hooks = process.hooks
+    noted_ns = process.started_unix_ns + (0 if isinstance(hooks, Missing) else hooks.wall_ns)
+    booted_ns = min([process.started_unix_ns, *(each.start_ns for each in activities)])
+    exec_ns = process.exec_ns
+    start_ns = booted_ns if isinstance(exec_ns, Missing) else min(exec_ns, booted_ns)
+    # What a process that was killed had said of its end may be older than its last step.
+    ends_ns = [noted_ns, *(each.end_ns for each in activities)]
+    if not loops.main:
+        end_ns = max(ends_ns)
+        return Bounds(start_ns, booted_ns, booted_ns, end_ns, end_ns, end_ns, (0, 0))
+    first_seen_ns = [
+        min(work.first_seen_ns or _first_ns(work, shift_ns), _first_ns(work, shift_ns))
+        for work in loops.main
+    ]
+    last_ns = int(steps.end_ns.max())
+    forgetting = [at for at, work in enumerate(loops.main) if work.recent.first_step]
+    forgotten = (
+        min((first_seen_ns[at] for at in forgetting), default=0),
+        max((_first_ns(loops.main[at], shift_ns) for at in forgetting), default=0),
+    )
+    calls_ns = [
+        each.end_ns
+        for each in activities
+        if each.kind == "train" and each.start_ns < last_ns <= each.end_ns
+    ]
+    return Bounds(
+        start_ns=start_ns,
+        booted_ns=booted_ns,
+        first_ns=min(first_seen_ns),
+        last_ns=last_ns,
+        last_call_ns=max(calls_ns, default=last_ns),
+        end_ns=max([last_ns, *ends_ns]),
+        forgotten=forgotten,
+    )
+
+
+def _first_ns(work: Work, shift_ns: int) -> int:
+    return int(work.recent.start_ns[0]) + shift_ns

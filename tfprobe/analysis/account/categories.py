@@ -1,0 +1,127 @@
+"""Name the categories of the account, and which category a part of a step or a gap belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from tfprobe.views.breakdown.parts import Part
+
+
+class Category(Enum):
+    """What wall time went to. The value is its name in documents; the order that of a life."""
+
+    INTERPRETER_START = "interpreter_start"
+    IMPORTS = "imports"
+    PREPARATION = "preparation"
+    COMPILE = "compile"
+    WARM_UP = "warm_up"
+    PRODUCTIVE = "productive"
+    INPUT_WAIT = "input_wait"
+    EVALUATION = "evaluation"
+    CHECKPOINTS = "checkpoints"
+    CALLBACKS = "callbacks"
+    EPOCH_ENDS = "epoch_ends"
+    PYTHON = "python_between_steps"
+    COLLECTION = "garbage_collection"
+    RECORDING = "recording"
+    OTHERS = "waiting_for_others"
+    IDLE = "idle"
+    NOT_KNOWN = "not_known"
+
+    # Sums by category are everywhere, and an Enum's own hash takes longer than the sum.
+    __hash__ = object.__hash__
+
+
+# What garbage collections are called that came before any step: those of imports and preparation.
+BEFORE_STEPS = "before the first step"
+
+# What people call them.
+LABELS: Mapping[Category, str] = {
+    Category.INTERPRETER_START: "interpreter start",
+    Category.IMPORTS: "imports",
+    Category.PREPARATION: "preparation",
+    Category.COMPILE: "tracing and compiling",
+    Category.WARM_UP: "warm-up",
+    Category.PRODUCTIVE: "productive steps",
+    Category.INPUT_WAIT: "waiting for input",
+    Category.EVALUATION: "evaluation",
+    Category.CHECKPOINTS: "checkpoints and exports",
+    Category.CALLBACKS: "callbacks, summaries, logging",
+    Category.EPOCH_ENDS: "ends of epochs",
+    Category.PYTHON: "Python between steps",
+    Category.COLLECTION: "garbage collection",
+    Category.RECORDING: "recording by tfprobe",
+    Category.OTHERS: "waiting for other processes",
+    Category.IDLE: "idle",
+    Category.NOT_KNOWN: "not known",
+}
+
+# What a sentence says of each, after a share: "17 % went to ...".
+WENT_TO: Mapping[Category, str] = {
+    Category.INTERPRETER_START: "starting Python",
+    Category.IMPORTS: "imports",
+    Category.PREPARATION: "preparation before the first step",
+    Category.COMPILE: "tracing and compiling",
+    Category.WARM_UP: "warm-up",
+    Category.INPUT_WAIT: "waiting for input",
+    Category.EVALUATION: "evaluation",
+    Category.CHECKPOINTS: "checkpoints and exports",
+    Category.CALLBACKS: "callbacks, summaries and logging",
+    Category.EPOCH_ENDS: "the ends of epochs",
+    Category.PYTHON: "Python between steps",
+    Category.COLLECTION: "garbage collection",
+    Category.RECORDING: "recording by tfprobe",
+    Category.OTHERS: "waiting for other processes",
+    Category.IDLE: "idle time",
+    Category.NOT_KNOWN: "what the recording does not tell",
+}
+
+# Parts of a step that are not productive.
+_OF_STEP: Mapping[Part, Category] = {
+    Part.INPUT_WAIT: Category.INPUT_WAIT,
+    Part.HOST_PREPROCESS: Category.INPUT_WAIT,
+    Part.COMPILE: Category.COMPILE,
+    Part.CHECKPOINTS: Category.CHECKPOINTS,
+    Part.SUMMARIES: Category.CALLBACKS,
+    Part.CALLBACKS: Category.CALLBACKS,
+}
+# Parts of the time between steps. Waiting for a device there is the end of an asynchronous step.
+_OF_GAP: Mapping[Part, Category] = {
+    **_OF_STEP,
+    Part.SYNC_WAIT: Category.PRODUCTIVE,
+    Part.FEED: Category.INPUT_WAIT,
+}
+# Kinds of activities, and of what explains a gap (see views.causes).
+OF_KIND: Mapping[str, Category] = {
+    "import": Category.IMPORTS,
+    "build": Category.PREPARATION,
+    "data": Category.PREPARATION,
+    "trace": Category.COMPILE,
+    "compile": Category.PREPARATION,
+    "save": Category.CHECKPOINTS,
+    "evaluate": Category.EVALUATION,
+    "predict": Category.EVALUATION,
+    "callbacks": Category.CALLBACKS,
+    "summary": Category.CALLBACKS,
+    "user": Category.PYTHON,
+    "epoch": Category.EPOCH_ENDS,
+    "calls": Category.PYTHON,
+    "work": Category.PYTHON,
+    "gc": Category.COLLECTION,
+}
+
+
+def of_step(part: Part, *, has_accelerator: bool) -> Category:
+    """Return the category of a part of a step.
+
+    Without an accelerator the host waits for other processes, not for a device.
+    """
+    if part is Part.SYNC_WAIT and not has_accelerator:
+        return Category.OTHERS
+    return _OF_STEP.get(part, Category.PRODUCTIVE)
+
+
+def of_gap(part: Part) -> Category:
+    """Return the category of a part of the time between two steps."""
+    return _OF_GAP.get(part, Category.PYTHON)

@@ -1,0 +1,247 @@
+"""Divide the timeline of a process into the categories of the account, by what is known of each.
+
+Sums of all steps and gaps come from all steps and gaps. Traced steps and watched gaps only divide
+what their own kind took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfprobe.analysis.account import shares
+from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, Category, of_step
+from tfprobe.analysis.account.facts import Facts, names_of, title
+from tfprobe.analysis.account.gap_division import add_gaps
+from tfprobe.analysis.account.items import item_of, label
+from tfprobe.analysis.account.ledger import Item, Ledger
+from tfprobe.analysis.account.ledger import Part as AccountPart
+from tfprobe.analysis.account.stacks import add_lines
+from tfprobe.analysis.account.timeline import Layer, first_steps
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Work
+from tfprobe.views import overhead
+from tfprobe.views.intervals import NONE, Int64s, Intervals, difference, joined, one
+from tfprobe.views.silence import SERVER_ROLE
+
+# Activities by layer: their names are what its time went to.
+_KINDS: Mapping[Layer, tuple[Category, tuple[str, ...]]] = {
+    Layer.TRACE: (Category.COMPILE, ("trace",)),
+    Layer.SAVE: (Category.CHECKPOINTS, ("save",)),
+    Layer.SUMMARY: (Category.CALLBACKS, ("summary",)),
+    Layer.IMPORT: (Category.IMPORTS, ("import",)),
+    Layer.CALLBACKS: (Category.CALLBACKS, ("callbacks",)),
+    Layer.BUILD: (Category.PREPARATION, ("build", "compile", "data")),
+}
+# Layers whose time went to one thing.
+_WHOLE: Mapping[Layer, tuple[Category, str]] = {
+    Layer.WARM_STEP: (Category.WARM_UP, "steps"),
+    Layer.WARM_GAP: (Category.WARM_UP, "between steps"),
+    Layer.INTERPRETER: (Category.INTERPRETER_START, ""),
+    Layer.BEFORE: (Category.PREPARATION, "before the first step"),
+    Layer.LAST_CALL: (Category.EPOCH_ENDS, "the return of the last training call"),
+    Layer.AFTER: (Category.IDLE, "after the last step"),
+    Layer.BETWEEN_CALLS: (Category.PYTHON, "between two training calls"),
+}
+_COLLECT = "gc.collect"
+# Time of the job's own that recording and collections took, unseen, a little of everywhere.
+_SPREAD = (Category.PRODUCTIVE, Category.INPUT_WAIT, Category.PYTHON, Category.NOT_KNOWN)
+_EVERYWHERE = tuple(each for each in Category if each is not Category.COLLECTION)
+
+
+def fill(facts: Facts) -> tuple[AccountPart, ...]:
+    """Return all categories of a process; they sum to its wall time."""
+    ledger = Ledger()
+    if facts.loops.main:
+        _add_activities(facts, ledger)
+        steps_ns, gaps_ns = _forgotten(facts)
+        _add_steps(facts, ledger, steps_ns)
+        add_gaps(facts, ledger, gaps_ns)
+        _take_recording(facts, ledger)
+    else:
+        _add_activities(facts, ledger)
+        _add_stepless(facts, ledger)
+    _take_unkept(facts, ledger)
+    _take_collections(facts, ledger)
+    return ledger.parts(facts.timeline.wall_ns)
+
+
+def _add_activities(facts: Facts, ledger: Ledger) -> None:
+    timeline = facts.timeline
+    for layer, (category, kinds) in _KINDS.items():
+        _spread(ledger, category, names_of(facts.activities, kinds), timeline.total_ns(layer))
+    evaluated = dict(names_of(facts.activities, ("evaluate", "predict")))
+    for loop in facts.loops.evaluating:
+        evaluated.setdefault((title(loop), ""), loop.times.sum_ns)
+    _spread(ledger, Category.EVALUATION, evaluated, timeline.total_ns(Layer.EVALUATION))
+    slow = first_steps(facts.loops.main, facts.steps)
+    firsts = {(f"first step of {title(facts.loops.main[at])}", ""): ns for at, ns in slow.items()}
+    _spread(ledger, Category.COMPILE, firsts, timeline.total_ns(Layer.FIRST_STEP))
+    for layer, (category, what) in _WHOLE.items():
+        _add_by_line(facts, ledger, category, what, timeline.layers[layer])
+    _add_named_by_program(facts, ledger)
+    _add_single(facts, ledger)
+
+
+def _add_by_line(
+    facts: Facts, ledger: Ledger, category: Category, what: str, times: Intervals
+) -> None:
+    """Add the time of some intervals, by lines of the program where stacks were read in them."""
+    left_ns = add_lines(facts, ledger, category, times, times.length_ns, what)
+    ledger.add(category, Item(what, "", left_ns))
+
+
+def _add_single(facts: Facts, ledger: Ledger) -> None:
+    """Add steps that ran once or twice: an initialisation, or the first run of further fetches."""
+    before_ns, after_ns = _split(facts, Layer.SINGLE_STEP)
+    what = "steps that ran once or twice"
+    ledger.add(Category.PREPARATION, Item(what, "", before_ns))
+    ledger.add(Category.COMPILE, Item(f"{what}, each with its own preparation", "", after_ns))
+
+
+def _split(facts: Facts, layer: Layer) -> tuple[int, int]:
+    """Return how much of a layer lies before the first step, and how much after its start."""
+    times = facts.timeline.layers[layer]
+    before_ns = np.clip(facts.bounds.first_ns - times.start_ns, 0, times.end_ns - times.start_ns)
+    return int(before_ns.sum()), times.length_ns - int(before_ns.sum())
+
+
+def _add_named_by_program(facts: Facts, ledger: Ledger) -> None:
+    """Add what the program named itself: before the first step that is preparation."""
+    before_ns, after_ns = _split(facts, Layer.USER)
+    named = names_of(facts.activities, ("user",))
+    _spread(ledger, Category.PREPARATION, named, before_ns)
+    _spread(ledger, Category.PYTHON, named, after_ns)
+
+
+def _add_stepless(facts: Facts, ledger: Ledger) -> None:
+    """Add the time of a process that took no step."""
+    rest_ns = facts.timeline.wall_ns - ledger.sum_ns()
+    if facts.process.role == SERVER_ROLE:
+        ledger.add(Category.OTHERS, Item("it serves variables to the workers", "", rest_ns))
+        return
+    known = joined(NONE, *facts.timeline.layers.values())
+    life = one(facts.timeline.start_ns, facts.timeline.end_ns)
+    left_ns = add_lines(facts, ledger, Category.PYTHON, difference(life, known), rest_ns)
+    ledger.add(Category.NOT_KNOWN, Item("no step was recorded", "", left_ns))
+
+
+def _spread(
+    ledger: Ledger, category: Category, names: Mapping[tuple[str, str], int], ns: int
+) -> None:
+    """Add time to a category by what it went to, in these proportions."""
+    whole = sum(names.values())
+    left_ns = ns
+    for (what, source), weight in names.items():
+        share_ns = ns * weight // whole if whole else 0
+        left_ns -= share_ns
+        ledger.add(category, Item(what, source, share_ns))
+    ledger.add(category, Item("", "", left_ns))
+
+
+def _forgotten(facts: Facts) -> tuple[Int64s, int]:
+    """Return the time of forgotten steps by main loop, and that of the gaps between them."""
+    there_ns = facts.timeline.total_ns(Layer.FORGOTTEN)
+    lost_ns = np.zeros(len(facts.loops.main), dtype=np.int64)
+    for at, loop in enumerate(facts.loops.main):
+        recent = loop.recent
+        if recent.first_step:
+            lost_ns[at] = max(loop.times.sum_ns - int((recent.end_ns - recent.start_ns).sum()), 0)
+    whole_ns = int(lost_ns.sum())
+    if whole_ns > there_ns:
+        lost_ns = np.array([ns * there_ns // whole_ns for ns in lost_ns.tolist()], dtype=np.int64)
+    return lost_ns, there_ns - int(lost_ns.sum())
+
+
+def _add_steps(facts: Facts, ledger: Ledger, forgotten_ns: Int64s) -> None:
+    """Divide the time of steps between loops, and that of each by its traced steps."""
+    steps = facts.steps
+    counted = ~steps.warm
+    own_ns = np.bincount(
+        steps.loop[counted],
+        weights=(steps.end_ns - steps.start_ns)[counted].astype(np.float64),
+        minlength=len(facts.loops.main),
+    )
+    there_ns = facts.timeline.total_ns(Layer.STEP)
+    whole_ns = float(own_ns.sum()) or 1.0
+    left_ns = there_ns
+    for at, loop in enumerate(facts.loops.main):
+        share_ns = min(int(there_ns * own_ns[at] / whole_ns), left_ns)
+        left_ns -= share_ns
+        _divide_steps(facts, ledger, loop, share_ns + int(forgotten_ns[at]))
+    ledger.add(Category.PRODUCTIVE, Item("steps", "", left_ns))
+
+
+def _divide_steps(facts: Facts, ledger: Ledger, loop: Work, ns: int) -> None:
+    parts = facts.parts_of(loop)
+    knows_traces = any(each.kind == "trace" for each in facts.activities)
+    found = (
+        parts
+        if isinstance(parts, Missing)
+        else shares.of_steps(parts, with_compile=not knows_traces)
+    )
+    if isinstance(found, Missing):
+        ledger.add(Category.PRODUCTIVE, Item(f"{title(loop)}: {found.reason}", "", ns))
+        return
+    has_accelerator = shares.on_device(facts.parts)
+    left_ns = ns
+    for share in found.shares:
+        item = item_of(share, label(share.part), ns, found.samples)
+        left_ns -= item.ns
+        ledger.add(of_step(share.part, has_accelerator=has_accelerator), item)
+    ledger.add(Category.PRODUCTIVE, Item("", "", left_ns))
+
+
+def _take_recording(facts: Facts, ledger: Ledger) -> None:
+    """Give recording what it took by the agent's own measure, and the rest back to the job."""
+    cost = overhead.measure(facts.process, facts.works)
+    if isinstance(cost, Missing):
+        return
+    took_ns = cost.traced_ns + cost.hook_ns
+    seen_ns = ledger.total_ns(Category.RECORDING)
+    if seen_ns > took_ns:
+        ledger.move(
+            (Category.RECORDING,),
+            Category.PYTHON,
+            Item("after traced steps", "", seen_ns - took_ns),
+        )
+    else:
+        ledger.move(_SPREAD, Category.RECORDING, Item("within steps", "", took_ns - seen_ns))
+
+
+def _take_unkept(facts: Facts, ledger: Ledger) -> None:
+    """Move the time of activities of which only counts and sums were kept to their category."""
+    for kind in {each.kind for each in facts.activities}:
+        category = OF_KIND.get(kind)
+        if category is None:
+            continue
+        for name in {each.name for each in facts.activities if each.kind == kind}:
+            rows = [e for e in facts.activities if e.kind == kind and e.name == name]
+            kept_ns = sum(each.end_ns - each.start_ns for each in rows)
+            lost_ns = max(each.total_ns for each in rows) - kept_ns
+            if lost_ns > 0:
+                ledger.move(_SPREAD, category, Item(name, "", lost_ns))
+
+
+def _take_collections(facts: Facts, ledger: Ledger) -> None:
+    """Add garbage collections: the longest by their moments, and those only counted."""
+    before_ns, after_ns = _split(facts, Layer.COLLECTION)
+    ledger.add(Category.COLLECTION, Item(BEFORE_STEPS, "", before_ns))
+    ledger.add(Category.COLLECTION, Item("while steps ran", _asked_to_collect(facts), after_ns))
+    counters = [each.gc_ns for each in facts.pulses if not isinstance(each.gc_ns, Missing)]
+    if not counters:
+        return
+    kept_ns = sum(end - start for each in facts.pulses for start, end in each.gc_pauses)
+    item = Item("short collections", "", max(counters) - kept_ns)
+    ledger.move(_EVERYWHERE, Category.COLLECTION, item)
+
+
+def _asked_to_collect(facts: Facts) -> str:
+    """Return the line of the job that calls gc.collect() between steps; "" where none was seen."""
+    for loop in facts.loops.main:
+        for gap in shares.watched(facts.profile, facts.process, loop):
+            for call in gap.calls:
+                if call.function == _COLLECT and call.parent is not None:
+                    return f"{gap.calls[call.parent].file}:{call.called_line}"
+    return ""

@@ -1,0 +1,78 @@
+"""Write accounts as documents: times in µs, ratios of the wall time that sum to exactly 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.analysis.account.strip import Strip
+from tfprobe.errors import Missing
+
+# Every ratio is a multiple of this, which a binary float holds exactly.
+_RESOLUTION = 1 << 20
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+
+def document(account: Account | Missing) -> Document:
+    """Return an account as every document shows it."""
+    if isinstance(account, Missing):
+        # None, so that every account has the same keys; "missing" says why.
+        names = ("wall_us", "goodput_ratio", "processes", "steps", "loop", "parts", "strip")
+        return {**dict.fromkeys(names), "missing": account.reason}
+    units = _units(account)
+    parts = [_part(part, units[part.category], account.wall_ns) for part in account.parts]
+    return {
+        "wall_us": account.wall_ns / 1000,
+        "goodput_ratio": units[Category.PRODUCTIVE] / _RESOLUTION,
+        "processes": account.processes,
+        "steps": account.steps,
+        "loop": None if account.loop is None else " ".join(account.loop).strip(),
+        "parts": parts,
+        "strip": _strip(account.strip),
+    }
+
+
+def _units(account: Account) -> dict[Category, int]:
+    wall_ns = account.wall_ns or 1
+    units = {part.category: part.ns * _RESOLUTION // wall_ns for part in account.parts}
+    units[Category.NOT_KNOWN] += _RESOLUTION - sum(units.values())
+    return units
+
+
+def _part(part: Part, units: int, wall_ns: int) -> Document:
+    return {
+        "part": part.category.value,
+        "us": part.ns / 1000,
+        "ratio": units / _RESOLUTION,
+        "of": [_item(item, wall_ns) for item in part.items if item.what or item.source],
+    }
+
+
+def _item(item: Item, wall_ns: int) -> Document:
+    return {
+        "what": item.what,
+        "source": item.source,
+        "us": item.ns / 1000,
+        "ratio": item.ns / (wall_ns or 1),
+        "times": item.times or None,
+        "samples": item.samples or None,
+        "low_us": _us(item.low_ns),
+        "high_us": _us(item.high_ns),
+    }
+
+
+def _strip(strip: Strip | None) -> Document | None:
+    if strip is None:
+        return None
+    return {
+        "start_unix_us": strip.start_ns / 1000,
+        "end_unix_us": strip.end_ns / 1000,
+        "slices": [each.value for each in strip.slices],
+    }
+
+
+def _us(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1000

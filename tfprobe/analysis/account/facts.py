@@ -1,0 +1,70 @@
+"""Hold what the account of a process is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.account.gaps import Gaps, Steps
+from tfprobe.analysis.account.loops import Loops
+from tfprobe.analysis.account.timeline import Bounds, Timeline
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity, Gap, Pulse
+from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.views.breakdown.cycles import WorkParts
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one process: its `works`, `parts` (traced steps) and notes alone."""
+
+    profile: Profile
+    process: Process
+    works: Sequence[Work]
+    loops: Loops
+    steps: Steps
+    gaps: Gaps
+    activities: Sequence[Activity]
+    pulses: Sequence[Pulse]
+    parts: Sequence[WorkParts]
+    bounds: Bounds
+    timeline: Timeline
+    shift_ns: int
+
+    def parts_of(self, loop: Work) -> WorkParts | Missing:
+        """Return the traced steps of a loop."""
+        for each in self.parts:
+            if not isinstance(each.work, Missing) and each.work.index == loop.index:
+                return each
+        return Missing("no step of it was traced")
+
+    def usual_step_ns(self, at: int) -> float:
+        """Return the usual step of a main loop, 0 where none is remembered."""
+        chosen = (self.steps.loop == at) & ~self.steps.sampled
+        lengths_ns = (self.steps.end_ns - self.steps.start_ns)[chosen]
+        return float(np.median(lengths_ns)) if len(lengths_ns) else 0.0
+
+    def gap_of(self, watched: Gap) -> int | None:
+        """Return the row of the gap that was watched."""
+        row = int(np.searchsorted(self.gaps.start_ns, watched.start_ns, side="right")) - 1
+        if row < 0 or watched.start_ns >= self.gaps.end_ns[row]:
+            return None
+        return row
+
+
+def title(loop: Work) -> str:
+    """Name a loop."""
+    return f"{loop.kind} {loop.name}".strip()
+
+
+def names_of(activities: Iterable[Activity], kinds: Iterable[str]) -> Mapping[tuple[str, str], int]:
+    """Return the time of the activities of some kinds by name and source, in ns."""
+    chosen = frozenset(kinds)
+    found: dict[tuple[str, str], int] = {}
+    for each in activities:
+        if each.kind in chosen:
+            key = (each.name, f"{each.file}:{each.line}" if each.file else "")
+            found[key] = found.get(key, 0) + max(each.end_ns - each.start_ns, 0)
+    return found

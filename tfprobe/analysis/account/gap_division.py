@@ -1,0 +1,177 @@
+"""Divide the time between the steps of main loops: usual gaps, long ones, ends of epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tfprobe.analysis.account import shares
+from tfprobe.analysis.account.categories import OF_KIND, Category, of_gap
+from tfprobe.analysis.account.facts import Facts, title
+from tfprobe.analysis.account.gaps import Flags, GapKind
+from tfprobe.analysis.account.items import item_of, label
+from tfprobe.analysis.account.ledger import Item, Ledger
+from tfprobe.analysis.account.shares import Shares
+from tfprobe.analysis.account.stacks import add_lines
+from tfprobe.analysis.account.timeline import Layer
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Gap
+from tfprobe.model.profile import Work
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.breakdown.watched import WatchedGaps, watched_gaps
+from tfprobe.views.causes import OF_MACHINE, Causes, told
+from tfprobe.views.intervals import Int64s, union
+
+_UNWATCHED = "gaps of {loop} that were not watched"
+_LONG = "long gaps of {loop}: no reason was seen"
+# A watched gap tells of an unwatched one that is no more than so many times longer or shorter.
+_ALIKE_TIMES = 2.0
+
+
+def add_gaps(facts: Facts, ledger: Ledger, forgotten_ns: int) -> None:
+    gaps, left_ns = facts.gaps, facts.timeline.left_ns(facts.gaps)
+    count = len(facts.loops.main)
+    usual = _sums(gaps.loop, left_ns, gaps.kind == GapKind.USUAL, count)
+    spans = _sums(gaps.loop, gaps.end_ns - gaps.start_ns, gaps.kind == GapKind.USUAL, count)
+    traced = _traced_gaps(facts, left_ns)
+    remembered_ns = int(usual.sum() + traced.sum()) or 1
+    extra_ns = int(left_ns[gaps.kind == GapKind.TRACED].sum()) - int(traced.sum())
+    for at in range(count):
+        own_ns = int(usual[at] + traced[at])
+        # Gaps that are forgotten are divided as the remembered ones are.
+        more_ns = forgotten_ns * own_ns // remembered_ns
+        covered = 1 - usual[at] / spans[at] if spans[at] else 0.0
+        _divide_usual(facts, ledger, at, own_ns + more_ns, covered, left_ns)
+    ledger.add(Category.RECORDING, Item("gaps after traced steps", "", extra_ns))
+    _add_long(facts, ledger, left_ns)
+    _add_epoch_ends(facts, ledger)
+
+
+def _sums(loop: Int64s, ns: Int64s, chosen: Flags, count: int) -> Int64s:
+    sums = np.bincount(loop[chosen], weights=ns[chosen].astype(np.float64), minlength=count)
+    return sums.astype(np.int64)
+
+
+def _traced_gaps(facts: Facts, left_ns: Int64s) -> Int64s:
+    """Return what of the gaps after traced steps is the job's, by loop: no more than usual."""
+    gaps = facts.gaps
+    found = np.zeros(len(facts.loops.main), dtype=np.int64)
+    for at in range(len(found)):
+        usual = left_ns[(gaps.kind == GapKind.USUAL) & (gaps.loop == at)]
+        mine = left_ns[(gaps.kind == GapKind.TRACED) & (gaps.loop == at)]
+        most_ns = int(np.median(usual)) if len(usual) else 0
+        found[at] = int(np.minimum(mine, most_ns).sum())
+    return found
+
+
+def _divide_usual(
+    facts: Facts, ledger: Ledger, at: int, ns: int, covered: float, left_ns: Int64s
+) -> None:
+    """Divide the usual gaps of a main loop by those that were watched."""
+    loop = facts.loops.main[at]
+    key = (loop.process, loop.index)
+    watched = watched_gaps(facts.profile, {key: loop}).get(key, WatchedGaps({}))
+    found = shares.of_gaps(
+        watched.by_step.values(),
+        has_accelerator=shares.on_device(facts.parts),
+        usual=watched.usual,
+    )
+    if isinstance(found, Missing):
+        gaps = facts.gaps
+        rows = np.flatnonzero((gaps.kind == GapKind.USUAL) & (gaps.loop == at)).tolist()
+        _add_unknown(facts, ledger, _UNWATCHED.format(loop=title(loop)), rows, left_ns)
+        there_ns = int(left_ns[rows].sum())
+        ledger.add(Category.NOT_KNOWN, Item(_UNWATCHED.format(loop=title(loop)), "", ns - there_ns))
+        return
+    if covered > 0:
+        # Callbacks, summaries and saves in each gap are accounted for by their own times.
+        done = dict.fromkeys((Part.CALLBACKS, Part.SUMMARIES, Part.CHECKPOINTS), covered)
+        found = shares.without(found, done)
+    _divide_gap(ledger, found, ns, None)
+
+
+def _divide_gap(
+    ledger: Ledger, found: Shares, ns: int, category: Category | None, times: int = 0
+) -> None:
+    """Divide a time between steps; all of it goes to one category where that is given."""
+    left_ns = ns
+    for share in found.shares:
+        what = share.what or label(share.part)
+        item = replace(item_of(share, what, ns, found.samples), times=times)
+        left_ns -= item.ns
+        ledger.add(category or of_gap(share.part), item)
+    ledger.add(category or Category.PYTHON, Item("", "", left_ns))
+
+
+def _watched(facts: Facts, loop: Work, *kinds: GapKind) -> list[Gap]:
+    """Return the watched gaps of a loop that are of these kinds."""
+    found = []
+    for gap in shares.watched(facts.profile, facts.process, loop):
+        row = facts.gap_of(gap)
+        if row is not None and facts.gaps.kind[row] in kinds:
+            found.append(gap)
+    return found
+
+
+def _add_long(facts: Facts, ledger: Ledger, left_ns: Int64s) -> None:
+    """Add long gaps: by what went on, by watching, or else as not known."""
+    gaps = facts.gaps
+    for at, loop in enumerate(facts.loops.main):
+        rows = np.flatnonzero((gaps.kind == GapKind.LONG) & (gaps.loop == at) & (left_ns > 0))
+        if not len(rows):
+            continue
+        shift_ns = facts.shift_ns
+        found = Causes(facts.profile, loop).explain(
+            gaps.start_ns[rows] - shift_ns, gaps.end_ns[rows] - shift_ns, left_ns[rows]
+        )
+        watched = _watched(facts, loop, GapKind.LONG)
+        unknown: list[int] = []
+        for row, cause in zip(rows.tolist(), found, strict=True):
+            ns = int(left_ns[row])
+            if not isinstance(cause, Missing):
+                category = Category.OTHERS if cause.kind in OF_MACHINE else OF_KIND[cause.kind]
+                ledger.add(category, Item(told(cause), "", ns))
+                continue
+            alike = _alike(watched, int(gaps.end_ns[row] - gaps.start_ns[row]))
+            divided = shares.of_gaps(alike, has_accelerator=shares.on_device(facts.parts))
+            if isinstance(divided, Missing):
+                unknown.append(row)
+            else:
+                _divide_gap(ledger, divided, ns, None)
+
+        _add_unknown(facts, ledger, _LONG.format(loop=title(loop)), unknown, left_ns)
+
+
+def _add_unknown(
+    facts: Facts, ledger: Ledger, reason: str, rows: Sequence[int], left_ns: Int64s
+) -> None:
+    """Add gaps of which nothing is known: by line where stacks were read in them."""
+    ns = int(left_ns[rows].sum())
+    times = union(facts.gaps.start_ns[rows], facts.gaps.end_ns[rows])
+    unknown_ns = add_lines(facts, ledger, Category.PYTHON, times, ns)
+    ledger.add(Category.NOT_KNOWN, Item(reason, "", unknown_ns))
+
+
+def _alike(watched: Sequence[Gap], length_ns: int) -> list[Gap]:
+    return [
+        gap
+        for gap in watched
+        if length_ns / _ALIKE_TIMES <= gap.duration_ns <= length_ns * _ALIKE_TIMES
+    ]
+
+
+def _add_epoch_ends(facts: Facts, ledger: Ledger) -> None:
+    """Add the ends of epochs, divided by those that were watched."""
+    ns = facts.timeline.total_ns(Layer.EPOCH_END)
+    watched = [gap for loop in facts.loops.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
+    found = shares.of_gaps(watched, has_accelerator=shares.on_device(facts.parts))
+    ends = int((facts.gaps.kind == GapKind.EPOCH_END).sum())
+    if isinstance(found, Missing):
+        what = "outside of callbacks: the data set ends, the next iterator begins"
+        times = facts.timeline.layers[Layer.EPOCH_END]
+        left_ns = add_lines(facts, ledger, Category.EPOCH_ENDS, times, ns)
+        ledger.add(Category.EPOCH_ENDS, Item(what, "", left_ns, times=ends))
+    else:
+        _divide_gap(ledger, found, ns, Category.EPOCH_ENDS, times=ends)

@@ -1,0 +1,134 @@
+"""List the gaps between the remembered steps of the main loops, and sort them by what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity
+from tfprobe.model.profile import Work
+from tfprobe.views.breakdown.between import usual_gaps
+from tfprobe.views.intervals import Int64s, Intervals, union
+from tfprobe.views.remembered import remember
+from tfprobe.views.warm_up import warm_up_steps
+
+Flags = npt.NDArray[np.bool_]
+_EVER_NS = np.iinfo(np.int64).max
+
+
+class GapKind(IntEnum):
+    """What a gap is. Usual ones are not long, and were neither watched nor behind a traced step."""
+
+    USUAL = 0
+    TRACED = 1
+    WARM_UP = 2
+    LONG = 3
+    EPOCH_END = 4
+    BETWEEN_CALLS = 5
+    FORGOTTEN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The remembered steps of the main loops by start, in unix ns; `loop` is a place among them.
+
+    `sampled` steps were traced, `warm` ones came before the loop was as fast as later. Of those
+    that are `followed` tfprobe has lengthened the time up to the next: it traced, or watched.
+    """
+
+    loop: Int64s
+    number: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    sampled: Flags
+    warm: Flags
+    followed: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """The times in which no main loop was in a step, by start, in unix ns, between two steps.
+
+    `loop` and `step` say which step ended before.
+    """
+
+    loop: Int64s
+    step: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    kind: Int64s
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def of(self, *kinds: GapKind) -> Intervals:
+        """Return the gaps of these kinds."""
+        chosen = np.isin(self.kind, kinds)
+        return Intervals(self.start_ns[chosen], self.end_ns[chosen])
+
+
+def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> Steps:
+    """Return the remembered steps of main loops, which are among the works of the process."""
+    columns: list[tuple[npt.NDArray[np.generic], ...]] = []
+    for at, work in enumerate(loops):
+        steps = remember(work, works)
+        warm_up = warm_up_steps(steps)
+        warm = np.arange(len(steps)) < (0 if isinstance(warm_up, Missing) else warm_up)
+        loop = np.full(len(steps), at, dtype=np.int64)
+        times = (steps.start_ns + shift_ns, steps.end_ns + shift_ns)
+        followed = np.append(work.recent.gap_is_ours[1:], steps.sampled[-1:])
+        columns.append((loop, steps.numbers, *times, steps.sampled, warm, followed))
+    joined = [np.concatenate(each) for each in zip(*columns, strict=True)]
+    order = np.argsort(joined[2], kind="stable")
+    loop, number, start_ns, end_ns, sampled, warm, after = (each[order] for each in joined)
+    return Steps(
+        loop.astype(np.int64),
+        number.astype(np.int64),
+        start_ns.astype(np.int64),
+        end_ns.astype(np.int64),
+        sampled.astype(np.bool_),
+        warm.astype(np.bool_),
+        after.astype(np.bool_),
+    )
+
+
+def gaps_of(
+    steps: Steps, loops: Sequence[Work], activities: Sequence[Activity], remembered_from_ns: int
+) -> Gaps:
+    """Return the gaps between steps; those before `remembered_from_ns` hold forgotten steps."""
+    busy = union(steps.start_ns, steps.end_ns)
+    start_ns, end_ns = busy.end_ns[:-1], busy.start_ns[1:]
+    by_end = np.argsort(steps.end_ns, kind="stable")
+    before = by_end[np.searchsorted(steps.end_ns[by_end], start_ns, side="right") - 1]
+    loop = steps.loop[before]
+    usual = [usual_gaps(work) for work in loops]
+    most_ns = np.array([_EVER_NS if each is None else each.longest_ns for each in usual])
+    length_ns = end_ns - start_ns
+    kind = np.full(len(start_ns), GapKind.USUAL, dtype=np.int64)
+    kind[steps.warm[before]] = GapKind.WARM_UP
+    kind[length_ns > most_ns[loop]] = GapKind.LONG
+    kind[steps.followed[before]] = GapKind.TRACED
+    kind[~steps.sampled[before] & (length_ns > most_ns[loop])] = GapKind.LONG
+    # A few steps in an epoch: what begins the next one is as usual as what begins a step.
+    ends_epoch = _holds(start_ns, end_ns, [a.start_ns for a in activities if is_epoch_end(a)])
+    kind[ends_epoch] = GapKind.EPOCH_END
+    ends_call = _holds(start_ns, end_ns, [a.end_ns for a in activities if a.kind == "train"])
+    kind[ends_call] = GapKind.BETWEEN_CALLS
+    kind[start_ns < remembered_from_ns] = GapKind.FORGOTTEN
+    return Gaps(loop, steps.number[before], start_ns, end_ns, kind)
+
+
+def is_epoch_end(activity: Activity) -> bool:
+    """Say whether an activity is what Keras calls at the end of an epoch."""
+    return activity.kind == "callbacks" and activity.name.endswith("on_epoch_end")
+
+
+def _holds(start_ns: Int64s, end_ns: Int64s, moments_ns: Sequence[int]) -> Flags:
+    moments = np.sort(np.array(moments_ns, dtype=np.int64))
+    found: Flags = np.searchsorted(moments, end_ns) > np.searchsorted(moments, start_ns)
+    return found

@@ -1,0 +1,136 @@
+"""Tell from traced steps and watched gaps how the time of a loop divides, with causes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Gap
+from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.views.breakdown import between
+from tfprobe.views.breakdown.between import Between, Usual
+from tfprobe.views.breakdown.cycles import WorkParts
+from tfprobe.views.breakdown.parts import ON_DEVICE, Part
+from tfprobe.views.followed import followed
+
+_ON_DEVICE = frozenset(ON_DEVICE)
+# Two standard errors of a mean: an interval of about 95 %.
+_STANDARD_ERRORS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of some time, by what it went to: `source` is "file:line", "" where no line is known.
+
+    `low` and `high` bound it, of about 95 %; they are None where one sample alone tells it.
+    """
+
+    part: Part
+    what: str
+    source: str
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares that sum to 1, from so many samples."""
+
+    shares: tuple[Share, ...]
+    samples: int
+
+
+def of_steps(parts: WorkParts, *, with_compile: bool) -> Shares | Missing:
+    """Return the shares of a loop's step, without what recording it took.
+
+    Without `with_compile` compiling is left out: what was traced is known from its own intervals.
+    """
+    left_out = {Part.RECORDING} if with_compile else {Part.RECORDING, Part.COMPILE}
+    rows = [
+        {part: ns for part, ns in step.inside.items() if part not in left_out}
+        for step in parts.steps
+    ]
+    rows = [row for row in rows if sum(row.values()) > 0]
+    if not rows:
+        return Missing("no step of it was traced")
+    total_ns = sum(sum(row.values()) for row in rows)
+    found: list[Share] = []
+    for part in {part for row in rows for part in row}:
+        ratio = sum(row.get(part, 0) for row in rows) / total_ns
+        low, high = _bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
+        found.append(Share(part, "", "", ratio, low, high))
+    return Shares(tuple(sorted(found, key=lambda each: -each.ratio)), len(rows))
+
+
+def of_gaps(
+    gaps: Iterable[Gap], *, has_accelerator: bool, usual: Usual | None = None
+) -> Shares | Missing:
+    """Return the shares of watched gaps, by call and line; `usual` as in `between.divide`."""
+    rows = [between.divide(gap, has_accelerator=has_accelerator, usual=usual) for gap in gaps]
+    rows = [row for row in rows if row.duration_ns > 0]
+    if not rows:
+        return Missing("no such gap was watched")
+    total_ns = sum(row.duration_ns for row in rows)
+    found: dict[tuple[Part, str, str], int] = {}
+    for row in rows:
+        for key, ns in _causes(row):
+            found[key] = found.get(key, 0) + ns
+    shares = [Share(*key, ns / total_ns) for key, ns in found.items()]
+    return Shares(tuple(sorted(shares, key=lambda each: -each.ratio)), len(rows))
+
+
+def without(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
+    """Return the shares of what is left when so much of some parts is accounted for already."""
+    left: list[Share] = []
+    for part in {each.part for each in shares.shares}:
+        mine = [each for each in shares.shares if each.part is part]
+        whole = sum(each.ratio for each in mine)
+        kept = max(whole - ratios.get(part, 0.0), 0.0)
+        left += [_scaled(each, kept / whole) for each in mine] if whole else []
+    rest = sum(each.ratio for each in left)
+    if rest <= 0:
+        return shares
+    scaled = (_scaled(each, 1 / rest) for each in left if each.ratio)
+    return Shares(tuple(sorted(scaled, key=lambda each: -each.ratio)), shares.samples)
+
+
+def watched(profile: Profile, process: Process, loop: Work) -> tuple[Gap, ...]:
+    """Return the watched gaps of a loop that led to another step."""
+    return tuple(
+        gap
+        for gap in followed(profile, with_foreseen=True)
+        if (gap.process, gap.work) == (process.index, loop.index)
+    )
+
+
+def on_device(parts: Iterable[WorkParts]) -> bool:
+    """Say whether an accelerator ran anything in the traced steps."""
+    return any(_ON_DEVICE & set(step.inside) for each in parts for step in each.steps)
+
+
+def _causes(row: Between) -> Iterable[tuple[tuple[Part, str, str], int]]:
+    named_ns = 0
+    for cause in row.causes:
+        source = f"{cause.file}:{cause.line}" if cause.file else ""
+        named_ns += cause.duration_ns
+        yield (cause.part, cause.what, source), cause.duration_ns
+    if row.duration_ns > named_ns:
+        yield (Part.IDLE, "", ""), row.duration_ns - named_ns
+
+
+def _scaled(each: Share, factor: float) -> Share:
+    low = None if each.low is None else each.low * factor
+    high = None if each.high is None else each.high * factor
+    return Share(each.part, each.what, each.source, each.ratio * factor, low, high)
+
+
+def _bounds(ratios: Sequence[float], ratio: float) -> tuple[float | None, float | None]:
+    if len(ratios) < 2:
+        return None, None
+    error = _STANDARD_ERRORS * float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))
+    return max(ratio - error, 0.0), min(ratio + error, 1.0)

@@ -1,0 +1,214 @@
+"""Divide the life of a process by what is known of each moment. Moments are exclusive.
+
+Where several things go on at once it is the first of `Layer`: a checkpoint is saved by a callback,
+and a function is traced within a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from tfprobe.analysis.account.gaps import GapKind, Gaps, Steps
+from tfprobe.analysis.account.loops import Loops
+from tfprobe.model.activities import Activity, Pulse
+from tfprobe.model.profile import Work
+from tfprobe.views.intervals import (
+    NONE,
+    Int64s,
+    Intervals,
+    clipped,
+    difference,
+    joined,
+    one,
+    union,
+    within_ns,
+)
+from tfprobe.views.stretches import TRACED_TIMES, is_training, of_steps
+
+
+class Layer(IntEnum):
+    """What a moment is, the most particular first.
+
+    What is collected while modules are imported and functions traced belongs to these.
+    """
+
+    TRACE = 0
+    FIRST_STEP = 1
+    SAVE = 2
+    EVALUATION = 3
+    SUMMARY = 4
+    IMPORT = 5
+    COLLECTION = 6
+    SINGLE_STEP = 7
+    WARM_STEP = 8
+    STEP = 9
+    CALLBACKS = 10
+    BUILD = 11
+    USER = 12
+    WARM_GAP = 13
+    USUAL_GAP = 14
+    TRACED_GAP = 15
+    LONG_GAP = 16
+    EPOCH_END = 17
+    BETWEEN_CALLS = 18
+    FORGOTTEN = 19
+    INTERPRETER = 20
+    LAST_CALL = 21
+    BEFORE = 22
+    AFTER = 23
+
+
+# Layers that lie above the gaps.
+_ABOVE_GAPS = tuple(layer for layer in Layer if layer < Layer.WARM_GAP)
+_OF_KIND: Mapping[str, Layer] = {
+    "trace": Layer.TRACE,
+    "save": Layer.SAVE,
+    "evaluate": Layer.EVALUATION,
+    "predict": Layer.EVALUATION,
+    "summary": Layer.SUMMARY,
+    "import": Layer.IMPORT,
+    "callbacks": Layer.CALLBACKS,
+    "build": Layer.BUILD,
+    "compile": Layer.BUILD,
+    "data": Layer.BUILD,
+    "user": Layer.USER,
+}
+_OF_GAP: Mapping[GapKind, Layer] = {
+    GapKind.WARM_UP: Layer.WARM_GAP,
+    GapKind.USUAL: Layer.USUAL_GAP,
+    GapKind.TRACED: Layer.TRACED_GAP,
+    GapKind.LONG: Layer.LONG_GAP,
+    GapKind.EPOCH_END: Layer.EPOCH_END,
+    GapKind.BETWEEN_CALLS: Layer.BETWEEN_CALLS,
+    GapKind.FORGOTTEN: Layer.FORGOTTEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The moments of each layer, from the start of a process to its end, in unix ns.
+
+    Layers are disjoint and fill the time between.
+    """
+
+    start_ns: int
+    end_ns: int
+    layers: Mapping[Layer, Intervals]
+
+    @property
+    def wall_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+    def total_ns(self, layer: Layer) -> int:
+        """Return how long a layer is in all."""
+        return self.layers.get(layer, NONE).length_ns
+
+    def left_ns(self, gaps: Gaps) -> Int64s:
+        """Return how much of each gap nothing more particular fills."""
+        above = joined(*(self.layers.get(layer, NONE) for layer in _ABOVE_GAPS))
+        left: Int64s = gaps.end_ns - gaps.start_ns - within_ns(above, gaps.start_ns, gaps.end_ns)
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """When a process began, imported, took its first and last step, and ended, in unix ns.
+
+    `last_call_ns` is the end of the training call that took the last step, or that of the step.
+    """
+
+    start_ns: int
+    booted_ns: int
+    first_ns: int
+    last_ns: int
+    last_call_ns: int
+    end_ns: int
+    forgotten: tuple[int, int]
+
+
+def draw(
+    loops: Loops,
+    steps: Steps,
+    gaps: Gaps,
+    activities: Sequence[Activity],
+    pulses: Sequence[Pulse],
+    bounds: Bounds,
+    shift_ns: int,
+) -> Timeline:
+    """Return the timeline of a process."""
+    found: dict[Layer, list[Intervals]] = {}
+    for layer, times in (
+        *_of_activities(activities, with_evaluation=is_training(loops.main) or not loops.main),
+        *_of_steps(loops, steps, shift_ns),
+        *((layer, gaps.of(kind)) for kind, layer in _OF_GAP.items()),
+        *_of_rest(pulses, bounds),
+    ):
+        found.setdefault(layer, []).append(times)
+    layers: dict[Layer, Intervals] = {}
+    covered = NONE
+    for layer in Layer:
+        times = clipped(joined(NONE, *found.get(layer, ())), bounds.start_ns, bounds.end_ns)
+        layers[layer] = difference(times, covered)
+        covered = joined(covered, times)
+    return Timeline(bounds.start_ns, bounds.end_ns, layers)
+
+
+def _of_activities(
+    activities: Sequence[Activity], *, with_evaluation: bool
+) -> Iterator[tuple[Layer, Intervals]]:
+    for kind, layer in _OF_KIND.items():
+        if layer is Layer.EVALUATION and not with_evaluation:
+            continue
+        times = [(a.start_ns, a.end_ns) for a in activities if a.kind == kind]
+        yield layer, _intervals(times)
+
+
+def _of_steps(loops: Loops, steps: Steps, shift_ns: int) -> Iterator[tuple[Layer, Intervals]]:
+    yield Layer.FIRST_STEP, _slow_firsts(loops.main, steps)
+    yield Layer.WARM_STEP, union(steps.start_ns[steps.warm], steps.end_ns[steps.warm])
+    yield Layer.STEP, union(steps.start_ns[~steps.warm], steps.end_ns[~steps.warm])
+    for each in loops.single:
+        recent = each.recent
+        yield Layer.SINGLE_STEP, union(recent.start_ns + shift_ns, recent.end_ns + shift_ns)
+    for spans in of_steps((*loops.main, *loops.evaluating)):
+        if spans.phase == "evaluation":
+            yield Layer.EVALUATION, union(spans.start_ns + shift_ns, spans.end_ns + shift_ns)
+
+
+def first_steps(loops: Sequence[Work], steps: Steps) -> Mapping[int, int]:
+    """Return how long the first step of a loop took, in ns, where only tracing takes as long.
+
+    The keys are places among `loops`.
+    """
+    found: dict[int, int] = {}
+    for at in range(len(loops)):
+        rows = np.flatnonzero(steps.loop == at)
+        lengths_ns = steps.end_ns[rows] - steps.start_ns[rows]
+        if len(rows) < 2 or steps.number[rows[0]]:
+            continue
+        if lengths_ns[0] > TRACED_TIMES * np.median(lengths_ns[1:]):
+            found[at] = int(lengths_ns[0])
+    return found
+
+
+def _slow_firsts(loops: Sequence[Work], steps: Steps) -> Intervals:
+    rows = [int(np.flatnonzero(steps.loop == at)[0]) for at in first_steps(loops, steps)]
+    return union(steps.start_ns[rows], steps.end_ns[rows])
+
+
+def _of_rest(pulses: Sequence[Pulse], bounds: Bounds) -> Iterator[tuple[Layer, Intervals]]:
+    yield Layer.COLLECTION, _intervals([pause for each in pulses for pause in each.gc_pauses])
+    yield Layer.FORGOTTEN, one(*bounds.forgotten)
+    yield Layer.INTERPRETER, one(bounds.start_ns, bounds.booted_ns)
+    yield Layer.BEFORE, one(bounds.booted_ns, bounds.first_ns)
+    yield Layer.LAST_CALL, one(bounds.last_ns, bounds.last_call_ns)
+    yield Layer.AFTER, one(bounds.last_ns, bounds.end_ns)
+
+
+def _intervals(times: Sequence[tuple[int, int]]) -> Intervals:
+    start_ns, end_ns = np.array(times, dtype=np.int64).reshape(-1, 2).T
+    return union(start_ns, end_ns)

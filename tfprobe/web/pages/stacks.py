@@ -1,0 +1,91 @@
+"""What Python ran, as read from outside: call trees of phases, steps and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tfprobe.errors import Missing, UsageError
+from tfprobe.model.stack_samples import StackSamples
+from tfprobe.views.stack_lines import without_importers
+from tfprobe.views.stack_samples import Call, CallTree, ProcessTrees, trees
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.question import Question
+
+Document = dict[str, Any]  # Any: JSON values
+
+MOST_THREADS = 16
+MOST_PROCESSES = 1_000
+# Narrower than this nobody can see a call.
+LEAST_RATIO = 0.005
+# A flame graph is walked by recursion.
+MOST_DEPTH = 250
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return all processes that were sampled, and the trees of one: `process` is its place there.
+
+    A tree lacks calls of less than LEAST_RATIO of it.
+    """
+    found = run.made("stacks", lambda: trees(run.profile))
+    at = question.whole("process", default=0)
+    if at and at >= len(found):
+        raise UsageError(f"There is no process {at:,}; {len(found):,} were sampled.")
+    return {
+        "processes": [_head(each) for each in found[:MOST_PROCESSES]],
+        "process": at,
+        "parts": list(_parts(found[at])) if found else [],
+        "refusals": _refusals(run.profile.stacks),
+        "missing": None if found else "it was recorded without `tfprobe run --stacks`",
+    }
+
+
+def _refusals(stacks: Sequence[StackSamples]) -> list[str]:
+    return list(dict.fromkeys(text for each in stacks for text in each.refusals))
+
+
+def _head(each: ProcessTrees) -> Document:
+    stacks = each.stacks
+    least, most = stacks.rates_per_s
+    return {
+        "name": f"{each.process.host} · {each.process.label}",
+        "samples": stacks.count,
+        "errors": sum(chunk.errors for chunk in stacks.chunks),
+        "sampled_ns": stacks.lasted_ns,
+        "least_rate_per_s": least,
+        "most_rate_per_s": most,
+    }
+
+
+def _parts(each: ProcessTrees) -> Iterator[Document]:
+    phases = () if isinstance(each.phases, Missing) else each.phases
+    steps = () if isinstance(each.steps, Missing) else each.steps
+    for kind, parts in (("phase", phases), ("steps", steps)):
+        for part in parts:
+            yield {"kind": kind, "name": part.name, **_tree(part.tree)}
+    for thread in each.threads[:MOST_THREADS]:
+        name = f"{thread.thread.name or 'thread'} ({thread.thread.id})"
+        yield {"kind": "thread", "name": name, **_tree(thread.tree)}
+
+
+def _tree(tree: CallTree) -> Document:
+    least_ns = LEAST_RATIO * tree.total_ns
+    calls = without_importers(tree).calls
+    return {
+        "total_ns": tree.total_ns,
+        "samples": tree.samples,
+        "no_python_ns": tree.no_python_ns,
+        "calls": [_call(call, least_ns, 1) for call in calls if call.total_ns >= least_ns],
+    }
+
+
+def _call(call: Call, least_ns: float, depth: int) -> Document:
+    below = [each for each in call.calls if each.total_ns >= least_ns and depth < MOST_DEPTH]
+    return {
+        "function": call.frame.function,
+        "file": call.frame.file,
+        "line": call.frame.line,
+        "total_ns": call.total_ns,
+        "self_ns": call.self_ns,
+        "calls": [_call(each, least_ns, depth + 1) for each in below],
+    }
