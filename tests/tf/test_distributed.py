@@ -89,7 +89,7 @@ def test_servers_that_a_script_forks_tell_their_roles(laboratory: Laboratory) ->
 
 @pytest.fixture(scope="module")
 def under_mpirun(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Four ranks that meet outside TensorFlow after each step; rank 2 computes far more."""
+    """Four ranks that meet outside TensorFlow after each step; rank 2 takes far longer."""
     need_program("mpirun", "openmpi-bin")
     return _each_recorded(laboratory, tmp_path_factory.mktemp("mpi"), "mpi_ranks.py")
 
