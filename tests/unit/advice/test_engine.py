@@ -119,9 +119,9 @@ def test_a_document_has_fractions_and_times() -> None:
     assert (found["rule"], found["severity"]) == ("input_bound", "critical")
     assert found["gain"] == {
         "low": 0.25,
-        "high": 0.5,
+        "high": 0.625,
         "low_us": WHOLE_NS / 4000,
-        "high_us": WHOLE_NS / 2000,
+        "high_us": 0.625 * WHOLE_NS / 1000,
         "of_us": WHOLE_NS / 1000,
     }
     assert found["evidence"][1] == {
