@@ -113,7 +113,7 @@ def with_waits(
         return tuple(alone)
     generation = [each.matched_by for each in seats(processes)]
     waits = in_collectives(joint, clocks(processes, met), generation)
-    there = _steps_of(joint)
+    everywhere = _steps_of(joint)
     found: list[Account | Missing] = []
     for at, (account, loops) in enumerate(zip(alone, told, strict=True)):
         if isinstance(account, Missing) or not loops:
@@ -121,7 +121,12 @@ def with_waits(
             continue
         mine = joint.process[waits.row] == at
         own = CollectiveWaits(waits.row[mine], waits.whom[mine], waits.waiting_ns[mine])
-        found.append(_moved(account, _waited(account, loops, joint, own, there), processes))
+        here = _steps_of(joint.only(joint.process == at))
+        lost = {
+            work: np.setdiff1d(steps, here.get(work, NONE.start_ns))
+            for work, steps in everywhere.items()
+        }
+        found.append(_moved(account, _waited(account, loops, joint, own, lost), processes))
     return tuple(found)
 
 
@@ -168,7 +173,7 @@ def _keys(joint: Meetings) -> Int64s:
 
 
 def _steps_of(joint: Meetings) -> dict[str, Int64s]:
-    """Return the steps of each work in which any process recorded a collective."""
+    """Return the steps of each work in which a collective was recorded."""
     return {
         joint.strings[work]: np.unique(joint.step[joint.work == work])
         for work in np.unique(joint.work).tolist()
@@ -180,26 +185,28 @@ def _waited(
     loops: ProcessCollectives,
     joint: Meetings,
     own: CollectiveWaits,
-    there: Mapping[str, Int64s],
+    lost: Mapping[str, Int64s],
 ) -> _Waited:
-    """Return what a process waited, of all the time that its steps spent in collectives."""
+    """Return what a process waited, of all the time that its steps spent in collectives.
+
+    A trace may lose a collective that goes on when it ends: its time is then that of other parts.
+    `lost` are, by work, the steps in which only others recorded any.
+    """
     whole_ns = _in_collectives_ns(account)
     # The account divides it by all traced steps of each loop.
-    weights = [each.total_ns * _ratio(each.collective_ns, each.step_ns) for each in loops]
+    ratios = [_ratio(each.collective_ns, each.step_ns) for each in loops]
+    weights = [each.total_ns * ratio for each, ratio in zip(loops, ratios, strict=True)]
     waits: list[_Wait] = []
     unseen_ns = 0.0
-    for loop, weight in zip(loops, weights, strict=True):
-        if not weight:
+    for loop, weight, ratio in zip(loops, weights, ratios, strict=True):
+        kept = ~np.isin(loop.step, lost.get(loop.work, NONE.start_ns))
+        kept_ratio = _ratio(loop.collective_ns[kept], loop.step_ns[kept])
+        if not weight or not kept_ratio:
             continue
         seen_ns = whole_ns * weight / sum(weights)
-        # A trace may lose a collective that goes on when it ends: its time is then that of other
-        # parts. Others that recorded the step tell that there was one.
-        lost = (loop.collective_ns == 0) & np.isin(loop.step, there.get(loop.work, []))
-        whole_ratio = _ratio(loop.collective_ns[~lost], loop.step_ns[~lost])
-        all_ns = seen_ns * whole_ratio / _ratio(loop.collective_ns, loop.step_ns)
-        found = tuple(_of_loop(loop, joint, own, all_ns))
+        found = tuple(_of_loop(loop, joint, own, seen_ns * kept_ratio / ratio))
         waits += found
-        unseen_ns += sum(each.ns for each in found) * (1 - seen_ns / all_ns)
+        unseen_ns += sum(each.ns for each in found) * (1 - ratio / kept_ratio)
     return _Waited(tuple(waits), int(unseen_ns))
 
 

@@ -189,6 +189,28 @@ def test_each_rank_that_others_waited_for_is_named() -> None:
     ]
 
 
+def test_a_rank_that_recorded_other_steps_keeps_its_account() -> None:
+    """Only the others meet."""
+    made = job(
+        {0: [[reduce(100, 800)]], 1: [[reduce(700, 200)]], 2: [[reduce(100, 800)]]}, {2: FIRST + 9}
+    )
+
+    found = told(made)
+
+    assert [len(waited(each)) for each in found] == [1, 0, 0]
+    assert found[2] == accounts(made)[2]
+
+
+def test_a_collective_that_is_all_hidden_is_not_lost() -> None:
+    """In half of the steps of rank 0 ops run all the while."""
+    hidden = [reduce(0, 1000), op("MatMul", 0, 1000)]
+    made = job({0: [[reduce(0, 1000)], hidden] * 2, 1: [[reduce(800, 200)]] * 4})
+
+    [item] = waited(told(made)[0]).values()
+
+    assert item.ns == pytest.approx(0.4 * steady_ns(made), rel=1e-3)
+
+
 def test_a_collective_that_a_trace_lost_is_not_taken_for_none() -> None:
     """TensorFlow loses one that goes on when its trace ends; the other rank recorded it."""
     kept, lost = [reduce(0, 1000)], [op("MatMul", 0, 10)]
