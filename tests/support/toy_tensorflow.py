@@ -147,6 +147,15 @@ class Saver:
             raise ValueError("no path")
         return path
 """,
+    "tensorflow.python.data.ops.dataset_ops": """
+class DatasetV2:
+    @staticmethod
+    def from_generator(generator, output_types=None):
+        "Make a data set."
+        return DatasetV2().map(generator)
+    def map(self, map_func):
+        return self
+""",
     "tensorflow.python.training.server_lib": """
 class Message:
     def __init__(self, **fields):

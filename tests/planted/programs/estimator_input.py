@@ -39,7 +39,7 @@ def made_batches():
 def input_fn():
     shapes = [64, 256], [64, 1]
     data = tf.data.Dataset.from_generator(made_batches, ("float32", "float32"), shapes)
-    return data.prefetch(4)
+    return data.prefetch(4) if options.mended else data
 
 
 estimator = tf.estimator.Estimator(model_fn, tempfile.mkdtemp())
