@@ -96,6 +96,8 @@ _SMALL = ("small_executions",)
 # place of Session.run 39 % in that of session_tiny_ops.
 _TINY = ("tiny_ops",)
 _INPUT = ("input_bound", "dataset_serial")
+# A generator that runs beside the steps may hold them up by the interpreter's lock alone.
+_GENERATOR = (*_INPUT, "gil_held")
 
 CASES = (
     Case("session_feed", _TF1, "large array fed", ("input_bound",)),
@@ -125,12 +127,12 @@ CASES = (
     Case("estimator_checkpoints", _TF1, "saved every 10 steps", ("checkpoint_stalls",)),
     Case("estimator_evaluate", _TF1, "evaluated every 20 steps", ("evaluation_often",)),
     Case("estimator_hook", _TF1, "slow hook", ("callbacks_slow",)),
-    Case("estimator_input", _TF1, "rows made in Python", _INPUT),
+    Case("estimator_input", _TF1, "rows made in Python", _GENERATOR),
     Case("keras_callback", _KERAS2_OLD, "slow callback", ("callbacks_slow",)),
     Case("keras_small_steps", _KERAS2_OLD, "tiny steps", _SMALL, line=False),
     Case("keras_validation", _KERAS2_OLD, "validated too often", ("evaluation_often",)),
     Case("keras_checkpoint", _KERAS2, "saved every 5 batches", ("checkpoint_stalls",)),
-    Case("keras_generator", _KERAS2, "rows made in Python", _INPUT),
+    Case("keras_generator", _KERAS2, "rows made in Python", _GENERATOR),
     Case("keras_predict_loop", _KERAS2, "predict row by row", _PREDICT),
     Case("keras_run_eagerly", _KERAS2, "run_eagerly", ("eager_loop",)),
     Case("keras_sequence", _KERAS2, "slow storage, one worker", _INPUT),
@@ -139,7 +141,7 @@ CASES = (
     Case("keras_callback", _KERAS3, "slow callback", ("callbacks_slow",)),
     Case("keras_checkpoint", _KERAS3, "saved every 5 batches", ("checkpoint_stalls",)),
     Case("keras_fit_loop", _KERAS3, "fit batch by batch", ("fit_loop", "small_executions")),
-    Case("keras_generator", _KERAS3, "rows made in Python", _INPUT),
+    Case("keras_generator", _KERAS3, "rows made in Python", _GENERATOR),
     Case("keras_picture", _KERAS3, "drawing each epoch", ("callbacks_slow",)),
     Case("keras_predict_loop", _KERAS3, "predict row by row", _PREDICT),
     Case("keras_pydataset", _KERAS3, "slow storage, no workers", _INPUT),
