@@ -129,7 +129,7 @@ CASES = (
     Case("estimator_hook", _TF1, "slow hook", ("callbacks_slow",)),
     Case("estimator_input", _TF1, "rows made in Python", _GENERATOR),
     Case("keras_callback", _KERAS2_OLD, "slow callback", ("callbacks_slow",)),
-    Case("keras_small_steps", _KERAS2_OLD, "tiny steps", _SMALL, line=False),
+    Case("keras_small_steps", _KERAS2_OLD, "tiny steps", _SMALL, line=False, twin_rules=_TINY),
     Case("keras_validation", _KERAS2_OLD, "validated too often", ("evaluation_often",)),
     Case("keras_checkpoint", _KERAS2, "saved every 5 batches", ("checkpoint_stalls",)),
     Case("keras_generator", _KERAS2, "rows made in Python", _GENERATOR),
