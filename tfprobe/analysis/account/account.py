@@ -119,13 +119,14 @@ def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -
         shift_ns=shift_ns,
     )
     main = loops.main[0] if loops.main else None
+    filled = fill(facts)
     return Account(
         wall_ns=facts.timeline.wall_ns,
         processes=1,
-        parts=fill(facts),
+        parts=filled,
         steps=sum(work.count * work.steps_per_execution for work in loops.main),
         loop=None if main is None else (main.kind, main.name),
-        strip=strip_of(facts.timeline),
+        strip=strip_of(facts.timeline, filled),
     )
 
 

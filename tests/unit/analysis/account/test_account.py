@@ -109,6 +109,23 @@ def test_the_ends_of_epochs_have_a_name():
     assert seconds(found) == {"productive": 4.0, "callbacks": 0.01, "epoch_ends": 1.99}
 
 
+@pytest.mark.parametrize(("prepare_ms", "drawn"), [(6, "python_between_steps"), (1, "input_wait")])
+def test_gaps_are_drawn_as_what_most_of_them_went_to(prepare_ms: int, drawn: str):
+    """The strip says the same as the sums."""
+    loop = timed_work([MS] * 100, np.full(100, 10 * MS), start_ns=MONO_NS, kind="function")
+    calls = (
+        Call(None, "main", "/job/train.py", 1, 9, False, 1, 0),
+        call("prepare", prepare_ms * MS, 12),
+        call("next_batch", (10 - prepare_ms) * MS, 13),
+    )
+    watched = Gap(0, 0, 50, UNIX_NS + 50 * 11 * MS + MS, 10 * MS, 0, False, calls)
+
+    strip = account([loop], 2 * S, gaps=(watched,)).strip
+
+    assert strip is not None
+    assert {each.value for each in strip.slices[:100]} == {drawn}
+
+
 def test_usual_gaps_are_divided_by_the_watched_ones():
     """All gaps count, and each watched one only tells of what they consist."""
     gaps_ns = np.full(100, 10 * MS)
