@@ -8,6 +8,7 @@ from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict
 from tfprobe.advice.signals import Parts, WorkSignals, much, part_label
 from tfprobe.advice.thresholds import Thresholds
+from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 
 # An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
@@ -33,7 +34,10 @@ _ACTIONS = {
 
 
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
-    """Return a finding where the input takes long; the bound is all of the wait."""
+    """Return a finding where the input takes long; the bound is all of the wait.
+
+    Ends of epochs count, too: whoever waits for elements waits there for the first of the next one.
+    """
     parts = work.parts
     if isinstance(parts, Missing):
         return parts
@@ -41,9 +45,9 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
     if ratio < limits.input_ratio or keeps_up:
         return None
-    gain_ns = parts.of_all_steps(*_PARTS)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
     largest = max(_PARTS, key=parts.ratio)
+    gain_ns = parts.of_all_steps(*_PARTS) + _ends_ns(work, largest)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
     share = much(parts.ratio(largest), ratio)
     return Finding(
         title="Steps wait for their input",
@@ -58,6 +62,13 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="input",
     )
+
+
+def _ends_ns(work: WorkSignals, largest: str) -> int:
+    account = work.process.account
+    if largest != "input_wait" or not work.is_main or isinstance(account, Missing):
+        return 0
+    return sum(each.ns for each in account.items(Category.EPOCH_ENDS) if each.times > 1)
 
 
 def _severity(work: WorkSignals, largest: str, severity: Severity) -> Severity:

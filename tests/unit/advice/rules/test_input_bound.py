@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, found, ops, parts, work
+from tests.support.signals import MS, WHOLE_NS, account, found, ops, parts, process, work
 from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Input, Waste
+from tfprobe.analysis.account.ledger import Item
 
 
 @pytest.mark.parametrize(
@@ -127,3 +128,17 @@ def test_handing_over_what_is_prefetched_is_a_note() -> None:
     ]
 
     assert severities == [Severity.INFO, Severity.WARNING, Severity.WARNING]
+
+
+def test_ends_of_epochs_wait_for_input_too() -> None:
+    """For the first elements of the next epoch; what ends once, and other loops, do not count."""
+    ends = (Item("fit itself", "", 50 * MS, times=4), Item("the last", "", 90 * MS, times=1))
+    owner = process(account=account(2 * WHOLE_NS, epoch_ends=ends))
+    waits = parts(input_wait=0.1)
+
+    told = [
+        found("input_bound", work(parts=each, process=owner, is_main=is_main))
+        for each, is_main in ((waits, True), (waits, False), (parts(feed=0.1), True))
+    ]
+
+    assert [each and round(each.gain.high_ratio, 6) for each in told] == [0.15, 0.1, 0.1]
