@@ -13,10 +13,10 @@ STEPS = 25
 
 
 class Picture(tf.keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch, logs=None):  # planted
         if epoch % (200 if options.mended else 1) == 0:
             begun = now()
-            self.draw(self.model.get_weights()[0])  # planted
+            self.draw(self.model.get_weights()[0])
             watch.took(begun)
 
     def draw(self, weights):

@@ -10,11 +10,14 @@ import pytest
 from tests.support.priced import PricedRun, Ran
 from tests.support.profiles import Span, Step, durations, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
+from tests.support.signals import account
 from tfprobe.advice.gather import code, gather
 from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.gather.graph_loops import graph_loop
-from tfprobe.advice.signals import ProcessSignals, WorkSignals
+from tfprobe.advice.gather.processes import with_own_line
+from tfprobe.advice.signals import ActivityUse, ProcessSignals, WorkSignals
 from tfprobe.advice.thresholds import DEFAULTS
+from tfprobe.analysis.account.ledger import Item
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity, Call, Gap, Pulse
 from tfprobe.model.executions import Place
@@ -377,6 +380,20 @@ def test_what_callbacks_took_at_the_end_of_an_epoch_is_told_once() -> None:
 
     assert not isinstance(outliers, Missing)
     assert (outliers.steps, outliers.excess_ns) == ((), 0)
+
+
+def test_callbacks_have_the_line_of_the_jobs_own_method() -> None:
+    """By the account, which knows it from watched gaps; else the line that called fit."""
+    own = Item("on_epoch_end", "/home/ada/train.py:16", MS, times=2)
+    of_keras = Item("on_epoch_end", "/env/site-packages/keras/src/callbacks.py:9", MS, times=2)
+    told = ActivityUse("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
+
+    sources = [
+        with_own_line(told, each).source
+        for each in (account(9 * MS, epoch_ends=(own,)), account(9 * MS, callbacks=(of_keras,)))
+    ]
+
+    assert sources == ["/home/ada/train.py:16", "train.py:31"]
 
 
 def test_outliers_at_one_distance_say_which() -> None:

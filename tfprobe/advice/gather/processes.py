@@ -8,13 +8,15 @@ from dataclasses import replace
 from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather.activities import activities
 from tfprobe.advice.gather.machine import machine
-from tfprobe.advice.signals import DeviceMemory, ProcessSignals
+from tfprobe.advice.signals import ActivityUse, DeviceMemory, ProcessSignals
 from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process, Profile
 from tfprobe.views import overhead
 from tfprobe.views.application import ProcessActivities
 from tfprobe.views.releases import release_of
+from tfprobe.views.source_lines import is_of_library
 
 # A device that steps run on, as TensorFlow names it; those of the host are no accelerators.
 _DEVICE = re.compile(r"device:(?!(?:XLA_)?CPU:)[A-Z_]+:\d+", re.IGNORECASE)
@@ -36,7 +38,7 @@ def process_signals(
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,
         wall_ns=0 if isinstance(cost, Missing) else cost.wall_ns,
         settings=process.settings,
-        activities=activities(profile, did),
+        activities=tuple(with_own_line(each, account) for each in activities(profile, did)),
         machine=machine(profile, process.index),
         device_memory=memory,
         has_accelerator=has_accelerator(process),
@@ -51,6 +53,20 @@ def process_signals(
             if work.process == process.index and work.kind == "function"
         ),
     )
+
+
+def with_own_line(use: ActivityUse, account: Account | Missing) -> ActivityUse:
+    """Return callbacks with the line of the job's own method, where a gap with it was watched."""
+    if use.kind != "callbacks" or isinstance(account, Missing):
+        return use
+    method = use.name.rpartition(".")[2]
+    items = (*account.items(Category.CALLBACKS), *account.items(Category.EPOCH_ENDS))
+    own = (
+        each.source
+        for each in items
+        if each.what == method and each.source and not is_of_library(each.source)
+    )
+    return replace(use, source=next(own, use.source))
 
 
 def subject_of(process: Process, kind: str = "", name: str = "") -> Subject:

@@ -14,6 +14,8 @@ from tfprobe.errors import Missing
 # An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
 # what applying the fix must win at least in tests/tf.
 LIKELY = 0.5
+# As in epoch_ends: nothing but that wait lies there.
+LIKELY_AT_ENDS = 0.9
 # How elements are taken from a queue of Python's own, or from another process.
 _OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
 # Taking an element from a prefetch buffer took 0.3 to 1.1 ms, by Python or an op, on two busy CPUs.
@@ -46,8 +48,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     if ratio < limits.input_ratio or keeps_up:
         return None
     largest = max(_PARTS, key=parts.ratio)
-    gain_ns = parts.of_all_steps(*_PARTS) + _ends_ns(work, largest)
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(work, largest)
+    gain = work.gain(waits_ns + ends_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
     share = much(parts.ratio(largest), ratio)
     return Finding(
         title="Steps wait for their input",
