@@ -342,6 +342,36 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class PythonThread:
+    """A thread of Python: how many CPUs it kept busy, and where it mostly stood.
+
+    `in_python_ratio` is the part of the samples in which it was stopped between two instructions of
+    Python, and not within a call.
+    """
+
+    name: str
+    cores: float
+    source: str
+    function: str
+    in_python_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """CPU time by thread while steps ran, which one thread runs: the first of the process.
+
+    `steps_cores` is the part of the time in which that thread ran, `delay_ratio` the part in which
+    it was ready to run and had no CPU; `is_alone`: no other process can have taken that. `others`
+    are Python's, the one that used most first.
+    """
+
+    steps_cores: float
+    delay_ratio: float
+    is_alone: bool
+    others: tuple[PythonThread, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """The most that an accelerator's memory held, and what there is of it."""
 
@@ -372,6 +402,7 @@ class ProcessSignals:
     account: Account | Missing = NOT_GATHERED
     functions: frozenset[str] = frozenset()
     own_profiler: OwnProfiler | None = None
+    threads: ThreadUse | Missing = NOT_GATHERED
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""

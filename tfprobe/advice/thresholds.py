@@ -72,6 +72,10 @@ class Thresholds:
     fusible_ratio: float = _setting(
         0.15, "ratio of a step", "XLA fuses these; compiling is not worth less"
     )
+    gil_cpus: float = _setting(
+        0.5, "CPUs", "a thread that computes half of the time has the lock when it is asked for"
+    )
+    gil_ratio: float = _setting(0.05, "ratio", "as for input")
     graph_steps_least: float = _setting(
         20, "steps", "fewer are an initialisation, a restore, and some looks at variables"
     )
