@@ -147,6 +147,8 @@ class Ops:
     which any op ran, `large_ns` in which one ran that is not tiny; `paused_ns` are times without an
     op that are longer than an executor takes for the next. `usual_op_ns` is the median op.
     `has_updates`: some ops change variables, as training does.
+    `beside` are the types of ops that compute for later steps on the host, as a pipeline does:
+    `beside_ns` is the sum of their times, `beside_busy_ns` the time in which one of them ran.
     `host` and `device` are the types by busy time, dearest first.
     """
 
@@ -162,6 +164,9 @@ class Ops:
     exposed_host: tuple[OpUse, ...] = ()
     paused_ns: float = 0.0
     has_updates: bool = True
+    beside: tuple[OpUse, ...] = ()
+    beside_ns: float = 0.0
+    beside_busy_ns: float = 0.0
 
     @property
     def has_accelerator(self) -> bool:
