@@ -137,6 +137,25 @@ def test_calls_and_waits_are_no_ops() -> None:
     assert [use.type for use in ops.host] == ["MatMul"]
 
 
+def test_ops_for_later_steps_are_apart() -> None:
+    """They compute beside the step; Python and reading may wait, and take no CPU then."""
+    rows = [
+        op("MatMul", 0, 60),
+        op("Tanh", 0, 20, background=True),
+        op("Tanh", 10, 20, background=True),
+        op("PyFunc", 0, 90, background=True),
+        op("ReadFile", 0, 90, background=True),
+        op("IteratorGetNext", 0, 90, background=True),
+    ]
+
+    ops = _work(profile([Step(rows)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert [use.type for use in ops.host] == ["MatMul"]
+    assert [use.type for use in ops.beside] == ["Tanh"]
+    assert (ops.beside_ns, ops.beside_busy_ns) == (40_000, 30_000)
+
+
 def test_ops_of_the_host_are_exposed_where_no_kernel_runs() -> None:
     """An op that has a kernel is only scheduled by the host."""
     rows = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import Parts, PythonThread, WorkSignals
+from tfprobe.advice.signals import Parts, PythonThread, ThreadUse, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -34,15 +34,15 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return lacking(threads, parts)
     others = [each for each in threads.others if each.source]
     cores = sum(each.cores for each in others)
-    if not work.is_main or not others or cores < limits.gil_cpus:
+    if not work.is_main or not others or cores < limits.gil_cpus * _had_of_wanted(threads):
         return None
     waited_ratio = max(1 - threads.steps_cores - threads.delay_ratio, 0.0)
     if waited_ratio < limits.gil_ratio:
         return None
-    # A thread that computes takes a CPU, too: nobody else did.
-    delay_ratio = threads.delay_ratio if threads.is_alone else 0.0
-    gain_ns = min((waited_ratio + delay_ratio) * work.loop.thread_ns, _open_ns(work, parts))
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    whole_ns, open_ns = work.loop.thread_ns, _open_ns(work, parts)
+    # A thread that computes takes a CPU, too.
+    high_ns = min((waited_ratio + threads.delay_ratio) * whole_ns, open_ns)
+    gain = work.gain(high_ns, LIKELY * min(waited_ratio * whole_ns, open_ns))
     if gain.high_ratio < limits.gil_ratio:
         return None
     holds = others[0].in_python_ratio >= _MOSTLY
@@ -68,6 +68,15 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="gil",
     )
+
+
+def _had_of_wanted(threads: ThreadUse) -> float:
+    """Return which part of the CPU time that a thread wanted it had: all, beside no other process.
+
+    Beside others the thread of the steps tells it: the one that has the lock had no more.
+    """
+    wanted = threads.steps_cores + threads.delay_ratio
+    return 1.0 if threads.is_alone or not wanted else threads.steps_cores / wanted
 
 
 def _open_ns(work: WorkSignals, parts: Parts) -> float:
