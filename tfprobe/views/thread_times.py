@@ -127,6 +127,8 @@ def _groups(
                 there[key] += use.count
         most |= there
     sums_ns = {key: sum(map(_known_ns, uses)) for key, uses in found.items()}
+    # The clocks of threads are finer than that of the process.
+    whole_ns = cpu_ns if isinstance(cpu_ns, Missing) else max(cpu_ns, sum(sums_ns.values()), 1)
     for key in sorted(found, key=lambda key: (-sums_ns[key], key)):
         is_python, name = key
         uses, used_ns = found[key], sums_ns[key]
@@ -136,7 +138,7 @@ def _groups(
             threads=most[key],
             cpu_ns=used_ns,
             cores=used_ns / watched_ns,
-            ratio=cpu_ns if isinstance(cpu_ns, Missing) else used_ns / max(cpu_ns, used_ns, 1),
+            ratio=whole_ns if isinstance(whole_ns, Missing) else used_ns / whole_ns,
             runs_steps=any(use.runs_steps for use in uses),
             stands=_stands(uses),
         )

@@ -224,8 +224,9 @@ def _call(gap: Gap, number: int, call: Call) -> Row:
 
 
 def _thread(use: ThreadUse) -> Row:
-    stands = (use.file, use.line, use.function, use.is_in_python) if use.file else (None,) * 4
-    return use.name or None, use.is_python, use.count, use.cpu_ns, use.runs_steps, *stands
+    stands = (use.file, use.line, use.function) if use.file else (None,) * 3
+    used = (use.name or None, use.is_python, use.count, use.cpu_ns, use.runs_steps)
+    return (*used, *stands, use.is_in_python)
 
 
 def _accelerator(run: str, pulse: Pulse, device: DevicePulse) -> Row:
