@@ -375,6 +375,13 @@ class ThreadUse:
     is_alone: bool
     others: tuple[PythonThread, ...]
 
+    @property
+    def had_ratio(self) -> float:
+        """Return which part of the CPU time that a thread wanted it had: all, beside no other
+        process. Beside others the thread of the steps tells it: the rest had no more."""
+        wanted = self.steps_cores + self.delay_ratio
+        return 1.0 if self.is_alone or not wanted else self.steps_cores / wanted
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:

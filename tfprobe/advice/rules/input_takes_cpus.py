@@ -32,7 +32,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return lacking(cpus, used_cpus)
     keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
     is_late = parts.ratio(*_INPUT_PARTS) >= limits.input_ratio and not keeps_up
-    if is_late or ops.has_accelerator or used_cpus < limits.busy_cpus_ratio * cpus:
+    if is_late or ops.has_accelerator or used_cpus < limits.busy_cpus_ratio * _to_have(work, cpus):
         return None
     beside_ns = min(ops.beside_busy_ns, _CPUS_AN_OP * ops.beside_ns / max(cpus, 1.0))
     # Steps that do not compute have no use for more CPUs.
@@ -54,6 +54,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="input_cpus",
     )
+
+
+def _to_have(work: WorkSignals, cpus: float) -> float:
+    """Return how many CPUs other processes leave, as far as that is known."""
+    threads = work.process.threads
+    return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
 
 
 def _evidence(work: WorkSignals, ops: Ops) -> Iterator[Evidence]:

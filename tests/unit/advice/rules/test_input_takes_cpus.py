@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.signals import MS, STEPS, found, gpu_ops, machine, ops, parts, process, use, work
 from tfprobe.advice.finding import Finding, Severity
-from tfprobe.advice.signals import Input
+from tfprobe.advice.signals import Input, ThreadUse
 from tfprobe.errors import Missing
 
 FEW = {"cpus": 2.0, "used_cpus": 1.9}
@@ -64,6 +64,16 @@ def test_where_cpus_are_left_the_input_takes_none() -> None:
     assert told(used={"cpus": 2.0, "used_cpus": 1.4}) is not None
     assert told(used={"cpus": 2.0, "used_cpus": 1.39}) is None
     assert told(used={"cpus": Missing("not told"), "used_cpus": 1.9}) is None
+
+
+@pytest.mark.parametrize(("used_cpus", "is_told"), [(0.7, True), (0.69, False)])
+def test_beside_other_processes_it_is_of_what_they_leave(used_cpus: float, is_told: bool) -> None:
+    """The thread of the steps had half of the CPU time that it wanted."""
+    used = {"cpus": 2.0, "used_cpus": used_cpus}
+    beside_others = ThreadUse(0.2, 0.2, is_alone=False, others=())
+    loaded = process(machine=machine(**used), threads=beside_others)
+
+    assert (told(process=loaded) is not None) is is_told
 
 
 def test_of_many_cpus_an_op_takes_two_at_most() -> None:
