@@ -17,7 +17,7 @@ TASKS = "/proc/self/task"
 # Of the time since the first sample all may take one part in this many; the first may take more.
 PART_OF_TIME = 2000
 EARLY_SAMPLES = 4
-# Naming new threads goes on with the next sample after this long.
+# Naming new threads ends after this long, and goes on when that is one part in as many of the time.
 NAMING_NS = 1000 * 1000
 # Of Python's threads those that used most are told one by one, of the frames in other threads some.
 MOST_THREADS = 16
@@ -42,6 +42,7 @@ class ThreadTimes:
         self._used_ns = {}  # by native id
         self._names = {}  # of the kernel, by native id; none of those that are Python's
         self._unsure = set()  # native ids of those named once: a thread may name itself after its start
+        self._naming_from_ns = 0
         self._count = None  # how many the kernel told of when they were listed
         self._since_ns = None
         self._first_ns = None
@@ -117,9 +118,11 @@ class ThreadTimes:
     def _name(self, tids):
         began_ns = ORIGINAL.monotonic_ns()
         wanted = [tid for tid in tids if tid not in self._names or tid in self._unsure]
+        if began_ns < self._naming_from_ns:
+            return
         for tid in sorted(wanted, key=self._names.__contains__):
             if ORIGINAL.monotonic_ns() - began_ns > NAMING_NS:
-                return
+                break
             try:
                 name = read_file("%s/%d/comm" % (TASKS, tid), _NAME_LENGTH).decode("utf-8", "replace").strip()
             except OSError:
@@ -127,6 +130,9 @@ class ThreadTimes:
                 continue  # it has ended
             (self._unsure.discard if tid in self._names else self._unsure.add)(tid)
             self._names[tid] = name.rstrip(_DIGITS)
+        took_ns = ORIGINAL.monotonic_ns() - began_ns
+        if took_ns > NAMING_NS:
+            self._naming_from_ns = began_ns + PART_OF_TIME * took_ns
 
     def _by_name(self, natives, grown_ns):
         """Return name, number and CPU time of the threads that are not Python's, together by name."""

@@ -178,18 +178,23 @@ def test_samples_are_as_far_apart_as_their_cost_wants(monkeypatch: pytest.Monkey
 def test_new_threads_are_named_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where another thread holds the interpreter's lock, each read of a file may take 5 ms."""
     times = thread_times.ThreadTimes()
-    clock = iter(range(0, 10**12, 400 * 1000))
-    monkeypatch.setattr(thread_times.ORIGINAL, "monotonic_ns", lambda: next(clock))
+    looks = iter(range(1000))
+    passed_ns = 0
+    monkeypatch.setattr(
+        thread_times.ORIGINAL, "monotonic_ns", lambda: passed_ns + next(looks) * 400 * 1000
+    )
     monkeypatch.setattr(thread_times, "_cpu_ns", lambda _: 5)
     monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: list(map(str, range(6))))
     monkeypatch.setattr(thread_times, "read_file", lambda *_: b"pool_3")
 
-    told = [times.read(6, set(), True)["native"] for _ in range(3)]
+    told = [times.read(6, set(), True)["native"] for _ in range(2)]
+    passed_ns = thread_times.PART_OF_TIME * 2 * 1000 * 1000
+    told.append(times.read(6, set(), True)["native"])
 
     assert [[row[:2] for row in each] for each in told] == [
         [["", 4], ["pool_", 2]],
+        [["", 4], ["pool_", 2]],
         [["", 2], ["pool_", 4]],
-        [["pool_", 6]],
     ]
 
 

@@ -88,6 +88,16 @@ def test_a_process_is_alone_where_others_have_next_to_nothing(
     assert found.is_alone is is_alone
 
 
+def test_threads_that_cannot_be_told_apart_are_not_judged() -> None:
+    """In Python 3.6 one of the others may be a thread of Python."""
+    unmapped = ThreadTimes(UNIX_NS, (main(0.1),), unmapped=1)
+
+    found = thread_use(profile(pulses=[sampled(1), sampled(2, thread_times=unmapped)]), 0)
+
+    assert isinstance(found, Missing)
+    assert "3.7" in found.reason
+
+
 @pytest.mark.parametrize(
     "threads",
     [(main(0.5), main(0.5, "Thread-1")), (main(0.5, "Thread-1"),), (other(0.5, 3),)],

@@ -25,6 +25,8 @@ def thread_use(profile: Profile, process: int) -> ThreadUse | Missing:
     found = thread_times(_behind_first_step(pulses))
     if isinstance(found, Missing):
         return found
+    if found.unmapped:
+        return Missing("its Python does not tell which threads are its own, as from 3.7 on")
     python = [group for group in found.groups if group.is_python]
     of_steps = [group for group in python if group.runs_steps]
     if not of_steps:
