@@ -366,7 +366,8 @@ class ThreadUse:
     """CPU time by thread while steps ran, which one thread runs: the first of the process.
 
     `steps_cores` is the part of the time in which that thread ran, `delay_ratio` the part in which
-    it was ready to run and had no CPU; `is_alone`: no other process can have taken that. `others`
+    it was ready to run and had no CPU; `is_alone`: neither other processes nor the hypervisor can
+    have taken that. `others`
     are Python's, the one that used most first.
     """
 
@@ -377,10 +378,9 @@ class ThreadUse:
 
     @property
     def had_ratio(self) -> float:
-        """Return which part of the CPU time that a thread wanted it had: all, beside no other
-        process. Beside others the thread of the steps tells it: the rest had no more."""
+        """Return which part of the CPU time that the thread of the steps wanted it had."""
         wanted = self.steps_cores + self.delay_ratio
-        return 1.0 if self.is_alone or not wanted else self.steps_cores / wanted
+        return self.steps_cores / wanted if wanted else 1.0
 
 
 @dataclass(frozen=True, slots=True)

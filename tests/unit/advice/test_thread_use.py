@@ -29,6 +29,7 @@ def sampled(at_s: int, *threads: Use, **changes) -> Pulse:
     times = ThreadTimes(UNIX_NS + (at_s - 1) * SECOND_NS, threads)
     facts = {
         "steps": at_s,
+        "machine_steal_ns": 0,
         "user_ns": at_s * SECOND_NS,
         "system_ns": 0,
         "run_delay_ns": 0,
@@ -96,6 +97,17 @@ def test_threads_that_cannot_be_told_apart_are_not_judged() -> None:
 
     assert isinstance(found, Missing)
     assert "3.7" in found.reason
+
+
+def test_a_hypervisor_that_takes_cpus_is_another() -> None:
+    """Of two seconds it took one."""
+    found = known(
+        sampled(1, machine_busy_ns=0),
+        sampled(2),
+        sampled(3, main(1), machine_busy_ns=2 * SECOND_NS, machine_steal_ns=SECOND_NS),
+    )
+
+    assert found.is_alone is False
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,9 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     mine = _mine(rows, captures)
     beside = _only(mine, _computes_beside(rows))
     beside_busy_ns = busy_ns(beside.capture, beside.captures, beside.rows.start_ns, beside.end_ns)
+    # As a trace opens, the input may run ahead of the step, whose trace then lacks it.
+    seen = int(np.count_nonzero(beside_busy_ns))
+    beside_steps = seen if 2 * seen >= len(captures) else len(captures)
     kept = _only(mine, ~mine.rows.background)
     on_host = kept.rows.place == Place.HOST
     works = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
@@ -128,8 +131,8 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
         paused_ns=paused_ns,
         has_updates=bool(_starting(rows, _UPDATES).any()) or is_pytorch(rows),
         beside=_types(beside, beside),
-        beside_ns=int(beside.rows.duration_ns.sum()) / len(captures),
-        beside_busy_ns=int(beside_busy_ns.sum()) / len(captures),
+        beside_ns=int(beside.rows.duration_ns.sum()) / max(beside_steps, 1),
+        beside_busy_ns=int(beside_busy_ns.sum()) / max(beside_steps, 1),
     )
 
 

@@ -51,11 +51,16 @@ def _behind_first_step(pulses: Sequence[Pulse]) -> Sequence[Pulse]:
 
 
 def _is_alone(pulses: Sequence[Pulse]) -> bool:
-    """Say whether other processes had next to nothing of the machine's CPUs; not if unknown."""
+    """Say whether others had next to nothing of the machine's CPUs; not if that is unknown."""
     known = [
-        (pulse.at_ns, pulse.machine_busy_ns, pulse.user_ns + pulse.system_ns)
+        (
+            pulse.at_ns,
+            pulse.machine_busy_ns + pulse.machine_steal_ns,
+            pulse.user_ns + pulse.system_ns,
+        )
         for pulse in pulses
         if not isinstance(pulse.machine_busy_ns, Missing)
+        and not isinstance(pulse.machine_steal_ns, Missing)
         and not isinstance(pulse.user_ns, Missing)
         and not isinstance(pulse.system_ns, Missing)
     ]

@@ -36,7 +36,9 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return lacking(threads, parts)
     others = [each for each in threads.others if each.source]
     cores = sum(each.cores for each in others)
-    if not work.is_main or not others or cores < limits.gil_cpus * threads.had_ratio:
+    # Beside other processes a thread that wants all of a CPU has no more of it than others want.
+    to_have = 1.0 if threads.is_alone else threads.had_ratio
+    if not work.is_main or not others or cores < limits.gil_cpus * to_have:
         return None
     waited_ratio = max(1 - threads.steps_cores - threads.delay_ratio, 0.0)
     if waited_ratio < limits.gil_ratio:

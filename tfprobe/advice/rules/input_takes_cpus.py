@@ -57,7 +57,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
 
 
 def _to_have(work: WorkSignals, cpus: float) -> float:
-    """Return how many CPUs other processes leave, as far as that is known."""
+    """Return how many CPUs there were to have: where the thread of the steps had to wait for one,
+    fewer than the process may use."""
     threads = work.process.threads
     return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
 

@@ -67,11 +67,13 @@ def test_where_cpus_are_left_the_input_takes_none() -> None:
 
 
 @pytest.mark.parametrize(("used_cpus", "is_told"), [(0.7, True), (0.69, False)])
-def test_beside_other_processes_it_is_of_what_they_leave(used_cpus: float, is_told: bool) -> None:
+def test_where_the_steps_wait_for_a_cpu_it_is_of_those_to_have(
+    used_cpus: float, is_told: bool
+) -> None:
     """The thread of the steps had half of the CPU time that it wanted."""
     used = {"cpus": 2.0, "used_cpus": used_cpus}
-    beside_others = ThreadUse(0.2, 0.2, is_alone=False, others=())
-    loaded = process(machine=machine(**used), threads=beside_others)
+    waiting = ThreadUse(0.2, 0.2, is_alone=True, others=())
+    loaded = process(machine=machine(**used), threads=waiting)
 
     assert (told(process=loaded) is not None) is is_told
 
