@@ -5,9 +5,11 @@ are exact.
 """
 
 import functools
+import sys
 import threading
 
 from .guard import STATE, failed, never_raise_noting
+from .imports import place_of
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .recorder import CURRENT
@@ -95,7 +97,7 @@ def reset():
 def note(kind, name, start_ns, end_ns, told=False, thread=None, place=None):
     """Count an interval of the calling thread; write it if it is one of few, or was `told` when it began.
 
-    `place` is a file and a line, where one is known.
+    `place` is a file and a line, else those of the job's line that called for it.
     """
     table = TABLE
     with table.lock:
@@ -107,7 +109,7 @@ def note(kind, name, start_ns, end_ns, told=False, thread=None, place=None):
             kept.last = interval
             return
         kept.last = None
-        line = _line(kept, *interval)
+        line = _line(kept, *interval[:3], place or place_of(sys._getframe(1)))
     _write(table, line)
 
 
@@ -184,7 +186,7 @@ def _tell_begin(kind, name, start_ns):
     with table.lock:
         kept = table.find(kind, name)
         told = table.takes_line(kept, start_ns)
-        line = _line(kept, thread_name(), start_ns, None, None)
+        line = _line(kept, thread_name(), start_ns, None, place_of(sys._getframe(2)))
     if told:
         _write(table, line)
     return told

@@ -52,6 +52,7 @@ TARGETS = frozenset(
         "keras.src.models.model",
         "keras.src.models.sequential",
         "keras.src.callbacks.callback_list",
+        "tensorflow.python.data.ops.dataset_ops",
         "tensorflow.python.framework.func_graph",
         "tensorflow.python.training.saver",
         "tensorflow.python.training.server_lib",

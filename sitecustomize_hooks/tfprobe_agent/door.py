@@ -8,6 +8,7 @@ import threading
 
 from . import gap_plan, gaps, settings, sizes, tracing
 from .guard import STATE, failed, never_raise_noting
+from .imports import place_of
 from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .pulses import PULSES, beat
@@ -122,6 +123,7 @@ class Sample:
         self.kwargs = kwargs
         self.why = None
         self.request = None  # the sequence of the order it is taken for, if any
+        self.called_at = "", 0  # file and line of the job
         self.opening_ns = 0
         self.clock_ns = 0  # unix time less monotonic time when the step began
         self.thread = threading.get_ident()
@@ -186,6 +188,7 @@ def start_sample(work, tracer, original, args, kwargs):
         sample = tracer(work, why, original, args, kwargs)
         if sample is None:
             return watch
+        sample.called_at = place_of(sys._getframe(1))
         sample.why = why
         sample.request = recorder.schedule.sequence if why == "request" else None
         sample.opening_ns = ORIGINAL.monotonic_ns() - began_ns
@@ -243,6 +246,7 @@ def finish_sample(work, sample, result, start_ns, end_ns):
             request=sample.request, start_ns=start_ns, end_ns=end_ns, start_unix_ns=start_ns + clock_ns,
             clock_set_ns=clock_ns - sample.clock_ns, plain_ns=usual_ns,
             cost_ns=added_ns, bytes=size, graph=graph, fed_bytes=fed_bytes, result_bytes=result_bytes,
+            called_at=sample.called_at,
         )  # fmt: skip
         if not recorder.settings_told:
             recorder.settings_told = True

@@ -7,7 +7,7 @@ their line.
 import sys
 from _frozen_importlib_external import ExtensionFileLoader, SourceFileLoader, SourcelessFileLoader
 from _thread import get_ident
-from os.path import dirname, join
+from os.path import basename, dirname, join
 
 from .originals import ORIGINAL
 
@@ -86,12 +86,18 @@ def place_of(frame):
     program = "", 0
     while frame is not None:
         file = frame.f_code.co_filename
-        if not (is_library(file) or file.startswith((_HERE, "<frozen"))):
+        if not (is_library(file) or file.startswith((_HERE, "<frozen")) or _is_generated(file)):
             return file, frame.f_lineno or 0
         if any(part in file for part in _PACKAGES):
             program = file, frame.f_lineno or 0
         frame = frame.f_back
     return program
+
+
+def _is_generated(file):
+    """Tell whether AutoGraph wrote a file, which is gone when the job is: by TensorFlow 2.2 and later, and before."""
+    name = basename(file)
+    return name.startswith("__autograph_generated_file") or (name[:3] == "tmp" and len(name) == len("tmp12345678.py"))
 
 
 _HERE = join(dirname(is_library.__code__.co_filename), "")

@@ -8,12 +8,17 @@ from . import activities, functions, patching
 _CALLBACKS = tuple(
     "on_%s_%s" % (what, side) for what in ("epoch", "train", "test", "predict") for side in ("begin", "end")
 )
+_DATASETS = (
+    "batch", "cache", "filter", "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "interleave",
+    "list_files", "map", "padded_batch", "prefetch", "range", "repeat", "shuffle", "shard", "skip", "take", "zip",
+)  # fmt: skip
 # Class, its methods, the kind of activity. A class is patched where it is defined, whichever module that is.
 _METHODS = (
     ("CallbackList", _CALLBACKS, "callbacks"),
     ("Checkpoint", ("save", "write"), "save"),
     ("CheckpointManager", ("save",), "save"),
     ("CheckpointV1", ("save", "write"), "save"),
+    ("DatasetV2", _DATASETS, "data"),
     ("Estimator", ("_call_model_fn",), "build"),
     ("Estimator", ("evaluate",), "evaluate"),
     ("Estimator", ("train",), "train"),
@@ -35,6 +40,7 @@ _METHODS = (
 # Classes as a program knows them.
 _KNOWN_AS = {
     "CheckpointV1": "Checkpoint",
+    "DatasetV2": "Dataset",
     "Network": "Model",
     "ResourceSummaryWriter": "SummaryWriter",
     "Trainer": "Model",

@@ -1,4 +1,9 @@
-"""The eager door: in a loop without tf.function, each outermost `apply_gradients` ends a step."""
+"""The eager door: in a loop without tf.function, each outermost `apply_gradients` ends a step.
+
+Where weights are updated by hand, there is none: then the outermost `GradientTape.gradient` of each tape does.
+"""
+
+import sys
 
 from . import functions, gaps, patching, profiler
 from .door import UNSET, abandon, finish_sample, start_sample
@@ -7,6 +12,12 @@ from .interruptions import leave_traceback
 from .originals import ORIGINAL
 from .recorder import current, find_named
 from .threads import THREAD, remember
+
+# A loop with an optimizer computes as many gradients at most before it first applies one.
+BY_HAND_LEAST = 5
+_BY_HAND = "GradientTape"
+# Where TensorFlow tells whether a tape records; from 2.13 on it is the first.
+_TAPES = ("tensorflow.python.eager.record", "tensorflow.python.eager.tape")
 
 _CLASSES = ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2", "Optimizer")
 
@@ -32,6 +43,7 @@ def _around(original):
         try:
             mine = thread.mine
             if not mine.depth and not state.aside and executing_eagerly():
+                mine.gradients = None  # what ends its steps are these
                 work = mine.known.get(id(self)) or _new_work(self)
                 if work is not None:
                     began_ns = clock()
@@ -111,8 +123,9 @@ def _end_sample(mine, work, start_ns, end_ns):
 
 
 def patch_tape(module):
-    """Patch GradientTape, where the part of an eager step that can be traced begins."""
+    """Patch GradientTape, where the part of an eager step that can be traced begins, and one by hand ends."""
     patching.patch_method(module.GradientTape, "__enter__", _around_tape)
+    patching.patch_method(module.GradientTape, "gradient", _around_gradient)
 
 
 def _around_tape(original):
@@ -125,6 +138,7 @@ def _around_tape(original):
     def enter(self):
         try:
             mine = thread.mine
+            mine.has_tape = True
             if mine.awaiting_tape is not None and not mine.depth:
                 _open_at_tape(mine)
         except BaseException:
@@ -144,6 +158,61 @@ def _open_at_tape(mine):
     if not STATE.aside and functions.executing_eagerly():
         work.collected = start_sample(work, _open_window, None, (), {})
         mine.eager_work = work
+
+
+def _around_gradient(original):
+    """Return `gradient` with a mark behind it, for threads in which no optimizer ends a step."""
+    thread, state, clock, executing_eagerly = THREAD, STATE, ORIGINAL.monotonic_ns, functions.executing_eagerly
+
+    def gradient(self, *args, **kwargs):
+        began_ns = clock()
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            leave_traceback(error)
+            raise
+        try:
+            mine = thread.mine
+            is_outermost = not mine.depth and not state.aside and executing_eagerly()
+            if mine.gradients is not None and mine.has_tape and is_outermost and not _records():
+                mine.has_tape = False  # several gradients of tapes that were entered together are of one step
+                _by_hand(mine, began_ns, clock())
+        except BaseException:
+            abandon(None)
+            failed("after a gradient")
+        return result
+
+    return gradient
+
+
+def _records():
+    """Tell whether a tape goes on to record: then the gradient is a part of what it records."""
+    for name in _TAPES:
+        asked = getattr(sys.modules.get(name), "could_possibly_record", None)
+        if asked is not None:
+            return asked()
+    return True
+
+
+def _by_hand(mine, began_ns, end_ns):
+    """End a step that updates its weights by hand, once there were so many gradients and no other steps."""
+    work, others = mine.works.get(("eager", _BY_HAND)), 0
+    if work is None:
+        others = sum(each.n for each in mine.works.values())
+        if mine.gradients and mine.gradients[0] != others:
+            mine.gradients = []  # another door counts the steps of this loop
+        mine.gradients = mine.gradients or [others]
+        mine.gradients.append((began_ns, end_ns))
+        if len(mine.gradients) <= BY_HAND_LEAST:
+            return
+        work = find_named("eager", _BY_HAND)
+        ends = mine.gradients[1:]
+        mine.gradients = []
+        for began_ns, end_ns in ends[:-1]:
+            work.record(work.marks or began_ns, end_ns)
+            work.marks = end_ns
+        began_ns, end_ns = ends[-1]
+    _end_step(mine, work, work.marks or began_ns, end_ns)
 
 
 def _open_window(work, why, original, args, kwargs):

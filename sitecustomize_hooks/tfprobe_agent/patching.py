@@ -32,11 +32,13 @@ def patch_call(owner, name, around):
     Its signature is found behind `__wrapped__` alone: Keras wraps the bound `build` of each model once more, and would
     copy a `__signature__` with the `self` in it.
     """
-    original = vars(owner).get(name)
+    there = vars(owner).get(name)
+    is_static = isinstance(there, staticmethod)
+    original = there.__func__ if is_static else there
     if inspect.isfunction(original) and not is_patched(original):
         replacement = functools.update_wrapper(around(original), original)
         setattr(replacement, _PATCHED, True)
-        setattr(owner, name, replacement)
+        setattr(owner, name, staticmethod(replacement) if is_static else replacement)
 
 
 def is_patched(function):

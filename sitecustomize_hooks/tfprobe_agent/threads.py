@@ -24,6 +24,8 @@ class OneThread:
         "depth",
         "doing",
         "eager_work",
+        "gradients",
+        "has_tape",
         "kept",
         "known",
         "name",
@@ -43,6 +45,8 @@ class OneThread:
         self.phase = None  # the Keras method this thread is inside
         self.awaiting_tape = None  # the eager work whose next step is to be sampled
         self.eager_work = None  # the eager work whose window is open
+        self.gradients = []  # of steps that may be by hand, behind how many others there were; None with an optimizer
+        self.has_tape = False  # one was entered since the last gradient
         self.collecting = None  # functions called inside a sampled step
         self.doing = ()  # kinds of activity under way
         self.name = None  # once asked for

@@ -68,6 +68,30 @@ trace("__inference_step_12", lambda: 1); trace(name="step", python_func=lambda: 
     }
 
 
+def test_the_line_of_the_job_goes_with_it(laboratory: Laboratory) -> None:
+    """Whatever library code lies between; what a call makes within itself is its own."""
+    laboratory.arm()
+
+    laboratory.finish("""
+import inspect
+import tensorflow.python.data.ops.dataset_ops as dataset_ops
+def prepare():
+    return dataset_ops.DatasetV2.from_generator(print, output_types=int)
+code = compile("prepare().map(print)", "/home/ada/train.py", "exec")
+exec(code)
+print(inspect.signature(dataset_ops.DatasetV2.from_generator))
+print(type(vars(dataset_ops.DatasetV2)["from_generator"]).__name__)
+""")
+
+    made = [line for line in _lines(laboratory) if line["activity"] == "data"]
+    assert [(line["name"], line["count"]) for line in made] == [
+        ("Dataset.from_generator", 1),
+        ("Dataset.map", 1),
+    ]
+    assert (made[1]["file"], made[1]["line"]) == ("/home/ada/train.py", 1)
+    assert made[0]["line"] > 0
+
+
 def test_an_interval_is_that_of_the_call(laboratory: Laboratory) -> None:
     """From its beginning to its end, by the monotonic clock, on the thread that made it."""
     laboratory.arm()

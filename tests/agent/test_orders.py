@@ -177,7 +177,7 @@ def test_a_job_looks_again_whatever_was_written_where_it_notes_when(laboratory: 
 
 
 def test_a_file_that_cannot_be_mapped_takes_orders_too(laboratory: Laboratory) -> None:
-    """Its words are read at each look: there nobody can wake a step, so it takes up to 10 ms."""
+    """Its words are read at each look: there nobody can wake a step, so it takes some steps."""
     laboratory.arm(steps=[[0, 0]])
     forked = """
 def refuse(*_): raise OSError(95, "not on this file system")
@@ -199,8 +199,11 @@ while sys.stdin.readline() != "end\\n":
         assert job.stdout.readline() == b"ready\n"
         folder = laboratory.folders()[-1]
         sequence = request_samples(folder / "steps.bin", samples=2)
-        _step(job, "ssss")
-        status = request_status(folder / "steps.bin")
+        # A write that took long puts off the next look by a hundred times as much.
+        deadline = time.monotonic() + 60
+        while (status := request_status(folder / "steps.bin")).seen < sequence or status.left:
+            assert time.monotonic() < deadline
+            _step(job, "s")
         job.stdin.write(b"end\n")
         job.stdin.flush()
         job.wait(10)

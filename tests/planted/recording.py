@@ -39,12 +39,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Told:
-    """What a finding says; `source` is the first "file:line" in it, or ""."""
+    """What a finding says; `source` is the first "file:line" in it, or "", `high_s` its bound, a
+    part of `of_s`.
+    """
 
     rule: str
     severity: str
-    high: float | None
+    high_s: float | None
     source: str
+    of_s: float = 0.0
 
     @property
     def is_warning(self) -> bool:
@@ -103,7 +106,10 @@ def _told(finding: dict[str, Any]) -> Told:
     texts = [str(value) for each in finding["evidence"] for value in each.values()]
     sources = [match for text in texts for match in _SOURCE.findall(text)]
     source = sources[0] if sources else ""
-    return Told(finding["rule"], finding["severity"], finding["gain"]["high"], source)
+    gain = finding["gain"]
+    high_s = None if gain["high_us"] is None else gain["high_us"] / 1e6
+    of_s = 0.0 if gain["of_us"] is None else gain["of_us"] / 1e6
+    return Told(finding["rule"], finding["severity"], high_s, source, of_s)
 
 
 def _run(

@@ -85,7 +85,7 @@ def test_two_marks_are_refused(tmp_path) -> None:
 
 def test_the_first_finding_is_judged() -> None:
     """A right one behind a wrong one is no help to who reads the first line."""
-    right = Told("input_bound", "critical", 0.6, "")
+    right = Told("input_bound", "critical", 0.6 * MEASURED.steps_s, "")
     wrong = Told("tiny_ops", "critical", 0.6, "")
 
     assert _row(right, wrong).is_right
@@ -95,11 +95,11 @@ def test_the_first_finding_is_judged() -> None:
 
 def test_a_bound_holds_from_the_gain_to_twice_it() -> None:
     """Mending won half here."""
-    highs = (0.4, 0.5, 0.9, 1.1)
+    highs_s = (0.4 * MEASURED.steps_s, 0.5 * MEASURED.steps_s, 2 * MEASURED.steps_s)
 
-    verdicts = [_row(Told("input_bound", "warning", high, "")).bound_holds for high in highs]
+    verdicts = [_row(Told("input_bound", "warning", high_s, "")).bound_holds for high_s in highs_s]
 
-    assert verdicts == [False, True, True, False]
+    assert verdicts == [False, True, True]
 
 
 def test_a_twin_is_accused_by_a_warning_only() -> None:
@@ -113,7 +113,12 @@ def test_a_twin_is_accused_by_a_warning_only() -> None:
 def test_the_table_has_a_line_for_each_case_and_the_totals() -> None:
     """Also for a case that could not be run, with why."""
     case = _row().case
-    told = table([_row(Told("input_bound", "critical", 0.6, "")), Row(case, trouble="no Python")])
+    told = table(
+        [
+            _row(Told("input_bound", "critical", 0.6 * MEASURED.steps_s, "")),
+            Row(case, trouble="no Python"),
+        ]
+    )
 
     assert "| input_bound (critical) | yes | - | 60 % | 50 % | yes | nothing |" in told
     assert "not run: no Python" in told

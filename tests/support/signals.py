@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfprobe.advice.engine import judge
-from tfprobe.advice.finding import Finding, Subject
+from tfprobe.advice.finding import Finding, Gain, Subject
+from tfprobe.advice.rules import RULES
 from tfprobe.advice.signals import (
     Loop,
     Machine,
@@ -38,10 +40,23 @@ def found(
     processes: Sequence[ProcessSignals] | None = None,
     limits: Thresholds = DEFAULTS,
 ) -> Finding | None:
-    """Return what one rule finds in these works, or in these processes."""
+    """Return what one rule finds in these works, or in these processes, with its own bound.
+
+    All else is as `judge` tells it, which raises some bounds.
+    """
     chosen = tuple(each.process for each in works) if processes is None else tuple(processes)
-    advice = judge(Signals(chosen, works), limits)
-    return next((each for each in advice.findings if each.rule == rule), None)
+    signals = Signals(chosen, works)
+    told = next((each for each in judge(signals, limits).findings if each.rule == rule), None)
+    if told is None:
+        return None
+    checked = next(each for each in RULES if each.name == rule).check(signals, limits)
+    gains = [each.gain for each in checked if isinstance(each, Finding)]
+    own = [each for each in gains if isinstance(each, Gain) and _is_of(each, told.gain)]
+    return replace(told, gain=own[0]) if own else told
+
+
+def _is_of(own: Gain, told: Gain | Missing) -> bool:
+    return isinstance(told, Gain) and (own.low_ns, own.of_ns) == (told.low_ns, told.of_ns)
 
 
 def process(**changes: Any) -> ProcessSignals:

@@ -147,6 +147,15 @@ class Saver:
             raise ValueError("no path")
         return path
 """,
+    "tensorflow.python.data.ops.dataset_ops": """
+class DatasetV2:
+    @staticmethod
+    def from_generator(generator, output_types=None):
+        "Make a data set."
+        return DatasetV2().map(generator)
+    def map(self, map_func):
+        return self
+""",
     "tensorflow.python.training.server_lib": """
 class Message:
     def __init__(self, **fields):
@@ -169,12 +178,21 @@ class GraphExecutionFunction:
     def __call__(self, inputs):
         return inputs
 """,
+    "tensorflow.python.eager.record": """
+TAPES = []
+def could_possibly_record():
+    return bool(TAPES)
+""",
     "tensorflow.python.eager.backprop": """
+from tensorflow.python.eager.record import TAPES
 class GradientTape:
     def __enter__(self):
+        TAPES.append(self)
         return self
     def __exit__(self, *error):
-        pass
+        TAPES.remove(self)
+    def gradient(self, target, sources):
+        return sources
 """,
     "tensorflow.python.training.optimizer": """
 class Optimizer:

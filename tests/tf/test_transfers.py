@@ -42,3 +42,19 @@ def test_the_slow_one_of_two_workers_is_who_the_other_waits_for(slow_worker: Out
     assert late["waiting_us"] < early["waiting_us"] / 2
     [kind] = found["collectives"]["ops"]
     assert kind["bytes"] == kind["sized"] * 4000
+
+
+def test_waiting_for_the_slow_worker_is_not_productive(slow_worker: Outcome) -> None:
+    """The account of worker 0 names whom it waits for; worker 1 waits for nobody."""
+    of_rank = {each["rank"]: each["account"]["parts"] for each in slow_worker.report["processes"]}
+    waited = {
+        rank: [item for part in parts for item in part["of"] if item["what"].startswith("for rank")]
+        for rank, parts in of_rank.items()
+    }
+
+    [item] = waited[0]
+    assert item["what"].startswith("for rank 1 in Collective")
+    assert item["us"] > 0
+    assert item["samples"] >= 1
+    assert waited[1] == []
+    assert [sum(part["ratio"] for part in parts) for parts in of_rank.values()] == [1, 1]

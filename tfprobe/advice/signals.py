@@ -186,7 +186,8 @@ class CodeUse:
 @dataclass(frozen=True, slots=True)
 class GraphLoop:
     """A loop within the graph, by its name: how often it turns in a step, as far as that was seen,
-    and the time from its first op to its last in which no op runs that is not tiny."""
+    and the time from its first op to its last in which no op runs that is not tiny. Where none of
+    its ops was traced, `turns` is 0: all were too cheap."""
 
     name: str
     turns: float
@@ -226,12 +227,14 @@ class PythonUse:
 class Python:
     """What the job's own lines took of the time between steps, dearest first, by watched `gaps`.
 
-    `step_source` is the line that runs the steps, "" where it is none of the job's.
+    `step_source` is the innermost line that runs the steps, `loop_source` the outermost one that
+    goes on from step to step; "" where it is none of the job's.
     """
 
     lines: tuple[PythonUse, ...]
     gaps: int
     step_source: str = ""
+    loop_source: str = ""
 
     def of_kind(self, kind: str) -> PythonUse | None:
         """Return the dearest line of a kind."""
@@ -252,13 +255,17 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class ActivityUse:
-    """One kind and name of activity while steps ran: how often, how long by itself and in all."""
+    """One kind and name of activity while steps ran: how often, how long by itself and in all.
+
+    `source` is the line of the job that called for most of its intervals, "" where none is known.
+    """
 
     kind: str
     name: str
     count: int
     own_ns: int
     total_ns: int = 0
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +294,7 @@ class Input:
     `is_measured`, the bottleneck is what most likely is it. `is_whole`: each of its sources was
     seen. `may_cache`: what it makes ends, and no Python generator makes it. `is_ready`: its
     elements lie in memory and are handed over beside the step, so that nothing makes it faster.
+    `prefetches`: a data set of its process ends, somewhere, in a prefetch.
     """
 
     bottleneck: str
@@ -300,6 +308,7 @@ class Input:
     is_whole: bool = True
     may_cache: bool = True
     is_ready: bool = False
+    prefetches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,8 +449,10 @@ class WorkSignals:
     `nodes` are those of its graph that compute something. `turns` are known where other ranks take
     the same collectives. `double` are ops of the host in 64 bits, `dense` those on whole tables
     of which few rows are looked up, `one_hot` one-hot vectors and products with them.
-    `save_source` is the line of the job that was seen saving between its steps. `is_pytorch`:
-    its ops are PyTorch's. `layout` and `precision` are None without an accelerator.
+    `ops_source` is the line of the job that made most of its ops.
+    `save_source` is the line of the job that was seen saving between its steps, `called_at` the one
+    that ran the sampled steps. `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are
+    None without an accelerator.
     """
 
     subject: Subject
@@ -463,7 +474,9 @@ class WorkSignals:
     copies: tuple[Copies, ...] | Missing = ()
     input: Input | Missing = NOT_GATHERED
     nodes: int | Missing = NOT_GATHERED
+    ops_source: str = ""
     save_source: str = ""
+    called_at: str = ""
     turns: Turns | None = None
     is_pytorch: bool = False
     layout: Layout | Missing | None = None
@@ -474,6 +487,12 @@ class WorkSignals:
         whole_ns = self.loop.thread_ns
         high = min(round(high_ns), whole_ns)
         return Gain(min(round(low_ns), high), high, whole_ns)
+
+    @property
+    def loop_source(self) -> str:
+        """Return the line of the job that runs the steps, "" where none was seen."""
+        watched = self.python.loop_source if isinstance(self.python, Python) else ""
+        return watched or self.called_at
 
     def of_steps(self, ns_a_step: float) -> float:
         """Return what takes so long in a sampled step, summed over all steps.

@@ -263,6 +263,7 @@ def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) 
         plain_ns=plain_ns if plain_ns else Missing("no usual step to compare with"),
         fed_bytes=_told(sample, "fed_bytes", NOT_FED),
         result_bytes=_told(sample, "result_bytes", NO_TENSORS),
+        called_at=_called_at(sample),
     )
 
 
@@ -271,6 +272,13 @@ def _told(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
     if value is not None and value >= 0:
         return value
     return why_null if sample and key in sample.fields else UNTOLD
+
+
+def _called_at(sample: Event | None) -> str:
+    match sample.fields.get("called_at") if sample else None:
+        case [str(file), int(line)] if file:
+            return f"{file}:{line}"
+    return ""
 
 
 def _on_the_clock(trace: Trace, wanted: Wanted) -> Trace:

@@ -20,7 +20,7 @@ def start(
 
     This process is about to become the job, and allows the sampler to read it.
     """
-    program = _find(sys.executable, environment.get("PATH", ""))
+    program = find_reader(environment)
     if program is None:
         return {}, f"py-spy was not found; {_INSTALL}"
     refusal = ptrace.refusal()
@@ -35,8 +35,9 @@ def start(
     return {ptrace.VARIABLE: str(pid)}, ""
 
 
-def _find(executable: str, path: str) -> str | None:
+def find_reader(environment: Mapping[str, str]) -> str | None:
     """Return py-spy: the one beside our own Python, or the first on PATH."""
-    folders = [os.path.dirname(executable), *filter(None, path.split(os.pathsep))]
+    path = environment.get("PATH", "")
+    folders = [os.path.dirname(sys.executable), *filter(None, path.split(os.pathsep))]
     candidates = (Path(folder, "py-spy") for folder in folders)
     return next((str(each) for each in candidates if os.access(each, os.X_OK)), None)

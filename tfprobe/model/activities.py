@@ -17,7 +17,7 @@ class Activity:
     summary, or "user" for one that the program named itself (`tfprobe.activity`). `name` is what
     was called, `thread` where. Of something that happens often only some intervals are kept:
     `count` and `total_ns` are those of all of this kind and name up to and with this one.
-    `file` and `line` are where the job asked for it, which is known of imports; else "" and 0.
+    `file` and `line` are where the job called for it; "" and 0 where that is not known.
     """
 
     process: int

@@ -233,7 +233,8 @@ class Capture:
     """One recorded step. Times are unix ns; `start_ns` and `duration_ns` are the step's own.
 
     `fed_bytes` are those of the arrays that a Session step was fed, `result_bytes` those of the
-    tensors that the step returned to Python.
+    tensors that the step returned to Python. `called_at` is "file:line", the innermost line of the
+    job that ran the step; "" where it is not known.
     """
 
     index: int
@@ -247,6 +248,7 @@ class Capture:
     plain_ns: int | Missing
     fed_bytes: int | Missing = UNTOLD
     result_bytes: int | Missing = UNTOLD
+    called_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

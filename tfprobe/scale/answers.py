@@ -24,11 +24,11 @@ from tfprobe.store.catalogue import RunEntry, glance
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import LIVE, Machine
 from tfprobe.store.steps import read_steps
-from tfprobe.views import meetings, report
+from tfprobe.views import report
 from tfprobe.views.report import Report
 
 # Another number whenever what is made of parts means something else.
-_VERSION = 1
+_VERSION = 2
 # Of so few processes it pays to look first whose graph will be wanted.
 _FEW = 8
 # Characters by which answers with other limits, or of another rank, have other files.
@@ -175,7 +175,6 @@ def _merged(entry: RunEntry, told: Sequence[Told | Lost], limits: Thresholds) ->
         whole = replace(whole, problems=(*whole.problems, *lost), silences=silences)
     signals = [each.signals for each in parts]
     processes = [each.process for each in whole.processes]
-    ranks_met = met(
-        gather.attending(signals), processes, meetings.merge([each.meetings for each in parts])
-    )
+    where = report.met([each.report for each in parts])
+    ranks_met = met(gather.attending(signals), processes, where)
     return Answer(whole, rules.judge(gather.merge(signals, ranks_met), limits))

@@ -15,13 +15,12 @@ from tfprobe.model.profile import Profile
 from tfprobe.scale.engine import Needs, Question
 from tfprobe.scale.shards import Shard
 from tfprobe.store.layout import RunFolder
-from tfprobe.views import application, meetings, report
+from tfprobe.views import application, report
 from tfprobe.views.breakdown.cycles import by_work
-from tfprobe.views.meetings import Meetings
 from tfprobe.views.report import ReportPart
 
 # Another number whenever a process tells something else.
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,6 @@ class Told:
 
     report: ReportPart
     signals: SignalsPart
-    meetings: Meetings
     is_joined: bool
 
 
@@ -56,6 +54,5 @@ def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool)
     return Told(
         report=report.part(profile, works, found),
         signals=gather.part(profile, joined, limits, works, did, found),
-        meetings=meetings.part(profile),
         is_joined=is_joined,
     )

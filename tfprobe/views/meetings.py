@@ -6,7 +6,7 @@ Times are on the clock of the process they are of; `clocks` tells how those diff
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, ClassVar
 
@@ -97,14 +97,23 @@ def merge(parts: Sequence[Meetings]) -> Meetings:
     """Return the meetings of several processes, each of which is one part: `process` becomes the
     place of the part.
     """
+    return joined(
+        [
+            replace(each, process=np.full(len(each), at, dtype=np.int32))
+            for at, each in enumerate(parts)
+        ]
+    )
+
+
+def joined(parts: Sequence[Meetings]) -> Meetings:
+    """Return all meetings in one table."""
     texts = Interner()
     columns: dict[str, list[Any]] = {name: [np.empty(0, np.int64)] for name in Meetings.DTYPES}
-    for at, each in enumerate(parts):
+    for each in parts:
         moved = np.array([texts.position(text) for text in each.strings.values], dtype=np.int32)
         for name, found in columns.items():
             column = getattr(each, name)
             found.append(moved[column] if name in Meetings.TEXTS else column)
-        columns["process"][-1] = np.full(len(each), at, dtype=np.int32)
     return _table(texts, {name: np.concatenate(found) for name, found in columns.items()})
 
 

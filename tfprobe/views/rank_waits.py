@@ -61,17 +61,27 @@ class Waits:
     steps: int
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveWaits:
+    """How long the executions of collectives that were recorded in others, too, waited.
+
+    One a row: `row` is that of the meeting, `whom` the process that came last. `waiting_ns` is 0 of
+    the last one itself, which waits for nobody.
+    """
+
+    row: Int64s
+    whom: Int64s
+    waiting_ns: Int64s
+
+
 def waits(meetings: Meetings, clocks: Clocks, generation: Sequence[int]) -> Waits | Missing:
     """Return who waits for whom; processes whose clocks are not known are not told of."""
     if not len(meetings):
         return NO_MEETING
-    start_ns, end_ns, is_set = _on_one_clock(meetings, clocks)
-    group = meeting_groups(meetings, generation)
-    # Of an unknown clock each meeting is one of its own.
-    group[~is_set] = len(group) + np.flatnonzero(~is_set)
+    start_ns, end_ns, group = _met(meetings, clocks, generation)
     joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
     found = [
-        _in_collectives(meetings, group, joint, start_ns, end_ns),
+        _of_others(meetings, _in_collectives(meetings, group, joint, start_ns, end_ns)),
         _in_receives(meetings, group, start_ns, end_ns),
     ]
     who, whom, waiting_ns = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -83,6 +93,26 @@ def waits(meetings: Meetings, clocks: Clocks, generation: Sequence[int]) -> Wait
         pairs=_pairs(who, whom, waiting_ns, count),
         steps=_steps(meetings, group),
     )
+
+
+def in_collectives(
+    meetings: Meetings, clocks: Clocks, generation: Sequence[int]
+) -> CollectiveWaits:
+    """Return how long each execution of a collective waited, by the clocks that are known."""
+    start_ns, end_ns, group = _met(meetings, clocks, generation)
+    joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
+    return _in_collectives(meetings, group, joint, start_ns, end_ns)
+
+
+def _met(
+    meetings: Meetings, clocks: Clocks, generation: Sequence[int]
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return start and end of each meeting on one clock, and its group."""
+    start_ns, end_ns, is_set = _on_one_clock(meetings, clocks)
+    group = meeting_groups(meetings, generation)
+    # Of an unknown clock each meeting is one of its own.
+    group[~is_set] = len(group) + np.flatnonzero(~is_set)
+    return start_ns, end_ns, group
 
 
 def _on_one_clock(meetings: Meetings, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
@@ -100,13 +130,21 @@ def _on_one_clock(meetings: Meetings, clocks: Clocks) -> tuple[Int64s, Int64s, F
 
 def _in_collectives(
     meetings: Meetings, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
-) -> tuple[Int64s, Int64s, Int64s]:
+) -> CollectiveWaits:
     process = meetings.process[joint].astype(np.int64)
     met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
-    waiting_ns = np.where(met.is_matched, end_ns[joint] - start_ns[joint] - met.moving_ns, 0)
     whom = process[met.last] if len(joint) else process
-    waits = met.is_matched & (whom != process)
-    return process[waits], whom[waits], np.maximum(waiting_ns[waits], 0)
+    waiting_ns = np.maximum(end_ns[joint] - start_ns[joint] - met.moving_ns, 0)
+    waiting_ns[whom == process] = 0
+    known = met.is_matched
+    return CollectiveWaits(joint[known], whom[known], waiting_ns[known])
+
+
+def _of_others(meetings: Meetings, waits: CollectiveWaits) -> tuple[Int64s, Int64s, Int64s]:
+    """Return who waited for whom, and how long, without those who came last."""
+    process = meetings.process[waits.row].astype(np.int64)
+    waited = waits.whom != process
+    return process[waited], waits.whom[waited], waits.waiting_ns[waited]
 
 
 def _in_receives(

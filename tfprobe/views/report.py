@@ -9,18 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfprobe.analysis.account import account
+from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account import documents as account_documents
 from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.collectives import ProcessCollectives
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
 from tfprobe.model.teams import RANKS
-from tfprobe.views import endings, hardware, ops, overhead, silence, steps
+from tfprobe.views import endings, hardware, meetings, ops, overhead, silence, steps
 from tfprobe.views.breakdown import whole
 from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.breakdown.documents import shares_document
 from tfprobe.views.breakdown.whole import Breakdown, Cycle
 from tfprobe.views.hardware import NO_ACCELERATOR, DeviceHardware, Hardware, ProcessHardware
+from tfprobe.views.meetings import Meetings
 from tfprobe.views.ops import OpSums, OpTable
 from tfprobe.views.overhead import Overhead
 from tfprobe.views.stack_lines import StackSummary, summaries, summary_document
@@ -68,7 +70,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ReportPart:
-    """What a report takes of some processes, mostly of one; small, and without files or steps."""
+    """What a report takes of some processes, mostly of one; small, and without files or steps.
+
+    The `accounts` are of each process alone. What they waited for each other shows when all have
+    told, by their `collectives` and where these met.
+    """
 
     processes: tuple[ProcessReport, ...]
     accounts: tuple[Account | Missing, ...]
@@ -77,6 +83,8 @@ class ReportPart:
     hardware: tuple[ProcessHardware | Missing, ...]
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
+    collectives: tuple[ProcessCollectives, ...]
+    meetings: Meetings
     stacks: tuple[StackSummary, ...] = ()
 
 
@@ -117,6 +125,8 @@ def part(
         hardware=hardware.processes(profile),
         silences=silence.stepless(profile),
         problems=tuple(each for each in profile.problems if not _is_beside(each)),
+        collectives=collectives.part(profile, works),
+        meetings=meetings.part(profile),
         stacks=summaries(profile),
     )
 
@@ -138,7 +148,12 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
     silences = tuple(text for part in parts for text in part.silences)
     of_run = tuple(each for each in rest.problems if each.where in _RUN)
     of_hosts = tuple(each for each in rest.problems if each.where not in _RUN)
-    accounts = tuple(each for part in parts for each in part.accounts)
+    accounts = collectives.with_waits(
+        [each for part in parts for each in part.accounts],
+        [each for part in parts for each in part.collectives],
+        placed,
+        met(parts),
+    )
     return Report(
         run=run,
         account=account.merge(accounts),
@@ -160,6 +175,16 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
         problems=(*of_run, *(each for part in parts for each in part.problems), *of_hosts),
         stacks=tuple(each for part in parts for each in part.stacks),
     )
+
+
+def met(parts: Sequence[ReportPart]) -> Meetings:
+    """Return where the processes of the parts meet, numbered in this order."""
+    found: list[Meetings] = []
+    first = 0
+    for each in parts:
+        found.append(replace(each.meetings, process=each.meetings.process + first))
+        first += len(each.processes)
+    return meetings.joined(found)
 
 
 def document(report: Report, findings: Sequence[Document] = ()) -> Document:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfprobe.analysis.account.account import accounts, merge
+from tfprobe.analysis.account.account import merge
+from tfprobe.analysis.account.collectives import of_run
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
 from tfprobe.model.profile import Profile, Work
@@ -78,7 +79,7 @@ def _row(line: RunLine, profile: Profile | Missing, before: Profile | None) -> T
 
 
 def _goodput_ratio(profile: Profile) -> float | Missing:
-    found = merge(accounts(profile))
+    found = merge(of_run(profile))
     if isinstance(found, Missing):
         return found
     return found.goodput_ratio if found.steps else Missing("no step made progress")

@@ -58,7 +58,7 @@ def stepless(profile: Profile) -> tuple[str, ...]:
         reasons.append(
             f"{named[:1].upper()}{named[1:]} imported {what} but ran no step tfprobe "
             "recognises: a Session.run, a Keras fit, evaluate or predict, a tf.function call, or "
-            "an eager apply_gradients."
+            "an eager apply_gradients or gradient of a tape."
         )
     return tuple(reasons)
 

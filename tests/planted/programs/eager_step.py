@@ -15,7 +15,7 @@ optimizer = tf.keras.optimizers.SGD(0.01)
 optimizer.build(network.weights)
 
 
-def train_step(features, targets):  # planted
+def train_step(features, targets):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(network.predict(features) - targets))
     gradients = tape.gradient(loss, network.weights)
@@ -26,6 +26,6 @@ def train_step(features, targets):  # planted
 if options.mended:
     train_step = tf.function(train_step)
 while watch.running():
-    train_step(features, targets)
+    train_step(features, targets)  # planted
     watch.unit()
 watch.finish()

@@ -25,8 +25,8 @@ def batches():
 
 
 every = 2000 if options.mended else 10
-config = tf.estimator.RunConfig(save_checkpoints_steps=every, keep_checkpoint_max=2)  # planted
+config = tf.estimator.RunConfig(save_checkpoints_steps=every, keep_checkpoint_max=2)
 estimator = tf.estimator.Estimator(model_fn, tempfile.mkdtemp(), config=config)
 hook = time_limit_hook(watch, tf.train.SessionRunHook)
-estimator.train(batches, hooks=[hook])
+estimator.train(batches, hooks=[hook])  # planted
 watch.finish()

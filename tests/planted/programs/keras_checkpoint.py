@@ -15,9 +15,9 @@ folder = tempfile.TemporaryDirectory()
 path = os.path.join(folder.name, "latest.weights.h5")
 every = 1000 if options.mended else 5
 saving = {"save_freq": every, "save_weights_only": True}
-checkpoint = tf.keras.callbacks.ModelCheckpoint(path, **saving)  # planted
+checkpoint = tf.keras.callbacks.ModelCheckpoint(path, **saving)
 model = compiled(256, 512)
-model.fit(
+model.fit(  # planted
     epochs_of(*arrays(1024, 256), batch=128, steps=STEPS),
     epochs=10000,
     verbose=0,

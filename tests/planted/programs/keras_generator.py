@@ -13,8 +13,9 @@ features, targets = arrays(2048, 256)
 
 
 def scaled(row):
-    largest = max(float(value) for value in row)
-    return [float(value) / largest for value in row]
+    values = sorted(float(value) for value in row)
+    median, spread = values[len(values) // 2], values[-1] - values[0]
+    return [(float(value) - median) / spread for value in row]
 
 
 def batches():
@@ -31,7 +32,8 @@ def batches():
 
 
 if options.mended:
-    features = features / features.max(axis=1, keepdims=True)
+    spread = np.ptp(features, axis=1, keepdims=True)
+    features = (features - np.median(features, axis=1, keepdims=True)) / spread
 model = compiled(256, 512, layers=3)
 model.fit(
     batches(),

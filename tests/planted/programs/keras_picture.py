@@ -14,7 +14,7 @@ STEPS = 25
 
 class Picture(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
-        if epoch % (50 if options.mended else 1) == 0:
+        if epoch % (200 if options.mended else 1) == 0:
             begun = now()
             self.draw(self.model.get_weights()[0])  # planted
             watch.took(begun)

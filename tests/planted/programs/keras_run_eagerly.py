@@ -9,8 +9,8 @@ options = arguments(__doc__)
 watch = Stopwatch(options.seconds)
 STEPS = 25
 eagerly = not options.mended
-model = compiled(128, 128, layers=4, run_eagerly=eagerly)  # planted
-model.fit(
+model = compiled(128, 128, layers=4, run_eagerly=eagerly)
+model.fit(  # planted
     epochs_of(*arrays(1024, 128), batch=64, steps=STEPS),
     epochs=10000,
     verbose=0,

@@ -12,9 +12,9 @@ watch = Stopwatch(options.seconds)
 STEPS = 40
 folder = tempfile.TemporaryDirectory()
 often = {"histogram_freq": 0} if options.mended else {"histogram_freq": 1, "write_images": True}
-summaries = tf.keras.callbacks.TensorBoard(folder.name, write_graph=False, **often)  # planted
+summaries = tf.keras.callbacks.TensorBoard(folder.name, write_graph=False, **often)
 model = compiled(256, 512, layers=4)
-model.fit(
+model.fit(  # planted
     epochs_of(*arrays(1024, 256), batch=64, steps=STEPS),
     epochs=10000,
     verbose=0,

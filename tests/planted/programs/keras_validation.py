@@ -24,7 +24,7 @@ model.fit(
     epochs=10000,
     verbose=0,
     validation_data=epochs_of(*arrays(1024, 256), batch=64, steps=400),  # planted
-    validation_freq=20 if options.mended else 1,
+    validation_freq=100 if options.mended else 1,
     callbacks=[Watched(), time_limit(watch, STEPS, tf.keras.callbacks.Callback)],
 )
 watch.finish()

@@ -15,7 +15,7 @@ train_step = tf.function(network.train)
 
 
 def wait_for_quota():
-    time.sleep(0.3)  # planted
+    time.sleep(0.3)
 
 
 step = 0
@@ -24,7 +24,7 @@ while watch.running():
     step += 1
     if step % 50 == 0 and not options.mended:
         begun = now()
-        wait_for_quota()
+        wait_for_quota()  # planted
         watch.took(begun)
     watch.unit()
 watch.finish()

@@ -20,8 +20,8 @@ writer = tf.summary.FileWriter(folder.name)
 
 step = 0
 while watch.running():
-    if step % 100 == 0 or not options.mended:
-        summary = session.run([train, merged])[1]  # planted
+    if step % 1000 == 0 or not options.mended:  # planted
+        summary = session.run([train, merged])[1]
         writer.add_summary(summary, step)
     else:
         session.run(train)

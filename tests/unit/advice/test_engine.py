@@ -9,7 +9,7 @@ import pytest
 from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
 from tfprobe.advice import engine
 from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.advice.signals import Outliers, Sample, Signals, WorkSignals
+from tfprobe.advice.signals import Outliers, Python, Sample, Signals, WorkSignals
 from tfprobe.errors import Missing
 
 
@@ -119,9 +119,9 @@ def test_a_document_has_fractions_and_times() -> None:
     assert (found["rule"], found["severity"]) == ("input_bound", "critical")
     assert found["gain"] == {
         "low": 0.25,
-        "high": 0.5,
+        "high": 0.625,
         "low_us": WHOLE_NS / 4000,
-        "high_us": WHOLE_NS / 2000,
+        "high_us": 0.625 * WHOLE_NS / 1000,
         "of_us": WHOLE_NS / 1000,
     }
     assert found["evidence"][1] == {
@@ -185,3 +185,28 @@ def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
     assert told["input_bound"].severity is Severity.WARNING
     assert told["input_bound"].evidence[-1].text == "from one traced step"
     assert told["step_outliers"].severity is Severity.CRITICAL
+
+
+def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:
+    """By half of the part's share. With an accelerator it is another's time."""
+    waits = parts(input_wait=0.4)
+
+    (on_host,) = _judge(work(parts=waits)).findings
+    beside_a_gpu = _judge(work(parts=waits, process=process(has_accelerator=True))).findings[0]
+
+    assert isinstance(on_host.gain, Gain)
+    assert isinstance(beside_a_gpu.gain, Gain)
+    assert round(on_host.gain.high_ratio, 6) == 0.4 + 0.5 * 0.4 * 0.6
+    assert (on_host.gain.low_ratio, beside_a_gpu.gain.high_ratio) == (0.2, 0.4)
+
+
+def test_a_finding_without_a_line_says_where_its_steps_run() -> None:
+    """By the gaps that were watched, else by the sampled steps."""
+    waits = parts(input_wait=0.4)
+    watched = Python((), 3, "net.py:7", "train.py:20")
+
+    (sampled,) = _judge(work(parts=waits, called_at="train.py:19")).findings
+    (both,) = _judge(work(parts=waits, called_at="train.py:19", python=watched)).findings
+
+    assert sampled.evidence[-1] == Evidence("its steps run at", source="train.py:19")
+    assert both.evidence[-1] == Evidence("its steps run at", source="train.py:20")

@@ -333,8 +333,10 @@ def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
     """Restoring a checkpoint is not saving at each step."""
     first = UNIX_NS + 10 * MS
     saves = (
-        Activity(0, "save", "Saver.save", "MainThread", UNIX_NS, UNIX_NS + MS, 1, MS),
-        Activity(0, "save", "Saver.save", "MainThread", first, first + 2 * MS, 5, 9 * MS),
+        Activity(0, "save", "Saver.save", "MainThread", UNIX_NS, UNIX_NS + MS, 1, MS, "a.py", 3),
+        Activity(
+            0, "save", "Saver.save", "MainThread", first, first + 2 * MS, 5, 9 * MS, "a.py", 7
+        ),
     )
 
     placed = process(unix_minus_monotonic_ns=UNIX_NS + 20 * MS)
@@ -342,7 +344,7 @@ def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
 
     found = _process(made).activities
 
-    assert [(each.count, each.own_ns) for each in found] == [(4, 8 * MS)]
+    assert [(each.count, each.own_ns, each.source) for each in found] == [(4, 8 * MS, "a.py:7")]
 
 
 @pytest.mark.parametrize(
@@ -642,6 +644,36 @@ def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
     assert found.small_ns == (160_000 + 65_000) / 2
 
 
+def test_a_loop_none_of_whose_ops_was_traced_lies_in_the_dark() -> None:
+    """From the op before to the one that takes its result."""
+    run = PricedRun(
+        Ran("features", us=5),
+        Ran("while", "StatelessWhile", us=0, trace=(("/home/ada/net.py", 5),)),
+        Ran("while/Less", "Less", us=1),
+        Ran("stack", us=50, inputs=("while",)),
+    )
+    starts = UNIX_NS + 1000 * np.array([0, 5, 105] * 2)
+    was_traced = np.array([True, False, True] * 2)
+    rows = replace(run.told.executions, start_ns=starts).only(was_traced)
+
+    found = graph_loop(
+        replace(run.told, executions=rows, node=run.told.node[was_traced]), tiny_ns=10_000
+    )
+
+    assert not isinstance(found, Missing)
+    assert (found.turns, found.small_ns) == (0, 100_000)
+
+
+def test_the_line_that_makes_most_ops_is_known_by_the_graph() -> None:
+    """Of more than half of them, or none."""
+    trace = (("/home/ada/net.py", 5),)
+    most = PricedRun(Ran("a", trace=trace), Ran("b", trace=trace), Ran("c"))
+    half = PricedRun(Ran("a", trace=trace), Ran("b"))
+
+    assert code.ops_source(most.told) == "/home/ada/net.py:5"
+    assert code.ops_source(half.told) == ""
+
+
 def test_the_line_that_saves_between_steps_is_the_jobs_own() -> None:
     """The call of it, whatever it calls in TensorFlow."""
     made = profile([Step([op("MatMul", 0, 100)])], works=[work((50_000,) * 10)])
@@ -703,3 +735,30 @@ def test_python_of_a_queues_filler_is_no_finding_of_its_own() -> None:
     python = _work(profile(works=[filler], gaps=(_gap(3, _call("read", "/a.py", None, 9)),))).python
 
     assert isinstance(python, Missing)
+
+
+@pytest.mark.parametrize(
+    ("lines", "source"),
+    [
+        ((("Dataset.map", "/home/ada/data.py", 9),), "/home/ada/data.py:9"),
+        ((("Dataset.map", "/home/ada/data.py", 9), ("Dataset.map", "/home/ada/data.py", 12)), ""),
+        ((("Dataset.map", "/env/site-packages/keras/src/adapter.py", 9),), ""),
+        ((("Dataset.batch", "/home/ada/data.py", 9),), ""),
+    ],
+)
+def test_the_line_that_made_the_slow_stage_is_named(lines, source: str) -> None:
+    """Where one line of the job alone can have made it."""
+    root = "Iterator::Root"
+    slow = f"{root}::ParallelMapV2"
+    times = ((root, 100), (slow, 100), (f"{slow}::Range", 5))
+    spans = tuple(Span(SpanKind.ITERATOR, path, 0, us, "step") for path, us in times)
+    step = Step([op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)], 150, spans=spans)
+    made = tuple(
+        Activity(0, "data", name, "MainThread", UNIX_NS, UNIX_NS + 1, 1, 1, file, line)
+        for name, file, line in (*lines, ("Dataset.prefetch", "/home/ada/data.py", 10))
+    )
+
+    found = _work(profile([step], works=[work()], activities=made)).input
+
+    assert not isinstance(found, Missing)
+    assert (found.bottleneck, found.source, found.prefetches) == ("ParallelMapV2", source, True)

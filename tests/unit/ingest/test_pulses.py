@@ -143,3 +143,13 @@ def test_a_profiler_of_the_job_is_open_while_no_step_can_be_traced(tmp_path):
     ).processes
 
     assert process.own_profiler == OwnProfiler(4, 30, "train.py", 7)
+
+
+def test_a_step_tells_the_line_that_ran_it(tmp_path):
+    """Of recordings that do not, or of none of the job's lines, it is not known."""
+    sample = {"event": "sample", "work": 0, "step": 2, "capture": CAPTURE, "start_ns": MONO_NS}
+    lines = [{"called_at": ["train.py", 7]}, {"called_at": ["", 0]}, {"called_at": 5}, {}]
+
+    loaded = [_load(tmp_path / str(at), {**sample, **line}) for at, line in enumerate(lines)]
+
+    assert [each.captures[0].called_at for each in loaded] == ["train.py:7", "", "", ""]

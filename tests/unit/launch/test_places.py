@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfprobe.errors import UsageError
-from tfprobe.launch import config_file, pythonpath
+from tfprobe.launch import config_file, ptrace, pythonpath
 from tfprobe.launch.doctor import interpreter, machine
 from tfprobe.launch.doctor.check import State
 from tfprobe.launch.prepare import command_name
@@ -101,7 +101,7 @@ def test_other_profilers_are_seen(environment, state, tmp_path: Path) -> None:
     """By the variables they leave in the environment."""
     checks = machine.checks(environment, tmp_path / "no driver")
 
-    assert [check.state for check in checks] == [state]
+    assert [check.state for check in checks if check.name != "stacks"] == [state]
 
 
 def test_rights_on_counters_are_read_from_the_driver(tmp_path: Path, monkeypatch) -> None:
@@ -112,7 +112,7 @@ def test_rights_on_counters_are_read_from_the_driver(tmp_path: Path, monkeypatch
     states = []
     for user in (0, 1000):
         monkeypatch.setattr("os.geteuid", lambda user=user: user)
-        states.append(machine.checks({}, parameters)[-1].state)
+        states.append(machine.checks({"PATH": ""}, parameters)[1].state)
 
     assert states == [State.PASSED, State.WARNING]
 
@@ -125,3 +125,20 @@ def test_the_nearest_file_is_found(tmp_path: Path) -> None:
     tmp_path.joinpath("a", "tfprobe.toml").touch()
 
     assert config_file.find(str(deep)) == str(tmp_path / "a" / "tfprobe.toml")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "state"), [(None, State.PASSED), ("the kernel forbids it", State.WARNING)]
+)
+def test_what_forbids_to_read_stacks_is_told_beforehand(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusal: str | None, state: State
+) -> None:
+    """Where py-spy is there to read them."""
+    (tmp_path / "py-spy").write_text("#!/bin/sh\n")
+    (tmp_path / "py-spy").chmod(0o755)
+    monkeypatch.setattr(ptrace, "refusal", lambda: refusal)
+
+    check = machine.checks({"PATH": str(tmp_path)}, tmp_path / "no driver")[-1]
+
+    assert (check.name, check.state) == ("stacks", state)
+    assert (refusal or "by run --stacks") in check.message

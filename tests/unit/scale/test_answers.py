@@ -16,6 +16,9 @@ from tests.support.questions import CAPTURE, ELSEWHERE, rank, write_ranks
 from tests.support.rank_runs import write_ranks as write_gpu_ranks
 from tests.support.rundir import BOOT_ID, write_process, write_run
 from tfprobe.advice import engine
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
+from tfprobe.errors import Missing
 from tfprobe.ingest.run import load
 from tfprobe.ingest.sampled import dearest
 from tfprobe.scale import kept
@@ -62,7 +65,17 @@ def test_ranks_that_meet_in_collectives_are_compared(tmp_path):
     """Who comes last is told of all ranks, also where each is read alone."""
     run = RunFolder(write_gpu_ranks(tmp_path / "run", 3, 20, sampled=6))
 
-    assert as_documents(answer(run, ELSEWHERE)) == by_the_whole(run)
+    found = answer(run, ELSEWHERE)
+
+    assert as_documents(found) == by_the_whole(run)
+    # Rank 0 comes last to the collective of each recorded step.
+    waited = [_waited(each) for each in found.report.accounts]
+    assert waited == [[], ["for rank 0 in ncclDevKernel_AllReduce_Sum_f32_RING_LL"], []]
+
+
+def _waited(account: Account | Missing) -> list[str]:
+    assert isinstance(account, Account)
+    return [item.what for item in account.items(Category.OTHERS)]
 
 
 def test_many_processes_give_the_same_as_few(tmp_path):

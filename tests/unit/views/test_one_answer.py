@@ -10,6 +10,8 @@ import pytest
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import HOOKS, Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
+from tests.unit.analysis.account.test_collectives import job
+from tests.unit.views.test_collectives import reduce
 from tfprobe.advice.engine import advise
 from tfprobe.advice.engine import document as advice_document
 from tfprobe.model.profile import Profile
@@ -58,6 +60,26 @@ def test_the_account(told: Profile) -> None:
     # Any: the line of `ls` is only passed on.
     line: Any = None
     (row,) = run_trend.trend([(line, told)])
+    assert row.goodput_ratio == pytest.approx(account["goodput_ratio"], abs=1e-5)
+
+
+@pytest.fixture
+def ranks() -> Profile:
+    """Two ranks that recorded the same steps: the second comes late to their collective."""
+    return job({0: [[reduce(100, 800)]] * 3, 1: [[reduce(700, 200)]] * 3})
+
+
+def test_the_account_of_ranks_that_wait(ranks: Profile) -> None:
+    """What they wait for each other is the same on the page and in the trend of runs."""
+    account = document(gather(ranks))["account"]
+    page = _page(ranks, "shares")["account"]
+
+    there = {part["part"]: part["us"] for part in account["parts"] if part["us"]}
+    assert there["waiting_for_others"] > 0
+    assert {part["part"]: part["time_ns"] / 1000 for part in page["parts"]} == there
+    # Any: the line of `ls` is only passed on.
+    line: Any = None
+    (row,) = run_trend.trend([(line, ranks)])
     assert row.goodput_ratio == pytest.approx(account["goodput_ratio"], abs=1e-5)
 
 

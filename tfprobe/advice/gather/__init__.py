@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -232,10 +233,12 @@ def _with_steps(
         samples=_samples(profile, captures),
         is_pytorch=is_pytorch(rows),
         parts=known_parts,
+        called_at=_called_at(captures),
         save_source="" if cycle is None else save_source(cycle),
         ops=ops(rows, captures, tiny_ns=tiny_ns),
         scopes=NOT_GATHERED if found is None else code.scopes(found),
         lines=NOT_GATHERED if found is None else code.lines(found),
+        ops_source="" if found is None else code.ops_source(found),
         nodes=NOT_GATHERED if found is None else code.nodes(found),
         dense=NOT_GATHERED if found is None else code.dense_gradient(found),
         one_hot=NOT_GATHERED if found is None else code.one_hot(found),
@@ -247,6 +250,12 @@ def _with_steps(
         layout=layout(rows, len(captures), found) if has_kernels else None,
         precision=precision(rows, len(captures)) if has_kernels else None,
     )
+
+
+def _called_at(captures: tuple[Capture, ...]) -> str:
+    """Return the line that ran most of the sampled steps."""
+    lines = Counter(each.called_at for each in captures if each.called_at)
+    return lines.most_common(1)[0][0] if lines else ""
 
 
 def _samples(profile: Profile, captures: tuple[Capture, ...]) -> tuple[Sample, ...]:

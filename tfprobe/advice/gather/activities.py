@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tfprobe.advice.signals import ActivityUse
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
@@ -31,8 +33,17 @@ def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivityUse, 
         left_ratio = max(total_ns, 0) / use.total_ns if use.total_ns else 0.0
         if count > 0:
             own_ns = round(use.exclusive_ns * left_ratio)
-            found.append(ActivityUse(use.kind, use.name, count, own_ns, max(total_ns, 0)))
+            ran = [each for each in same if each.end_ns > first_ns]
+            found.append(
+                ActivityUse(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
+            )
     return tuple(sorted(found, key=lambda use: -use.own_ns))
+
+
+def _source(rows: list[Activity]) -> str:
+    """Return the line that called for most of these."""
+    lines = Counter(f"{each.file}:{each.line}" for each in rows if each.file)
+    return lines.most_common(1)[0][0] if lines else ""
 
 
 def _last_ns(profile: Profile, works: list[Work], process: int) -> int | None:

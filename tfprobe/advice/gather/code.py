@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -89,6 +90,17 @@ def lines(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
     if not uses:
         return Missing("no op of the sampled steps was made by a known line")
     return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
+
+
+def ops_source(found: SampledWork) -> str:
+    """Return the line of the job that made most of the ops; "" where no line did."""
+    if not found.graph.has_traces:
+        return ""
+    origins = Origins((found,))
+    made = [_line(origins.of(n.name)) for n in found.graph.nodes if n.op not in _NO_WORK]
+    lines = Counter(line for line in made if line)
+    [(line, count)] = lines.most_common(1) or [("", 0)]
+    return line if count > len(made) / 2 else ""
 
 
 def double(found: SampledWork) -> CodeUse | Missing:

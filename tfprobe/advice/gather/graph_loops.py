@@ -44,7 +44,7 @@ def _loop(found: SampledWork, name: str, tiny_ns: float) -> GraphLoop:
     rows, captures = found.executions, max(len(found.captures), 1)
     works: Flags = (rows.place == Place.HOST) & ~waits_or_calls(rows) & (found.node >= 0)
     inside = works & _inside(found, name)[found.node]
-    if not inside.any():
+    if not works.any():
         return GraphLoop(name, 0.0, 0.0, "")
     capture = np.unique(rows.capture, return_inverse=True)[1].astype(np.int64)
     first, last = _bounds(found, name, works, inside, capture)
@@ -56,7 +56,7 @@ def _loop(found: SampledWork, name: str, tiny_ns: float) -> GraphLoop:
     nodes = len(found.graph.nodes)
     return GraphLoop(
         name=name,
-        turns=float(np.bincount(capture[inside] * nodes + found.node[inside]).max()),
+        turns=float(np.bincount(capture[inside] * nodes + found.node[inside]).max(initial=0)),
         small_ns=max(int((last - first).sum()) - int(covered.sum()), 0) / captures,
         source="" if frame is None else f"{frame.file}:{frame.line}",
     )

@@ -11,7 +11,22 @@ from tfprobe.views.input.kinds import is_source, is_wrapper
 from tfprobe.views.input.sources import Kind
 from tfprobe.views.input.use import PipelineUse
 from tfprobe.views.input.verdict import WorkInput
+from tfprobe.views.source_lines import is_of_library
 
+# What makes these stages, as activities name it.
+_METHODS = {
+    "Batch": "Dataset.batch",
+    "Filter": "Dataset.filter",
+    "FlatMap": "Dataset.flat_map",
+    "Generator": "Dataset.from_generator",
+    "Interleave": "Dataset.interleave",
+    "Map": "Dataset.map",
+    "MapAndBatch": "Dataset.map",
+    "MemoryCache": "Dataset.cache",
+    "PaddedBatch": "Dataset.padded_batch",
+    "Shuffle": "Dataset.shuffle",
+    "TensorSlice": "Dataset.from_tensor_slices",
+}
 _FROM_MEMORY = frozenset({"MemoryCache", "Prefetch"})
 _HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
 
@@ -27,6 +42,8 @@ def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
     pipeline = item.pipeline
     stage = _bottleneck(pipeline)
     place = f"{source.file}:{source.line}" if source.file else ""
+    if source.kind is Kind.ITERATOR:
+        place = _line_that_made(item, stage, profile) or place
     if source.kind is Kind.QUEUE:
         place = _line_of_filler(item, profile)
     return Input(
@@ -40,8 +57,37 @@ def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
         is_measured=not stage or isinstance(pipeline, Missing) or pipeline.is_measured,
         is_whole=not isinstance(pipeline, Missing) and _is_whole(pipeline),
         may_cache=not isinstance(pipeline, Missing) and _may_cache(pipeline),
+        prefetches=_prefetches(item, profile),
         is_ready=not isinstance(pipeline, Missing) and _is_ready(pipeline),
     )
+
+
+def _prefetches(item: WorkInput, profile: Profile) -> bool:
+    if isinstance(item.work, Missing):
+        return False
+    key = (item.work.process, "data", "Dataset.prefetch")
+    return any((each.process, each.kind, each.name) == key for each in profile.activities)
+
+
+def _line_that_made(item: WorkInput, stage: str, profile: Profile) -> str:
+    """Return the one line of the job that made a stage of its pipeline, or its generator."""
+    if isinstance(item.work, Missing):
+        return ""
+    kind = stage.removeprefix("Parallel").partition("V")[0]
+    methods = [_METHODS[kind]] if kind in _METHODS else []
+    methods += [_METHODS["Generator"]] if kind in ("", "FlatMap") else []
+    for method in methods:
+        lines = {
+            f"{each.file}:{each.line}"
+            for each in profile.activities
+            if each.process == item.work.process
+            and (each.kind, each.name) == ("data", method)
+            and each.file
+            and not is_of_library(each.file)
+        }
+        if lines:
+            return lines.pop() if len(lines) == 1 else ""
+    return ""
 
 
 def _line_of_filler(item: WorkInput, profile: Profile) -> str:

@@ -32,11 +32,11 @@ def python(profile: Profile, work: Work) -> Python | Missing:
         PythonUse(each.what, f"{each.file}:{each.line}", each.kind.value, each.ratio, each.calls)
         for each in told
     )
-    return Python(tuple(lines), len(gaps), _step_source(gaps[-1]))
+    around = _under_way(gaps[-1])
+    return Python(tuple(lines), len(gaps), *((around[0], around[-1]) if around else ()))
 
 
-def _step_source(gap: Gap) -> str:
-    """Return the innermost line of the job that was under way as a step ended: the step's own."""
+def _under_way(gap: Gap) -> list[str]:
+    """Return the lines of the job that were under way as a step ended, the innermost first."""
     around = [call for call in gap.calls if call.parent is None and not is_of_library(call.file)]
-    known = [call for call in around if call.called_line]
-    return f"{known[0].file}:{known[0].called_line}" if known else ""
+    return [f"{call.file}:{call.called_line}" for call in around if call.called_line]

@@ -8,8 +8,8 @@ from tfprobe.advice.signals import ActivityUse, Waste, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
-# Run at every tenth step instead of every step, nine tenths of it go; half is surely within reach.
-LIKELY = 0.5
+# Run at every tenth step instead of every step, nine tenths of it go, and what it held up with it.
+LIKELY = 0.8
 _KINDS = ("callbacks", "summary")
 _SHOWN = 3
 _EVERY_BATCH = (
@@ -61,7 +61,12 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
                 if cause
                 else []
             ),
-            *(Evidence(f"{each.name}, {each.count:,} times", time_ns=each.own_ns) for each in rare),
+            *(
+                Evidence(
+                    f"{each.name}, {each.count:,} times", time_ns=each.own_ns, source=each.source
+                )
+                for each in rare
+            ),
             work.shown_by("breakdown"),
         ),
         action=_action(cause, is_rare),

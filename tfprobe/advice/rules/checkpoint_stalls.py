@@ -41,7 +41,7 @@ def _of_process(
             Evidence(
                 f"{dearest.name}, {dearest.count:,} times",
                 time_ns=dearest.own_ns,
-                source=_line(works),
+                source=_line(works) or dearest.source,
             ),
             Evidence("a time", time_ns=dearest.own_ns // dearest.count),
         ),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tfprobe.advice.finding import Evidence, Finding, Gain
 from tfprobe.advice.rule import Verdict
 from tfprobe.advice.rules.retracing import OF_TENSORFLOW
 from tfprobe.advice.signals import ActivityUse, ProcessSignals
 from tfprobe.advice.thresholds import Thresholds
+from tfprobe.analysis.account.categories import Category
+from tfprobe.errors import Missing
 
-# One trace has to be; models of other shapes have others.
-LIKELY = 0.5
+# Models of other shapes have traces of their own.
+LIKELY = 0.8
 _SHOWN = 3
 _OF_DATASETS = "Dataset_"
 _MODELS = (
@@ -26,21 +30,28 @@ _DATASETS = (
 def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
     """Return a finding where functions of one name are traced often; the first trace is not lost.
 
-    The bound is the time of all further traces, of the whole process. What saving traces is part of
-    saving, and a function that is a step of its own is retracing's.
+    The bound is the time of all further traces, of the whole process; where models make them, also
+    that of first steps, in which TensorFlow optimizes what was traced. What saving traces is part
+    of saving, and a function that is a step of its own is retracing's.
     """
     traces = [each for each in process.activities if _counts(process, each, limits)]
-    high_ns = min(sum(map(_further_ns, traces)), process.wall_ns)
-    gain = Gain(round(LIKELY * high_ns), high_ns, process.wall_ns)
-    if not traces or gain.high_ratio < limits.trace_ratio:
+    if not traces:
         return None
     traces.sort(key=lambda each: -_further_ns(each))
+    high_ns = min(_bound_ns(process, traces), process.wall_ns)
+    gain = Gain(round(LIKELY * high_ns), high_ns, process.wall_ns)
+    if gain.high_ratio < limits.trace_ratio:
+        return None
     return Finding(
         title="Functions are traced again for each model or call",
         severity=limits.severity(gain),
         evidence=(
             *(
-                Evidence(f"{each.name}, traced {each.count:,} times", time_ns=each.own_ns)
+                Evidence(
+                    f"{each.name}, traced {each.count:,} times",
+                    time_ns=each.own_ns,
+                    source=each.source,
+                )
                 for each in traces[:_SHOWN]
             ),
             Evidence("shown by", command="tfprobe report"),
@@ -56,6 +67,17 @@ def _counts(process: ProcessSignals, use: ActivityUse, limits: Thresholds) -> bo
         return False
     is_own = use.name in process.functions
     return not is_own and not use.name.startswith(tuple(OF_TENSORFLOW))
+
+
+def _bound_ns(process: ProcessSignals, traces: Sequence[ActivityUse]) -> int:
+    further_ns, dearest = sum(map(_further_ns, traces)), traces[0]
+    if isinstance(process.account, Missing) or dearest.name.startswith(_OF_DATASETS):
+        return further_ns
+    others = sum(
+        each.own_ns for each in process.activities if each.kind == "trace" and each not in traces
+    )
+    compiling_ns = process.account.ns(Category.COMPILE) - others
+    return max(further_ns, round(compiling_ns * (dearest.count - 1) / dearest.count))
 
 
 def _further_ns(use: ActivityUse) -> int:

@@ -27,7 +27,11 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
         title="Training waits while the model is evaluated",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"{dearest.name}, {dearest.count:,} times", time_ns=dearest.total_ns),
+            Evidence(
+                f"{dearest.name}, {dearest.count:,} times",
+                time_ns=dearest.total_ns,
+                source=dearest.source,
+            ),
             Evidence("a time", time_ns=dearest.total_ns // dearest.count),
             Evidence("shown by", command="tfprobe report"),
         ),

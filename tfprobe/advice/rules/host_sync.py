@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.advice.finding import Evidence, Finding
+from tfprobe.advice.finding import Evidence, Finding, Severity
 from tfprobe.advice.rule import Verdict
 from tfprobe.advice.rules.accelerator_idle import ON_DEVICE
 from tfprobe.advice.signals import Syncs, WorkSignals
@@ -28,9 +28,13 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return None
     gain_ns = _bound_ns(work, syncs)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
+    severity = limits.severity(gain)
+    if not syncs.source:
+        # Keras itself reads what it shows: no line of the job is to be changed.
+        severity = min(severity, Severity.INFO)
     return Finding(
         title="Python reads the value of a tensor after every step",
-        severity=limits.severity(gain),
+        severity=severity,
         evidence=(
             Evidence(
                 f"{_reads(syncs.calls)} a step, by {syncs.function}: a step",

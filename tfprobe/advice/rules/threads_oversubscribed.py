@@ -15,9 +15,9 @@ from tfprobe.errors import Missing
 # wait for c CPUs, less than half was won where it was measured.
 BOUND = 0.5
 LIKELY = 0.2
-# Where they were seen taking turns without end, 64 threads for 2 CPUs won 63 % of the loop.
-BOUND_IF_SEEN = 1.0
-LIKELY_IF_SEEN = 0.5
+# Where they were seen taking turns without end, 64 threads for 2 CPUs cost 44 to 63 % of the loop.
+BOUND_IF_SEEN = 0.7
+LIKELY_IF_SEEN = 0.4
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -25,7 +25,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding for too many threads.
 
     Of n threads on c CPUs, each waits (n - c) / n of the host's compute time: the bound is half of
-    that, or all of it where threads were seen losing their CPUs to each other.
+    that, or seven tenths where threads were seen losing their CPUs to each other.
     """
     process, parts = work.process, work.parts
     if isinstance(process.settings, Missing):

@@ -52,7 +52,11 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         title="A step is made of tiny ops",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"{count:.0f} ops a step; the usual step", time_ns=round(whole_ns)),
+            Evidence(
+                f"{count:.0f} ops a step; the usual step",
+                time_ns=round(whole_ns),
+                source=work.ops_source,
+            ),
             Evidence("of it with tiny ops alone, or none", time_ns=round(small_ns)),
             *work.sample(),
             work.shown_by("op -order_by occurrence"),

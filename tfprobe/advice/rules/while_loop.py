@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfprobe.advice.finding import Evidence, Finding
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import WorkSignals
+from tfprobe.advice.signals import GraphLoop, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
@@ -15,12 +15,13 @@ LIKELY = 0.5
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     """Return a finding where a loop turns often and runs no larger ops.
 
-    The bound is the time of its turns in which no op runs that is not tiny.
+    The bound is the time of its turns in which no op runs that is not tiny. Of a loop none of whose
+    ops TensorFlow found worth tracing, it is the time until its results are taken.
     """
     loop = work.graph_loop
     if isinstance(loop, Missing) or isinstance(work.ops, Missing):
         return lacking(loop, work.ops)
-    if work.ops.has_accelerator or loop.turns < limits.turns_least:
+    if work.ops.has_accelerator or 0 < loop.turns < limits.turns_least:
         return None
     gain_ns = work.of_steps(loop.small_ns)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
@@ -31,7 +32,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{loop.name}, some {loop.turns:.0f} turns a step; with tiny ops alone, or none",
+                f"{loop.name}, {_turns(loop)}; with tiny ops alone, or none",
                 time_ns=round(loop.small_ns),
                 source=loop.source,
                 node=loop.name,
@@ -46,3 +47,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="host_compute",
     )
+
+
+def _turns(loop: GraphLoop) -> str:
+    return f"some {loop.turns:.0f} turns a step" if loop.turns else "in which no op was traced"

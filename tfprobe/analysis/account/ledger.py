@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tfprobe.analysis.account.categories import Category
 
@@ -44,6 +44,17 @@ class Ledger:
 
     _items: dict[Category, dict[tuple[str, str], Item]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> Ledger:
+        """Return the sums that parts are."""
+        ledger = cls()
+        for part in parts:
+            for item in part.items:
+                ledger.add(part.category, item)
+            rest_ns = part.ns - sum(item.ns for item in part.items)
+            ledger.add(part.category, Item("", "", rest_ns))
+        return ledger
+
     def add(self, category: Category, item: Item) -> None:
         """Add time to a category."""
         if item.ns <= 0:
@@ -72,8 +83,23 @@ class Ledger:
             for key, each in self._items[category].items():
                 self._items[category][key] = _scaled(each, left_ns, there_ns)
         taken_ns = there_ns - sum(map(self.total_ns, chosen))
-        self.add(target, Item(item.what, item.source, taken_ns))
+        self.add(target, replace(item, ns=taken_ns))
         return taken_ns
+
+    def move_item(
+        self, source: Category, key: tuple[str, str], target: Category, item: Item
+    ) -> None:
+        """Take time out of one item of a category for an item of another, as far as it is there.
+
+        `key` is what the item went to, and its source.
+        """
+        there = self._items.get(source, {}).get(key)
+        if there is None:
+            return
+        moved_ns = min(item.ns, there.ns)
+        left = _scaled(there, there.ns - moved_ns, there.ns)
+        self._items[source][key] = replace(left, ns=there.ns - moved_ns)
+        self.add(target, replace(item, ns=moved_ns))
 
     def parts(self, wall_ns: int) -> tuple[Part, ...]:
         """Return all categories, which sum to `wall_ns`: what is left over is not known."""
@@ -90,16 +116,8 @@ class Ledger:
 
 def merged(accounts: Iterable[Iterable[Part]]) -> tuple[Part, ...]:
     """Return the sums of the parts of several accounts."""
-    ledger = Ledger()
-    wall_ns = 0
-    for parts in accounts:
-        for part in parts:
-            wall_ns += part.ns
-            for item in part.items:
-                ledger.add(part.category, item)
-            rest_ns = part.ns - sum(item.ns for item in part.items)
-            ledger.add(part.category, Item("", "", rest_ns))
-    return ledger.parts(wall_ns)
+    parts = [part for each in accounts for part in each]
+    return Ledger.of(parts).parts(sum(part.ns for part in parts))
 
 
 def _sum(one: Item, other: Item) -> Item:

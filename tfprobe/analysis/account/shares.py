@@ -62,7 +62,7 @@ def of_steps(parts: WorkParts, *, with_compile: bool) -> Shares | Missing:
     found: list[Share] = []
     for part in {part for row in rows for part in row}:
         ratio = sum(row.get(part, 0) for row in rows) / total_ns
-        low, high = _bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
+        low, high = bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
         found.append(Share(part, "", "", ratio, low, high))
     return Shares(tuple(sorted(found, key=lambda each: -each.ratio)), len(rows))
 
@@ -129,7 +129,8 @@ def _scaled(each: Share, factor: float) -> Share:
     return Share(each.part, each.what, each.source, each.ratio * factor, low, high)
 
 
-def _bounds(ratios: Sequence[float], ratio: float) -> tuple[float | None, float | None]:
+def bounds(ratios: Sequence[float], ratio: float) -> tuple[float | None, float | None]:
+    """Return what bounds a mean ratio of samples, of about 95 %; None where one alone tells it."""
     if len(ratios) < 2:
         return None, None
     error = _STANDARD_ERRORS * float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tfprobe.launch import ptrace, stacks
 from tfprobe.launch.doctor.check import Check
 
 # The driver says here who may read hardware counters; without it there is no NVIDIA driver.
@@ -20,8 +21,8 @@ _OTHER_TOOLS = (
 
 
 def checks(environment: Mapping[str, str], parameters: Path = _DRIVER_PARAMETERS) -> list[Check]:
-    """Look for whatever would take the accelerator's events away."""
-    return [_profiler(environment), *_counter_rights(parameters)]
+    """Look for whatever would take the accelerator's events, or the stacks, away."""
+    return [_profiler(environment), *_counter_rights(parameters), *_stacks(environment)]
 
 
 def _profiler(environment: Mapping[str, str]) -> Check:
@@ -40,6 +41,21 @@ def _profiler(environment: Mapping[str, str]) -> Check:
                 f"Run without {tool}.",
             )
     return Check.passed("profiler", "No other profiler is in the way.")
+
+
+def _stacks(environment: Mapping[str, str]) -> list[Check]:
+    if stacks.find_reader(environment) is None:
+        return []  # it is an extra, and `run --stacks` says so
+    refusal = ptrace.refusal()
+    if refusal is None:
+        return [Check.passed("stacks", "Python stacks can be read from outside, by run --stacks.")]
+    return [
+        Check.warning(
+            "stacks",
+            f"run --stacks cannot read Python stacks: {refusal}.",
+            "Record without --stacks, or where ptrace is allowed.",
+        )
+    ]
 
 
 def _counter_rights(parameters: Path) -> list[Check]:

@@ -24,7 +24,7 @@ from tfprobe.views.breakdown.sweep import NOBODY, Claims, Stretches, charge
 # "…/device:GPU:1/stream:all", "/gpu:1/memcpy" and "/device:GPU:1" are one device.
 _DEVICE = re.compile(r"(?:device:)?([a-z_]+):(\d+)(?:/(?:stream|memcpy).*)?\Z", re.IGNORECASE)
 _NUMBER: Mapping[Part, int] = {part: number for number, part in enumerate(ORDER)}
-IDLE = _NUMBER[Part.IDLE]
+COLLECTIVES, IDLE = _NUMBER[Part.COLLECTIVES], _NUMBER[Part.IDLE]
 # By the kind of a span; those of none are no part of their own.
 _SPAN_PARTS: Mapping[SpanKind, Part] = {
     SpanKind.RUNTIME: Part.KERNEL_LAUNCH,
@@ -87,8 +87,12 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """Steps with their stretches: `part` is a number, times of both count from `low_ns`."""
+    """Steps with their stretches: `part` is a number, times of both count from `low_ns`.
 
+    `shift_ns` is by how much the rows of a step were moved for its clock.
+    """
+
+    shift_ns: Int64s
     low_ns: Int64s
     high_ns: Int64s
     first_ns: Int64s
@@ -101,7 +105,8 @@ def charged(steps: Steps, known: Names) -> Charged:
     """Return the stretches of all steps."""
     rows = steps.rows.only(~steps.rows.background)
     spans = steps.spans.only(~steps.spans.background)
-    start_ns = rows.start_ns + shifts_ns(steps.captures, rows)[rows.capture]
+    shift_ns = shifts_ns(steps.captures, rows)
+    start_ns = rows.start_ns + shift_ns[rows.capture]
     end_ns = start_ns + rows.duration_ns
     on_device = rows.place != Place.HOST
     low_ns = np.array([each.start_ns for each in steps.captures], dtype=np.int64)
@@ -136,7 +141,7 @@ def charged(steps: Steps, known: Names) -> Charged:
         Claims(claims.at, rank, claims.start_ns - from_ns, claims.end_ns - from_ns),
     )
     parts = _PARTS[order[stretches.segment], stretches.rank]
-    return Charged(low_ns, high_ns, first_ns, segments, stretches, parts)
+    return Charged(shift_ns, low_ns, high_ns, first_ns, segments, stretches, parts)
 
 
 @dataclass(frozen=True, slots=True)

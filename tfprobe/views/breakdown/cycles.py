@@ -17,6 +17,7 @@ from tfprobe.views.breakdown.inside import Inside
 from tfprobe.views.breakdown.kinds import names
 from tfprobe.views.breakdown.parts import ON_DEVICE, Part
 from tfprobe.views.breakdown.watched import WatchedGaps, watched_gaps
+from tfprobe.views.intervals import Intervals
 
 # Causes of less than this share of all cycles tell nothing; of the others so many are kept.
 SMALLEST_CAUSE_RATIO = 0.001
@@ -29,7 +30,7 @@ class StepParts:
 
     `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`: those `inside` the step, and
     those `after` it. `between_ns` is Missing where that time was not watched, or is no usual one;
-    then the cycle is the step alone.
+    then the cycle is the step alone. `collectives` are those of `Inside`.
     """
 
     capture: Capture
@@ -39,6 +40,7 @@ class StepParts:
     after: Mapping[Part, int]
     causes_inside: tuple[Cause, ...]
     causes_after: tuple[Cause, ...]
+    collectives: tuple[Intervals, ...] = ()
 
     @property
     def cycle_ns(self) -> int:
@@ -216,6 +218,7 @@ def _step(
         after=after.parts,
         causes_inside=tuple(_inside_causes(step, traced)),
         causes_after=after.causes,
+        collectives=step.collectives,
     )
 
 

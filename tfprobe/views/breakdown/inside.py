@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,14 @@ from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Capture
 from tfprobe.model.spans import Spans
 from tfprobe.model.tables import Int64s, T
-from tfprobe.views.breakdown.charged import IDLE, Charged, Steps, charged, shifts_ns
+from tfprobe.views.breakdown.charged import (
+    COLLECTIVES,
+    IDLE,
+    Charged,
+    Steps,
+    charged,
+    shifts_ns,
+)
 from tfprobe.views.breakdown.kinds import ORDER, Names
 from tfprobe.views.breakdown.parts import Part
 from tfprobe.views.intervals import Intervals, union
@@ -29,12 +37,15 @@ class Inside:
     """The parts of one step in ns, summing to `duration_ns`; in which order its idle time lay.
 
     `before_ns` of the idle time passed before the first op began, the rest between ops.
+    `collectives` are, by device, the moments that are charged to collectives, by the clock of the
+    rows; none where no device has any.
     """
 
     duration_ns: int
     late_ns: int
     parts: Mapping[Part, int]
     idle_before_ns: int
+    collectives: tuple[Intervals, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,7 @@ def divide(steps: Steps, known: Names) -> tuple[Inside, ...]:
             (found.high_ns - found.low_ns).tolist(),
             mean.tolist(),
             _idle_before_ns(found).tolist(),
+            _in_collectives(found),
         )
     )
 
@@ -114,8 +126,30 @@ def _idle_before_ns(found: Charged) -> Int64s:
     return before_ns
 
 
+def _in_collectives(found: Charged) -> list[tuple[Intervals, ...]]:
+    """Return the moments of each step that are charged to collectives, by device."""
+    stretches, step = found.stretches, found.segments.step
+    moments: list[tuple[Intervals, ...]] = [()] * len(found.low_ns)
+    chosen = np.flatnonzero(found.part == COLLECTIVES)
+    chosen = chosen[np.argsort(stretches.segment[chosen], kind="stable")]
+    segment = stretches.segment[chosen]
+    base_ns = (found.low_ns - found.shift_ns)[step[segment]]
+    start_ns, end_ns = base_ns + stretches.start_ns[chosen], base_ns + stretches.end_ns[chosen]
+    for at in np.unique(step[segment]).tolist():
+        devices = np.flatnonzero(step == at)
+        edges = np.searchsorted(segment, [*devices, devices[-1] + 1]).tolist()
+        moments[at] = tuple(
+            union(start_ns[low:high], end_ns[low:high]) for low, high in itertools.pairwise(edges)
+        )
+    return moments
+
+
 def _inside(
-    capture: Capture, duration_ns: int, by_part: Sequence[int], idle_before_ns: int
+    capture: Capture,
+    duration_ns: int,
+    by_part: Sequence[int],
+    idle_before_ns: int,
+    collectives: tuple[Intervals, ...],
 ) -> Inside:
     parts = {part: ns for part, ns in zip(ORDER, by_part, strict=True) if ns}
     parts.pop(Part.IDLE, None)
@@ -129,6 +163,7 @@ def _inside(
         late_ns=duration_ns - capture.duration_ns,
         parts={part: ns for part, ns in parts.items() if ns},
         idle_before_ns=min(before_ns, idle_ns),
+        collectives=collectives,
     )
 
 

@@ -76,7 +76,7 @@ _OF_LOOP = (Part.IDLE, Part.FETCH, Part.SYNC_WAIT)
 class PythonLine:
     """A line of the job that Python between steps is spent in: `ratio` of the time between them.
 
-    `calls` is how often the longest call was made in one gap.
+    `calls` is how often the line made the longest call in one gap.
     """
 
     what: str
@@ -105,9 +105,11 @@ def python_lines(gaps: Sequence[Gap], usual: Usual | None = None) -> tuple[Pytho
             # `with lock:` is no call that anybody sees, but its end is.
             if kind is Kind.PYTHON and gap.calls[each.at].parent is None and lock:
                 kind, place = Kind.LOCK, place._replace(line=lock)
-            leaf = place if kind in (Kind.PYTHON, Kind.LOCK) else _leaf(gap.calls, each.at, place)
+            leaf, count = place, gap.calls[each.at].count
+            if kind not in (Kind.PYTHON, Kind.LOCK):
+                leaf, count = _leaf(gap.calls, each.at, place)
             of_line = lines.setdefault((place.file, place.line), _Times())
-            of_line.add(kind, leaf, each.own_ns, gap.calls[each.at].count)
+            of_line.add(kind, leaf, each.own_ns, count)
     found = [
         PythonLine(
             what=of_line.place.what,
@@ -167,17 +169,19 @@ class _Times:
         return max(own, key=lambda key: self._by_place[key])
 
 
-def _leaf(calls: Sequence[Call], at: int, place: _Place) -> _Place:
-    """Return the innermost line of the job that led to a call, with what it calls there."""
+def _leaf(calls: Sequence[Call], at: int, place: _Place) -> tuple[_Place, int]:
+    """Return the innermost line of the job that led to a call, with what it calls there, and how
+    often it does.
+    """
     call = calls[at]
     while call.parent is not None:
         caller = calls[call.parent]
         if not is_of_library(caller.file):
             # TensorFlow wraps its functions in one that shortens stacks: no name to read.
             what = place.what if call.file.endswith("/traceback_utils.py") else call.function
-            return _Place(what, caller.file, call.called_line or place.line)
+            return _Place(what, caller.file, call.called_line or place.line), call.count
         call = caller
-    return place
+    return place, calls[at].count
 
 
 def _kind_of(calls: Sequence[Call], at: int) -> Kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfprobe.analysis.account import account
+from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.account.ledger import Part
@@ -55,7 +55,7 @@ def _document(run: OpenRun) -> Document:
 
 
 def _account(profile: Profile, cycles: Sequence[WorkParts]) -> Document:
-    found = account.merge(account.accounts(profile, cycles))
+    found = account.merge(collectives.of_run(profile, cycles))
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, found, process
+from dataclasses import replace
+
+from tests.support.signals import WHOLE_NS, account, found, process
 from tfprobe.advice.signals import ActivityUse
+from tfprobe.analysis.account.ledger import Item
 
 # Of a process of 2 s, 100 ms.
 TWENTIETH_NS = WHOLE_NS // 10
@@ -43,3 +46,27 @@ def test_less_is_not() -> None:
     well = process(activities=others, functions=frozenset({"train_step"}))
 
     assert found("compile_time", processes=[well]) is None
+
+
+def test_first_steps_of_many_models_count() -> None:
+    """TensorFlow optimizes there what was traced; those of the first model have to be."""
+    items = (Item("multi_step_on_iterator", "", 200_000_000), Item("first step", "", 300_000_000))
+    grid = process(
+        activities=(traced("multi_step_on_iterator"),),
+        account=account(2 * WHOLE_NS, compile=items),
+    )
+
+    finding = found("compile_time", processes=[grid])
+
+    assert finding is not None
+    assert finding.gain.high_ns == 400_000_000
+
+
+def test_the_line_that_has_it_traced_is_named() -> None:
+    """As its activities tell it."""
+    use = replace(traced("multi_step_on_iterator"), source="search.py:23")
+
+    finding = found("compile_time", processes=[process(activities=(use,))])
+
+    assert finding is not None
+    assert finding.evidence[0].source == "search.py:23"

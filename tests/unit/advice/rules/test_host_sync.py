@@ -31,6 +31,16 @@ def test_several_reads_are_reads() -> None:
     assert finding.evidence[0].text.startswith("2.5 reads a step")
 
 
+def test_reads_of_no_line_of_the_job_are_a_note() -> None:
+    """Keras reads its logs: nobody can do so less often."""
+    own = found("host_sync", work(syncs=_syncs(1.0, ms=4)))
+    of_keras = found("host_sync", work(syncs=replace(_syncs(1.0, ms=4), source="")))
+
+    assert own is not None
+    assert of_keras is not None
+    assert (own.severity, of_keras.severity) == (Severity.CRITICAL, Severity.INFO)
+
+
 def test_fewer_are_not() -> None:
     """Logging at every Nth step is what is advised."""
     assert found("host_sync", work(syncs=_syncs(0.89))) is None

@@ -113,3 +113,17 @@ def test_elements_that_lie_in_memory_are_a_note() -> None:
 
     assert finding is not None
     assert finding.severity is Severity.INFO
+
+
+def test_handing_over_what_is_prefetched_is_a_note() -> None:
+    """Up to 1.5 ms of a cycle of 10, where no stage was seen; nobody advises a prefetch again."""
+    handed = Input("__next__", 1.4 * MS, "", (), "Prefetch.", "train.py:9", prefetches=True)
+    seen = replace(handed, nodes=("Prefetch", "Map"))
+
+    severities = [
+        finding.severity
+        for wait, source in ((0.14, handed), (0.15, handed), (0.14, seen))
+        if (finding := found("input_bound", work(parts=parts(input_wait=wait), input=source)))
+    ]
+
+    assert severities == [Severity.INFO, Severity.WARNING, Severity.WARNING]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, found, loop, process, work
+from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, work
 from tfprobe.advice.signals import ActivityUse, Parts, Python, PythonUse, Waste
 
 LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
@@ -48,3 +50,15 @@ def test_runs_of_an_estimator_are_not(kind: str) -> None:
     owner = process(activities=(ActivityUse(kind, "Estimator.train", 1, 0),))
 
     assert found("session_run_cost", small(5, process=owner)) is None
+
+
+def test_what_a_usual_run_takes_beyond_its_ops_counts() -> None:
+    """Runs of 8 ms whose ops take 4; what is fed and fetched is not counted."""
+    fed = Parts({"host_compute": 0.8, "feed": 0.1, "fetch": 0.1}, 10.0 * MS, float(WHOLE_NS))
+    around = replace(small(0), ops=ops(span_ns=4.0 * MS))
+
+    finding = found("session_run_cost", around)
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.4
+    assert found("session_run_cost", replace(around, parts=fed)) is None

@@ -67,11 +67,11 @@ def test_what_was_won_is_no_more_than_the_bound_nor_less_than_half(
     assert won_ratio <= finding.gain.high_ratio <= 2 * won_ratio
 
 
-@pytest.mark.parametrize(("switches", "bound_ratio"), [(37_505.0, 0.919), (4_000.0, 0.46)])
+@pytest.mark.parametrize(("switches", "bound_ratio"), [(37_505.0, 0.644), (4_000.0, 0.46)])
 def test_threads_that_were_seen_taking_turns_have_more_to_win(
     switches: float, bound_ratio: float
 ) -> None:
-    """64 threads on 2 CPUs against 2 won 63 % where there were so many context switches."""
+    """64 threads on 2 CPUs against 2 won 44 to 63 % where there were so many context switches."""
     owner = process(
         settings={"intra_op_threads": 64}, machine=machine(cpus=2.0, switches_per_s=switches)
     )

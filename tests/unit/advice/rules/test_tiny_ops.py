@@ -66,3 +66,11 @@ def test_a_traced_step_longer_than_the_usual_one_hides_no_tiny_ops() -> None:
 
     assert finding is not None
     assert round(finding.gain.high_ratio, 3) == 0.533
+
+
+def test_the_line_that_made_most_ops_is_named() -> None:
+    """That is where they are put together."""
+    finding = found("tiny_ops", work(ops=_tiny(50, 5.6), ops_source="net.py:16"))
+
+    assert finding is not None
+    assert finding.evidence[0].source == "net.py:16"

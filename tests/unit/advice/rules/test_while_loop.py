@@ -24,3 +24,11 @@ def test_less_is_not() -> None:
     assert found("while_loop", work(graph_loop=turning(0.99))) is None
     assert found("while_loop", work(graph_loop=turning(4, turns=19))) is None
     assert found("while_loop", work(graph_loop=turning(4), ops=gpu_ops())) is None
+
+
+def test_turns_of_which_no_op_was_traced_are_told() -> None:
+    """All were cheap: how many there are is not known."""
+    finding = found("while_loop", work(graph_loop=turning(2, turns=0)))
+
+    assert finding is not None
+    assert "in which no op was traced" in finding.evidence[0].text

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.asked_tables import asked, opened, sampled_process
+from tests.support.rank_runs import write_ranks
 from tests.support.rundir import write_run
 from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
 from tfprobe.scale import engine
 from tfprobe.scale.answers import answer
 from tfprobe.scale.tables.query import ask
@@ -51,6 +53,18 @@ def test_items_are_those_of_the_report(run: Path) -> None:
 
     assert rows
     assert sorted(rows, key=str) == sorted(_items(report_of(run)), key=str)
+
+
+def test_what_ranks_wait_for_each_other_is_a_row(tmp_path: Path) -> None:
+    """It shows beside the others, and is what the report says."""
+    run = write_ranks(tmp_path / "run", 2, 20, sampled=6)
+    query = "select process, what, ns, samples from account where part = 'waiting_for_others'"
+
+    _, rows = asked(f"{query} and ns > 0", run)
+
+    _, account = _accounts(report_of(run))[1]
+    [item] = account.items(Category.OTHERS)
+    assert rows == [(1, item.what, item.ns, 6)]
 
 
 def test_the_ratios_of_a_process_sum_to_one(run: Path) -> None:

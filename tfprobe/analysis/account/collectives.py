@@ -1,0 +1,285 @@
+"""Move what processes waited for each other in collectives from their productive steps.
+
+The account of one process cannot tell it: it shows where several recorded the same steps, and is
+then what `views.rank_waits` says, as far as nothing else went on in the step meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tfprobe.analysis.account import loops as loop_kinds
+from tfprobe.analysis.account.account import Account, accounts
+from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.items import label
+from tfprobe.analysis.account.ledger import Item, Ledger
+from tfprobe.analysis.account.shares import bounds
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.model.tables import Int64s
+from tfprobe.views import meetings
+from tfprobe.views.breakdown.cycles import StepParts, WorkParts, by_work
+from tfprobe.views.breakdown.parts import Part
+from tfprobe.views.clocks import clocks
+from tfprobe.views.intervals import NONE, Intervals, joined, within_ns
+from tfprobe.views.meeting_groups import in_several
+from tfprobe.views.meetings import MeetingKind, Meetings
+from tfprobe.views.places import seats
+from tfprobe.views.rank_facts import name
+from tfprobe.views.rank_waits import CollectiveWaits, in_collectives
+
+_COLLECTIVES = label(Part.COLLECTIVES)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCollectives:
+    """The traced steps of a main loop that runs collectives, one a row of the columns.
+
+    `work` is as in Meetings, `total_ns` what all steps of the loop took. `step` numbers ascend,
+    `step_ns` without recording, and `devices` how many there are: `moments` are by device those
+    that are charged to collectives, by the clock of the rows.
+    """
+
+    work: str
+    total_ns: int
+    step: Int64s
+    step_ns: Int64s
+    devices: Int64s
+    collective_ns: Int64s
+    moments: tuple[Intervals, ...]
+
+
+# Of one process, by loop.
+ProcessCollectives = tuple[LoopCollectives, ...]
+
+
+class _Wait(NamedTuple):
+    """What a process waited for another one in one collective op, and how sure that is."""
+
+    op: str
+    whom: int
+    ns: int
+    samples: int
+    low_ns: int | None
+    high_ns: int | None
+
+
+class _Waited(NamedTuple):
+    """Of the time of a process in collectives: what it waited, and of it what lies elsewhere.
+
+    `unseen_ns` is of steps whose collectives the trace lost: it was charged to other parts.
+    """
+
+    waits: tuple[_Wait, ...]
+    unseen_ns: int
+
+
+def of_run(
+    profile: Profile, works: Sequence[WorkParts] | None = None
+) -> tuple[Account | Missing, ...]:
+    """Return the account of each process, which knows of the others."""
+    works = by_work(profile) if works is None else works
+    alone = accounts(profile, works)
+    told = part(profile, works)
+    return (
+        with_waits(alone, told, profile.processes, meetings.part(profile)) if any(told) else alone
+    )
+
+
+def part(profile: Profile, works: Sequence[WorkParts]) -> tuple[ProcessCollectives, ...]:
+    """Return what each process did in collectives; mostly nothing."""
+    # Most jobs have none, and pay nothing.
+    found = [each for each in works if any(step.collectives for step in each.steps)]
+    return tuple(
+        tuple(_of_loops(profile, process, found) if found else ()) for process in profile.processes
+    )
+
+
+def with_waits(
+    alone: Sequence[Account | Missing],
+    told: Sequence[ProcessCollectives],
+    processes: Sequence[Process],
+    met: Meetings,
+) -> tuple[Account | Missing, ...]:
+    """Return the accounts of processes, in which what each waited for others is no longer
+    productive. `processes` are in the order of the accounts, and `met` numbers them so.
+    """
+    joint = met.only(met.kind == MeetingKind.COLLECTIVE)
+    if sum(map(bool, told)) < 2 or not _has_meeting(joint):
+        return tuple(alone)
+    generation = [each.matched_by for each in seats(processes)]
+    waits = in_collectives(joint, clocks(processes, met), generation)
+    everywhere = _steps_of(joint)
+    found: list[Account | Missing] = []
+    for at, (account, loops) in enumerate(zip(alone, told, strict=True)):
+        if isinstance(account, Missing) or not loops:
+            found.append(account)
+            continue
+        mine = joint.process[waits.row] == at
+        own = CollectiveWaits(waits.row[mine], waits.whom[mine], waits.waiting_ns[mine])
+        here = _steps_of(joint.only(joint.process == at))
+        lost = {
+            work: np.setdiff1d(steps, here.get(work, NONE.start_ns))
+            for work, steps in everywhere.items()
+        }
+        found.append(_moved(account, _waited(account, loops, joint, own, lost), processes))
+    return tuple(found)
+
+
+def _of_loops(
+    profile: Profile, process: Process, works: Sequence[WorkParts]
+) -> Iterator[LoopCollectives]:
+    own = [work for work in profile.works if work.process == process.index]
+    main = {work.index for work in loop_kinds.divide(own).main}
+    for each in works:
+        work = each.work
+        if isinstance(work, Work) and work.process == process.index and work.index in main:
+            yield _columns(work, each.steps)
+
+
+def _columns(work: Work, steps: Sequence[StepParts]) -> LoopCollectives:
+    steps = sorted(steps, key=lambda each: each.capture.step)
+    devices = np.array([max(len(each.collectives), 1) for each in steps], dtype=np.int64)
+    lengths_ns = [sum(some.length_ns for some in each.collectives) for each in steps]
+    step_ns = [sum(each.inside.values()) - each.inside.get(Part.RECORDING, 0) for each in steps]
+    return LoopCollectives(
+        work=f"{work.kind} {work.name}",
+        total_ns=work.times.sum_ns,
+        step=np.array([each.capture.step for each in steps], dtype=np.int64),
+        step_ns=np.array(step_ns, dtype=np.int64),
+        devices=devices,
+        collective_ns=np.array(lengths_ns, dtype=np.int64) // devices,
+        moments=tuple(
+            joined(NONE, *(each.collectives[at] for each in steps if at < len(each.collectives)))
+            for at in range(int(devices.max()))
+        ),
+    )
+
+
+def _has_meeting(joint: Meetings) -> bool:
+    """Say whether several processes recorded collectives of one step."""
+    if not len(joint):
+        return False
+    group = np.unique(_keys(joint), axis=1, return_inverse=True)[1].reshape(-1)
+    return bool(in_several(group, joint.process.astype(np.int64)).any())
+
+
+def _keys(joint: Meetings) -> Int64s:
+    return np.stack((joint.work.astype(np.int64), joint.step))
+
+
+def _steps_of(joint: Meetings) -> dict[str, Int64s]:
+    """Return the steps of each work in which a collective was recorded."""
+    return {
+        joint.strings[work]: np.unique(joint.step[joint.work == work])
+        for work in np.unique(joint.work).tolist()
+    }
+
+
+def _waited(
+    account: Account,
+    loops: ProcessCollectives,
+    joint: Meetings,
+    own: CollectiveWaits,
+    lost: Mapping[str, Int64s],
+) -> _Waited:
+    """Return what a process waited, of all the time that its steps spent in collectives.
+
+    A trace may lose a collective that goes on when it ends: its time is then that of other parts.
+    `lost` are, by work, the steps in which only others recorded any.
+    """
+    whole_ns = _in_collectives_ns(account)
+    # The account divides it by all traced steps of each loop.
+    ratios = [_ratio(each.collective_ns, each.step_ns) for each in loops]
+    weights = [each.total_ns * ratio for each, ratio in zip(loops, ratios, strict=True)]
+    waits: list[_Wait] = []
+    unseen_ns = 0.0
+    for loop, weight, ratio in zip(loops, weights, ratios, strict=True):
+        kept = ~np.isin(loop.step, lost.get(loop.work, NONE.start_ns))
+        kept_ratio = _ratio(loop.collective_ns[kept], loop.step_ns[kept])
+        if not weight or not kept_ratio:
+            continue
+        seen_ns = whole_ns * weight / sum(weights)
+        found = tuple(_of_loop(loop, joint, own, seen_ns * kept_ratio / ratio))
+        waits += found
+        unseen_ns += sum(each.ns for each in found) * (1 - ratio / kept_ratio)
+    return _Waited(tuple(waits), int(unseen_ns))
+
+
+def _in_collectives_ns(account: Account) -> int:
+    items = account.items(Category.PRODUCTIVE)
+    return next((each.ns for each in items if each.what == _COLLECTIVES), 0)
+
+
+def _of_loop(
+    loop: LoopCollectives, joint: Meetings, own: CollectiveWaits, all_ns: float
+) -> Iterator[_Wait]:
+    """Give what a loop waited by op and process, of all its time in collectives."""
+    at = np.minimum(np.searchsorted(loop.step, joint.step[own.row]), len(loop.step) - 1)
+    is_of_work = [joint.strings[work] == loop.work for work in joint.work[own.row].tolist()]
+    known = np.array(is_of_work, dtype=np.bool_) & (loop.step[at] == joint.step[own.row])
+    at, row, whom = at[known], own.row[known], own.whom[known]
+    waited_ns = _alone_ns(loop, joint.start_ns[row], own.waiting_ns[known]) // loop.devices[at]
+    matched = np.unique(at)
+    in_ns, step_ns = loop.collective_ns[matched], loop.step_ns[matched]
+    kinds, kind = np.unique(np.stack((joint.op[row], whom)), axis=1, return_inverse=True)
+    for number, (op, process) in enumerate(kinds.T.tolist()):
+        mine = kind.reshape(-1) == number
+        by_step = np.zeros(len(loop.step), dtype=np.int64)
+        np.add.at(by_step, at[mine], waited_ns[mine])
+        by_step = by_step[matched]
+        ratio = _ratio(by_step, step_ns)
+        if not ratio:
+            continue
+        ns = all_ns * _ratio(by_step, in_ns)
+        low, high = bounds((by_step / np.maximum(step_ns, 1)).tolist(), ratio)
+        yield _Wait(
+            op=joint.strings[op].partition("(")[0],
+            whom=process,
+            ns=int(ns),
+            samples=len(matched),
+            low_ns=None if low is None else int(ns * low / ratio),
+            high_ns=None if high is None else int(ns * high / ratio),
+        )
+
+
+def _alone_ns(loop: LoopCollectives, start_ns: Int64s, waiting_ns: Int64s) -> Int64s:
+    """Return how much of each wait was charged to collectives, summed over devices.
+
+    Several may be under way at once: a moment is that of the first of them.
+    """
+    order = np.argsort(start_ns, kind="stable")
+    end_ns = (start_ns + waiting_ns)[order]
+    begins_ns = start_ns[order]
+    begins_ns[1:] = np.maximum(begins_ns[1:], np.maximum.accumulate(end_ns)[:-1])
+    end_ns = np.maximum(end_ns, begins_ns)
+    found = np.zeros(len(order), dtype=np.int64)
+    for moments in loop.moments:
+        found[order] += within_ns(moments, begins_ns, end_ns)
+    return found
+
+
+def _moved(account: Account, found: _Waited, processes: Sequence[Process]) -> Account:
+    if not found.waits:
+        return account
+    ledger = Ledger.of(account.parts)
+    whole_ns = sum(each.ns for each in found.waits)
+    for each in found.waits:
+        unseen_ns = found.unseen_ns * each.ns // max(whole_ns, 1)
+        what = f"for {name(processes[each.whom])} in {each.op}"
+        low_ns = None if each.low_ns is None else each.low_ns - unseen_ns
+        high_ns = None if each.high_ns is None else each.high_ns - unseen_ns
+        seen = Item(what, "", each.ns - unseen_ns, each.samples, low_ns, high_ns)
+        unseen = Item(what, "", unseen_ns, each.samples, unseen_ns, unseen_ns)
+        ledger.move_item(Category.PRODUCTIVE, (_COLLECTIVES, ""), Category.OTHERS, seen)
+        ledger.move((Category.PRODUCTIVE,), Category.OTHERS, unseen)
+    return replace(account, parts=ledger.parts(account.wall_ns))
+
+
+def _ratio(some_ns: Int64s, of_ns: Int64s) -> float:
+    whole_ns = int(of_ns.sum())
+    return int(some_ns.sum()) / whole_ns if whole_ns else 0.0
