@@ -29,6 +29,8 @@ class _Originals:
     thread_time_ns = staticmethod(getattr(time, "thread_time_ns", None))
     unix_ns = staticmethod(getattr(time, "time_ns", _unix_ns_36))
     clock_gettime = staticmethod(getattr(time, "clock_gettime", None))
+    # Not in Python 3.6.
+    pthread_getcpuclockid = staticmethod(getattr(time, "pthread_getcpuclockid", None))
     open = staticmethod(os.open)
     read = staticmethod(os.read)
     write = staticmethod(os.write)

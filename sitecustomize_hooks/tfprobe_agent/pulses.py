@@ -14,6 +14,8 @@ from .guard import never_raise_noting
 from .interruptions import let_through
 from .originals import ORIGINAL, read_file
 from .recorder import CURRENT, current
+from .steps_layout import THREAD_ID
+from .thread_times import ThreadTimes
 
 FILE = "pulses.jsonl"
 PAUSE_NS = 1000 * 1000 * 1000
@@ -73,6 +75,7 @@ class _Pulses:
         self.taken = 0
         self.cgroup = None
         self.machine_cpus = _MachineCpus()
+        self.thread_times = ThreadTimes()
         # Collections that ended by then have been written.
         self.gc_until_ns = ORIGINAL.monotonic_ns()
 
@@ -102,6 +105,8 @@ def beat(now_ns, at_exit=False):
     record.update(pulses.machine_cpus.read())
     record["run_delay_ns"] = _run_delay_ns()
     record.update(_garbage(pulses))
+    step_threads = {work.words[work.base + THREAD_ID] for work in recorder.works}
+    record["thread_times"] = pulses.thread_times.read(record["threads"], step_threads, at_exit)
     if pulses.cgroup is None:
         pulses.cgroup = cgroups.Cgroup()
     record.update(pulses.cgroup.read())

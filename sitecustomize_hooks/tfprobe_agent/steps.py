@@ -44,6 +44,7 @@ from .steps_layout import (
     SLOT,
     STARTED_WORD,
     STATE_WORD,
+    THREAD_ID,
     THREADS,
     TIME_MASK,
     USED,
@@ -122,7 +123,7 @@ class StepsFile:
                 return None  # disk full, or closed by the job: the works so far go on
         words = self.words
         words[base] = KINDS.index(kind)
-        words[base + 4] = thread_id
+        words[base + THREAD_ID] = thread_id
         words[base + 5] = now_ns
         words[base + PER_EXECUTION] = 1
         words[base + OPTIMIZER_STEPS] = -1

@@ -211,7 +211,7 @@ def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
     log = read_pulses(folder / "pulses.jsonl")
 
     written = {*_lines(laboratory)[0]}
-    apart = {"mono_ns", "steps", "at_exit", "gc_pauses"}
+    apart = {"mono_ns", "steps", "at_exit", "gc_pauses", "thread_times"}
     assert written == apart | {*log.lines[0].counts, *log.lines[0].ratios}
     assert ([line.at_exit for line in log.lines], log.bad_lines) == ([False, True], 0)
 

@@ -160,6 +160,7 @@ CASES = (
     Case("fsync_each_step", _KERAS3, "fsync at each step", _BETWEEN),
     Case("gc_collect", _KERAS3, "gc.collect() each step", (*_BETWEEN, "garbage_collection")),
     Case("gil_held", _KERAS3, "GIL held by a thread", ("gil_held",)),
+    Case("input_takes_cpus", _KERAS3, "input takes the CPUs", ("input_takes_cpus",)),
     Case("lock_held", _KERAS3, "lock held by a thread", (*_BETWEEN, "lock_held")),
     Case("one_hot_product", _KERAS3, "look-up by one-hot product", ("one_hot_product",)),
     Case("one_thread", _KERAS3, "one thread, more CPUs", ("threads_few",), line=False),

@@ -100,7 +100,20 @@ def write_recorded(root: Path) -> Path:
     """Write a run of one process with rows for most tables."""
     write_run(root, interpreters=["node7\t4711\t1\t3.11.7\t/usr/bin/python3"])
     folder = write_process(root, sampled_process(rank=0))
-    pulse = {"mono_ns": MONO_NS, "steps": 3, "user_ns": 5, "system_ns": 6}
+    threads = {
+        "since_ns": None,
+        "python": [["worker", 1, 70, False, "job.py", 26, "work", True]],
+        "guests": [["job.py", 7, "load", False]],
+        "native": [["tf_Compute", 2, 30], ["", 1, 0]],
+        "unmapped": 0,
+    }
+    pulse = {
+        "mono_ns": MONO_NS,
+        "steps": 3,
+        "user_ns": 5,
+        "system_ns": 6,
+        "thread_times": threads,
+    }
     (folder / "pulses.jsonl").write_text(f"{json.dumps(pulse)}\n")
     return root
 

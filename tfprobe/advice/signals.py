@@ -147,6 +147,8 @@ class Ops:
     which any op ran, `large_ns` in which one ran that is not tiny; `paused_ns` are times without an
     op that are longer than an executor takes for the next. `usual_op_ns` is the median op.
     `has_updates`: some ops change variables, as training does.
+    `beside` are the types of ops that compute for later steps on the host, as a pipeline does:
+    `beside_ns` is the sum of their times, `beside_busy_ns` the time in which one of them ran.
     `host` and `device` are the types by busy time, dearest first.
     """
 
@@ -162,6 +164,9 @@ class Ops:
     exposed_host: tuple[OpUse, ...] = ()
     paused_ns: float = 0.0
     has_updates: bool = True
+    beside: tuple[OpUse, ...] = ()
+    beside_ns: float = 0.0
+    beside_busy_ns: float = 0.0
 
     @property
     def has_accelerator(self) -> bool:
@@ -351,6 +356,43 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class PythonThread:
+    """A thread of Python: how many CPUs it kept busy, and where it mostly stood.
+
+    `in_python_ratio` is the part of the samples in which it was stopped between two instructions of
+    Python, and not within a call.
+    """
+
+    name: str
+    cores: float
+    source: str
+    function: str
+    in_python_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """CPU time by thread while steps ran, which one thread runs: the first of the process.
+
+    `steps_cores` is the part of the time in which that thread ran, `delay_ratio` the part in which
+    it was ready to run and had no CPU; `is_alone`: neither other processes nor the hypervisor can
+    have taken that. `others`
+    are Python's, the one that used most first.
+    """
+
+    steps_cores: float
+    delay_ratio: float
+    is_alone: bool
+    others: tuple[PythonThread, ...]
+
+    @property
+    def had_ratio(self) -> float:
+        """Return which part of the CPU time that the thread of the steps wanted it had."""
+        wanted = self.steps_cores + self.delay_ratio
+        return self.steps_cores / wanted if wanted else 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """The most that an accelerator's memory held, and what there is of it."""
 
@@ -381,6 +423,7 @@ class ProcessSignals:
     account: Account | Missing = NOT_GATHERED
     functions: frozenset[str] = frozenset()
     own_profiler: OwnProfiler | None = None
+    threads: ThreadUse | Missing = NOT_GATHERED
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""

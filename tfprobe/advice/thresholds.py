@@ -34,6 +34,9 @@ class Thresholds:
     between_ratio: float = _setting(
         0.1, "ratio", "less than a tenth is not worth another way to run steps"
     )
+    busy_cpus_ratio: float = _setting(
+        0.7, "ratio of CPUs", "steps that compute on all CPUs kept 0.75 to 0.8 of two busy"
+    )
     callbacks_ratio: float = _setting(
         0.05, "ratio", "as for input: XProf calls 5 % of a step moderate"
     )
@@ -72,6 +75,10 @@ class Thresholds:
     fusible_ratio: float = _setting(
         0.15, "ratio of a step", "XLA fuses these; compiling is not worth less"
     )
+    gil_cpus: float = _setting(
+        0.5, "CPUs", "a thread that computes half of the time has the lock when it is asked for"
+    )
+    gil_ratio: float = _setting(0.05, "ratio", "as for input")
     graph_steps_least: float = _setting(
         20, "steps", "fewer are an initialisation, a restore, and some looks at variables"
     )
@@ -83,6 +90,9 @@ class Thresholds:
     )
     host_op_ratio: float = _setting(
         0.05, "ratio of a step", "an op on the host that the accelerator waits for"
+    )
+    input_cpus_ratio: float = _setting(
+        0.1, "ratio", "less is lost among what ops of the step take from each other"
     )
     input_ratio: float = _setting(0.05, "ratio of a step", "XProf: moderately input-bound from 5 %")
     last_ratio: float = _setting(

@@ -76,6 +76,39 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """CPU time of one thread of Python, or of threads that Python did not start, by their name.
+
+    `file`, `line` and `function` are where it stood: the job's innermost code where it runs any;
+    `is_in_python` says that it was stopped there between two instructions of Python, and not within
+    a call. A place without a `cpu_ns` is that of Python in a thread that Python did not start.
+    """
+
+    name: str
+    is_python: bool
+    count: int
+    cpu_ns: int | Missing
+    runs_steps: bool = False
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    is_in_python: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """What the threads of a process used from `since_ns` to the pulse; unix ns.
+
+    The first sample of a process has no `since_ns`: it tells of all the time that threads had been
+    there. `unmapped` threads of Python are among the others.
+    """
+
+    since_ns: int | Missing
+    threads: tuple[ThreadUse, ...]
+    unmapped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Pulse:
     """What a process and its machine used up to one moment, in unix ns; counters since its start.
 
@@ -86,9 +119,9 @@ class Pulse:
     run and had no CPU, `gc_ns` what garbage collections took; `gc_pauses` are starts and ends, unix
     ns, of the longest of them since the pulse before. `machine_...` are sums over all CPUs of the
     machine, whoever ran on them: busy, idle while somebody waited for storage, and taken by the
-    hypervisor. `process` is None for a
-    sample of the accelerators of a machine, `host`, alone, which `devices` holds. All are taken as
-    a step begins but one `at_exit`, when what the steps held may have been given back.
+    hypervisor. `thread_times` is CPU time by thread, which not each pulse has. `process` is None
+    for a sample of the accelerators of a machine, `host`, alone, which `devices` holds. All are
+    taken as a step begins but one `at_exit`, when what the steps held may have been given back.
     """
 
     process: int | None
@@ -116,6 +149,7 @@ class Pulse:
     machine_io_wait_ns: int | Missing = NOT_NOTED
     machine_steal_ns: int | Missing = NOT_NOTED
     gc_pauses: tuple[tuple[int, int], ...] = ()
+    thread_times: ThreadTimes | Missing = NOT_NOTED
     devices: tuple[DevicePulse, ...] = ()
     host: str = ""
     at_exit: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,11 +14,41 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadLine:
+    """CPU time of a thread of Python, or of the kernel's threads of one name, since the sample
+    before. `file` is "" where no place is told; `cpu_ns` is None where Python that was not started
+    by Python stands."""
+
+    name: str
+    is_python: bool
+    count: int
+    cpu_ns: int | None
+    runs_steps: bool = False
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    is_in_python: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimesLine:
+    """What threads used since `since_ns`, monotonic; None: since each began.
+
+    `unmapped` is the number of Python's threads that are among the others, since that Python does
+    not tell which they are.
+    """
+
+    since_ns: int | None
+    threads: tuple[ThreadLine, ...]
+    unmapped: int
+
+
+@dataclass(frozen=True, slots=True)
 class PulseLine:
     """What a process used up to one moment, monotonic ns. Numbers by name; None is not told.
 
     `gc_pauses` are starts and ends, monotonic ns, of the longest garbage collections since the
-    line before.
+    line before. `notes_threads`: what wrote it knows of threads, be it in this line or another.
     """
 
     mono_ns: int
@@ -27,6 +57,8 @@ class PulseLine:
     ratios: Mapping[str, float | None]
     at_exit: bool = False
     gc_pauses: tuple[tuple[int, int], ...] = ()
+    thread_times: ThreadTimesLine | None = None
+    notes_threads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +96,7 @@ class MachineLog:
     bad_lines: int
 
 
-# A process tells half a KB at a time; a machine as much of each of its accelerators, say 16.
+# A process tells a KB or two at a time; a machine as much of each of its accelerators, say 16.
 _LINE_BYTES = 8 * 1024
 
 COUNTS = (
@@ -149,7 +181,64 @@ def _pulse(fields: lines.Json) -> PulseLine | None:
         _ratios(fields, RATIOS),
         at_exit=fields.get("at_exit") is True,
         gc_pauses=_pauses(fields.get("gc_pauses")),
+        thread_times=_thread_times(fields.get("thread_times")),
+        notes_threads="thread_times" in fields,
     )
+
+
+def _thread_times(value: object) -> ThreadTimesLine | None:
+    """Return what threads used; rows that are none are left out."""
+    if not isinstance(value, dict):
+        return None
+    rows = (
+        *map(_python_thread, _rows(value, "python")),
+        *map(_guest, _rows(value, "guests")),
+        *map(_native_threads, _rows(value, "native")),
+    )
+    unmapped = lines.integer(value, "unmapped")
+    return ThreadTimesLine(
+        since_ns=lines.integer(value, "since_ns"),
+        threads=tuple(row for row in rows if row is not None),
+        unmapped=0 if unmapped is None else max(unmapped, 0),
+    )
+
+
+def _rows(fields: lines.Json, name: str) -> list[object]:
+    rows = fields.get(name)
+    return rows if isinstance(rows, list) else []
+
+
+def _python_thread(row: object) -> ThreadLine | None:
+    match row:
+        case [str(name), int(count), int(cpu_ns), bool(runs_steps), *place] if _are_whole(
+            count, cpu_ns
+        ):
+            return _placed(ThreadLine(name, True, count, cpu_ns, runs_steps), place)
+    return None
+
+
+def _guest(row: object) -> ThreadLine | None:
+    return _placed(ThreadLine("", True, 1, None), row)
+
+
+def _native_threads(row: object) -> ThreadLine | None:
+    match row:
+        case [str(name), int(count), int(cpu_ns)] if _are_whole(count, cpu_ns):
+            return ThreadLine(name, False, count, cpu_ns)
+    return None
+
+
+def _are_whole(*values: object) -> bool:
+    return all(type(each) is int and 0 <= each < 1 << 63 for each in values)
+
+
+def _placed(thread: ThreadLine, place: object) -> ThreadLine | None:
+    match place:
+        case [str(file), int(line), str(function), bool(is_in_python)] if _are_whole(line):
+            return replace(
+                thread, file=file, line=line, function=function, is_in_python=is_in_python
+            )
+    return None
 
 
 def _pauses(value: object) -> tuple[tuple[int, int], ...]:

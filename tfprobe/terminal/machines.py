@@ -13,11 +13,21 @@ from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.views.hardware import DeviceHardware, Hardware, ProcessHardware
 from tfprobe.views.series import Curve
+from tfprobe.views.thread_times import ProcessThreads, ThreadGroup
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 16
 # Less of a CPU is not worth a word.
 _LEAST_CORES = 0.005
+# Of threads by their CPU time.
+_MOST_THREADS = 8
+_UNKNOWN = "?"
+_THREAD_COLUMNS = (
+    Column("thread", is_number=False),
+    Column("CPUs"),
+    Column("share"),
+    Column("mostly at", is_number=False, may_be_cut=True),
+)
 _COLUMNS = (
     Column("", is_number=False),
     Column("mean"),
@@ -46,6 +56,7 @@ def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
             f"Hardware{where if len(item.processes) > 1 else ''} · {_watched(process)}"
         )
         yield from _table(list(_process(process)), width)
+        yield from _threads(process.by_thread, width)
     if not known:
         yield page.heading("Hardware")
         reasons = {each.reason for each in item.processes if isinstance(each, Missing)}
@@ -145,6 +156,40 @@ def _process(item: ProcessHardware) -> Iterator[_Row]:
     yield _Row("resident", item.resident_bytes, _size, _of_memory(item))
     yield _Row("read/s", item.read_bytes_per_s, _size, "from storage")
     yield _Row("written/s", item.written_bytes_per_s, _size, "to storage")
+
+
+def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableType]:
+    """Yield the CPU time by thread: those that kept a CPU busy for a part worth a line."""
+    if isinstance(item, Missing):
+        yield page.paragraph(f"no CPU time by thread: {item.reason}")
+        return
+    shown = [each for each in item.groups if each.cores >= _LEAST_CORES][:_MOST_THREADS]
+    rows = [
+        (
+            each.name if each.threads == 1 else f"{each.name} ({each.threads})",
+            _amount(each.cores),
+            _UNKNOWN if isinstance(each.ratio, Missing) else numbers.percent(each.ratio),
+            _doing(each),
+        )
+        for each in shown
+    ]
+    if rows:
+        yield page.table(_THREAD_COLUMNS, rows, width=width)
+    if item.unmapped:
+        yield page.paragraph(
+            f"{item.unmapped} threads of Python are not told apart from others: only Python 3.7 "
+            "and later say which they are"
+        )
+
+
+def _doing(item: ThreadGroup) -> str:
+    """Say where a thread mostly stood."""
+    if item.runs_steps:
+        return "runs steps"
+    if not item.stands:
+        return "Python" if item.is_python else ""
+    stand = item.stands[0]
+    return f"{stand.function} {page.short_path(stand.file)}:{stand.line}"
 
 
 def _device(item: DeviceHardware) -> Iterator[_Row]:

@@ -10,6 +10,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.activities import DevicePulse, Pulse
 from tfprobe.model.profile import Process, Profile
 from tfprobe.views.series import Curve, Samples, growth, level, rate, told
+from tfprobe.views.thread_times import ProcessThreads, thread_times
 
 NOT_SAMPLED = Missing("the process sampled nothing: none of its steps came to look")
 NO_ACCELERATOR = Missing("no accelerator was sampled: NVML tells of none, or is not there")
@@ -33,7 +34,7 @@ class ProcessHardware:
     the time in which its first thread was ready to run and had no CPU, `gc_ratio` the part that
     garbage collections took. `machine_cores_busy`, `_io_wait` and `_stolen` are numbers of CPUs of
     the whole machine, whoever ran on them: busy, idle while somebody waited for storage, and taken
-    by the hypervisor.
+    by the hypervisor. `by_thread` is its CPU time by thread.
     """
 
     process: Process
@@ -67,6 +68,7 @@ class ProcessHardware:
     machine_cores_busy: Curve | Missing
     machine_cores_io_wait: Curve | Missing
     machine_cores_stolen: Curve | Missing
+    by_thread: ProcessThreads | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | 
         machine_cores_busy=rate(samples(lambda p: p.machine_busy_ns), unit_ns=1),
         machine_cores_io_wait=rate(samples(lambda p: p.machine_io_wait_ns), unit_ns=1),
         machine_cores_stolen=rate(samples(lambda p: p.machine_steal_ns), unit_ns=1),
+        by_thread=thread_times(pulses),
     )
 
 

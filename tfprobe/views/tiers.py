@@ -16,6 +16,7 @@ from tfprobe.views.hardware import DeviceHardware, Hardware, ProcessHardware
 from tfprobe.views.ops import OpTable
 from tfprobe.views.runtime import Calls, Launches, Runtime
 from tfprobe.views.series import Curve
+from tfprobe.views.thread_times import ProcessThreads, Stand, ThreadGroup
 
 SCHEMA = "tfprobe.tiers/1"
 # Any: a JSON document, whose values are whatever the schema says.
@@ -216,8 +217,50 @@ def _process_document(item: ProcessHardware) -> Document:
             "machine_cores_busy": item.machine_cores_busy,
             "machine_cores_io_wait": item.machine_cores_io_wait,
             "machine_cores_stolen": item.machine_cores_stolen,
+            "by_thread": item.by_thread
+            if isinstance(item.by_thread, Missing)
+            else _threads_document(item.by_thread),
         }
     )
+
+
+def _threads_document(item: ProcessThreads) -> Document:
+    return _told(
+        {
+            "samples": item.samples,
+            "watched_us": _us(item.watched_ns),
+            "cpu_us": _us(item.cpu_ns),
+            "groups": [_group_document(each) for each in item.groups],
+            "ended_us": _us(item.ended_ns),
+            "guests": [_stand_document(each) for each in item.guests],
+            "unmapped": item.unmapped,
+        }
+    )
+
+
+def _group_document(item: ThreadGroup) -> Document:
+    return _told(
+        {
+            "name": item.name,
+            "is_python": item.is_python,
+            "threads": item.threads,
+            "runs_steps": item.runs_steps,
+            "cpu_us": _us(item.cpu_ns),
+            "cores_busy": item.cores,
+            "share_ratio": item.ratio,
+            "stands": [_stand_document(each) for each in item.stands],
+        }
+    )
+
+
+def _stand_document(item: Stand) -> Document:
+    return {
+        "file": item.file,
+        "line": item.line,
+        "function": item.function,
+        "samples": item.samples,
+        "in_python": item.in_python,
+    }
 
 
 def _device_document(item: DeviceHardware) -> Document:

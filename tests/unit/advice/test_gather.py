@@ -140,6 +140,39 @@ def test_calls_and_waits_are_no_ops() -> None:
     assert [use.type for use in ops.host] == ["MatMul"]
 
 
+def test_ops_for_later_steps_are_apart() -> None:
+    """They compute beside the step; Python and reading may wait, and take no CPU then."""
+    rows = [
+        op("MatMul", 0, 60),
+        op("Tanh", 0, 20, background=True),
+        op("Tanh", 10, 20, background=True),
+        op("PyFunc", 0, 90, background=True),
+        op("ReadFile", 0, 90, background=True),
+        op("IteratorGetNext", 0, 90, background=True),
+    ]
+
+    ops = _work(profile([Step(rows)], works=[work()])).ops
+
+    assert not isinstance(ops, Missing)
+    assert [use.type for use in ops.host] == ["MatMul"]
+    assert [use.type for use in ops.beside] == ["Tanh"]
+    assert (ops.beside_ns, ops.beside_busy_ns) == (40_000, 30_000)
+
+
+def test_ops_for_later_steps_are_those_of_the_steps_that_show_some() -> None:
+    """As a trace opens the input may run ahead; where most steps show none, it is over soon."""
+    with_input = Step([op("MatMul", 0, 60), op("Tanh", 0, 40, background=True)])
+    without = Step([op("MatMul", 0, 60)])
+
+    half = _work(profile([with_input, without], works=[work()])).ops
+    third = _work(profile([with_input, without, without], works=[work()])).ops
+
+    assert not isinstance(half, Missing)
+    assert not isinstance(third, Missing)
+    assert (half.beside_ns, half.beside_busy_ns) == (40_000, 40_000)
+    assert round(third.beside_ns) == 13_333
+
+
 def test_ops_of_the_host_are_exposed_where_no_kernel_runs() -> None:
     """An op that has a kernel is only scheduled by the host."""
     rows = [

@@ -41,6 +41,36 @@ def test_a_pulse_is_on_the_wall_clock(tmp_path):
     assert isinstance(pulse.resident_bytes, Missing)
 
 
+def test_threads_are_on_the_wall_clock(tmp_path):
+    """With those of Python that stand in threads of others, whose time is not known."""
+    threads = {
+        "since_ns": MONO_NS + 2,
+        "python": [["worker", 1, 5, False, "job.py", 3, "work", True]],
+        "guests": [["job.py", 7, "load", False]],
+        "native": [["tf_Compute", 2, 4]],
+        "unmapped": 0,
+    }
+    lines = [
+        {"mono_ns": MONO_NS + 9, "steps": 4, "thread_times": threads},
+        {"mono_ns": MONO_NS + 10, "steps": 5, "thread_times": None},
+        {"mono_ns": MONO_NS + 11, "steps": 6},
+    ]
+
+    first, second, older = (pulse.thread_times for pulse in _load(tmp_path, pulses=lines).pulses)
+
+    assert not isinstance(first, Missing)
+    assert first.since_ns == UNIX_NS + 2
+    assert [(each.name, each.line, each.is_in_python) for each in first.threads] == [
+        ("worker", 3, True),
+        ("", 7, False),
+        ("tf_Compute", 0, False),
+    ]
+    assert isinstance(first.threads[1].cpu_ns, Missing)
+    assert isinstance(second, Missing)
+    assert isinstance(older, Missing)
+    assert "version" in older.reason
+
+
 def test_accelerators_are_a_machines(tmp_path):
     """A sample of NVML belongs to a host, not to a process."""
     line = {"unix_ns": UNIX_NS, "devices": [{"index": 1, "name": "H200", "power_watts": 90.5}]}

@@ -96,3 +96,74 @@ def test_any_damage_leaves_a_readable_log(tmp_path, read):
         log = read(path)
 
         assert len(log.lines) + log.bad_lines <= 34
+
+
+THREADS = {
+    "since_ns": 3,
+    "python": [["MainThread", 1, 70, True, "", 0, "", False]],
+    "guests": [["job.py", 7, "load", True]],
+    "native": [["tf_Compute", 2, 30]],
+    "unmapped": 1,
+    "cost_ns": 9,
+}
+
+
+def test_the_time_of_threads_is_read(tmp_path):
+    """Of Python's threads with their place, of the kernel's by name."""
+    log = read_pulses(_written(tmp_path, {**PULSE, "thread_times": THREADS}))
+
+    times = log.lines[0].thread_times
+    assert times is not None
+    main, guest, native = times.threads
+    assert (times.since_ns, times.unmapped) == (3, 1)
+    assert (main.name, main.cpu_ns, main.runs_steps, main.file) == ("MainThread", 70, True, "")
+    assert (guest.cpu_ns, guest.file, guest.line, guest.is_in_python) == (None, "job.py", 7, True)
+    assert (native.name, native.is_python, native.count, native.cpu_ns) == (
+        "tf_Compute",
+        False,
+        2,
+        30,
+    )
+
+
+@pytest.mark.parametrize(("fields", "notes"), [({}, False), ({"thread_times": None}, True)])
+def test_a_line_without_threads_says_if_others_have_them(tmp_path, fields, notes):
+    """Earlier versions noted none; since then not each line has them."""
+    (line,) = read_pulses(_written(tmp_path, {**PULSE, **fields})).lines
+
+    assert (line.thread_times, line.notes_threads) == (None, notes)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        [],
+        ["a", 1],
+        [1, 1, 5, True, "", 0, "", False],
+        ["a", 1, -5, True, "", 0, "", False],
+        ["a", True, 5, True, "", 0, "", False],
+        ["a", 1, 1 << 63, True, "", 0, "", False],
+        ["a", 1, 5, 1, "", 0, "", False],
+        ["a", 1, 5, True, "", "0", "", False],
+        ["a", 1, 5, True, None, 0, "", False],
+    ],
+)
+def test_rows_of_threads_that_make_no_sense_are_left_out(tmp_path, row):
+    """The others of their line are read, and so is the line."""
+    damaged = {"python": [row, THREADS["python"][0]], "guests": [row], "native": [row, 5]}
+
+    (line,) = read_pulses(_written(tmp_path, {**PULSE, "thread_times": damaged})).lines
+
+    assert line.thread_times is not None
+    assert [thread.name for thread in line.thread_times.threads] == ["MainThread"]
+    assert (line.thread_times.since_ns, line.thread_times.unmapped) == (None, 0)
+
+
+@pytest.mark.parametrize("value", [5, [], "x", True, {"python": 7, "native": {}, "unmapped": -1}])
+def test_threads_that_are_none_are_not_told(tmp_path, value):
+    """The pulse is."""
+    (line,) = read_pulses(_written(tmp_path, {**PULSE, "thread_times": value})).lines
+
+    assert line.counts["user_ns"] == 70
+    assert line.thread_times is None or line.thread_times.threads == ()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, op, process, profile, work
+from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, Call, activity, calls_and_rows, device_pulse, pulse
 from tfprobe.errors import Missing
+from tfprobe.model.activities import ThreadTimes, ThreadUse
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
 from tfprobe.terminal import page
 from tfprobe.terminal.machines import in_short
 from tfprobe.terminal.tiers import lay_out
-from tfprobe.views.tiers import Tiers, gather
+from tfprobe.views.tiers import Tiers, document, gather
 
 LONG = "a_kernel_of_many_template_arguments<float, 4, " * 5
 
@@ -147,6 +149,68 @@ def test_pools_stand_beside_the_threads(settings, told: str):
 
     (line,) = [line for line in text.splitlines() if line.startswith("  threads")]
     assert line.partition("█ ")[2].strip() == told
+
+
+def _with_threads(unmapped: int = 0) -> Tiers:
+    """Return a process whose thread of steps has a tenth of a CPU, and another one nine."""
+    threads = (
+        ThreadUse("MainThread", True, 1, SECOND_NS // 10, runs_steps=True),
+        ThreadUse(
+            "statistics", True, 1, SECOND_NS * 9 // 10, False, "/work/job/train.py", 26, "work"
+        ),
+        ThreadUse("tf_Compute", False, 2, SECOND_NS // 20),
+        ThreadUse("python", False, 9, 1000),
+    )
+    pulses = [
+        pulse(
+            at,
+            user_ns=at * SECOND_NS,
+            system_ns=0,
+            thread_times=ThreadTimes(UNIX_NS + (at - 1) * SECOND_NS, threads, unmapped),
+        )
+        for at in (1, 2)
+    ]
+    return gathered(pulses=pulses)
+
+
+def test_threads_stand_by_their_cpu_time():
+    """Those that used any, with where they mostly stood."""
+    lines = lay_out(_with_threads(), width=100, colour=False).splitlines()
+
+    at = next(at for at, line in enumerate(lines) if line.split()[:1] == ["thread"])
+    assert [line.split() for line in lines[at : at + 4]] == [
+        ["thread", "CPUs", "share", "mostly", "at"],
+        ["statistics", "0.90", "85.7", "%", "work", "job/train.py:26"],
+        ["MainThread", "0.10", "9.5", "%", "runs", "steps"],
+        ["tf_Compute", "(2)", "0.05", "4.8", "%"],
+    ]
+
+
+def test_threads_that_cannot_be_told_apart_are_counted():
+    """As in Python 3.6."""
+    assert "3 threads of Python are not told apart" in lay_out(
+        _with_threads(3), width=140, colour=False
+    )
+
+
+def test_the_document_has_the_time_of_threads():
+    """With places, how often a thread stood there, and null with its reason for what is unknown."""
+    (known,) = document(_with_threads())["hardware"]["processes"]
+    (unknown,) = document(gathered())["hardware"]["processes"]
+
+    first = known["by_thread"]["groups"][0]
+    assert (first["name"], first["cpu_us"], first["cores_busy"]) == ("statistics", 900_000.0, 0.9)
+    assert first["stands"] == [
+        {
+            "file": "/work/job/train.py",
+            "line": 26,
+            "function": "work",
+            "samples": 1,
+            "in_python": 0,
+        }
+    ]
+    assert unknown["by_thread"] is None
+    assert "by_thread" in unknown["missing"]
 
 
 def test_estimates_are_marked():

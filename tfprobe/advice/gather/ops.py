@@ -69,6 +69,8 @@ CALLS = (
     "StatelessCase",
     "RemoteCall",
 )
+# Python may sleep, and a file may lie on slow storage.
+_MAY_WAIT = ("EagerPyFunc", "NumpyFunction", "PyFunc", "ReadFile", "WholeFileReader")
 # Element by element: XLA makes one kernel of a chain of them.
 _FUSIBLE = (
     "Abs Add AddN AddV2 BiasAdd BiasAddV1 BiasAddGrad Cast Div DivNoNan Elu EluGrad Equal Erf Exp "
@@ -98,9 +100,14 @@ class _Rows:
 def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> Ops | Missing:
     """Return the ops of the mean sampled step; `rows` are those of these captures.
 
-    Rows of threads that prepare later steps are left out. Ops shorter than `tiny_ns` are tiny.
+    Rows of threads that prepare later steps are apart. Ops shorter than `tiny_ns` are tiny.
     """
     mine = _mine(rows, captures)
+    beside = _only(mine, _computes_beside(rows))
+    beside_busy_ns = busy_ns(beside.capture, beside.captures, beside.rows.start_ns, beside.end_ns)
+    # As a trace opens, the input may run ahead of the step, whose trace then lacks it.
+    seen = int(np.count_nonzero(beside_busy_ns))
+    beside_steps = seen if 2 * seen >= len(captures) else len(captures)
     kept = _only(mine, ~mine.rows.background)
     on_host = kept.rows.place == Place.HOST
     works = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
@@ -123,7 +130,17 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
         exposed_host=_exposed(own, host, device),
         paused_ns=paused_ns,
         has_updates=bool(_starting(rows, _UPDATES).any()) or is_pytorch(rows),
+        beside=_types(beside, beside),
+        beside_ns=int(beside.rows.duration_ns.sum()) / max(beside_steps, 1),
+        beside_busy_ns=int(beside_busy_ns.sum()) / max(beside_steps, 1),
     )
+
+
+def _computes_beside(rows: Executions) -> Flags:
+    """Say which rows are ops of the host that compute for later steps: none that may wait."""
+    may_wait = waits_or_calls(rows) | _starting(rows, _MAY_WAIT)
+    computes: Flags = rows.background & (rows.place == Place.HOST) & ~may_wait
+    return computes
 
 
 def waits_or_calls(rows: Executions) -> Flags:

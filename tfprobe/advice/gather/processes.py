@@ -8,6 +8,7 @@ from dataclasses import replace
 from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather.activities import activities
 from tfprobe.advice.gather.machine import machine
+from tfprobe.advice.gather.thread_use import thread_use
 from tfprobe.advice.signals import ActivityUse, DeviceMemory, ProcessSignals
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
@@ -47,6 +48,7 @@ def process_signals(
         release=release_of(process.tensorflow),
         account=account if isinstance(account, Missing) else replace(account, strip=None),
         own_profiler=process.own_profiler,
+        threads=thread_use(profile, process.index),
         functions=frozenset(
             work.name
             for work in profile.works

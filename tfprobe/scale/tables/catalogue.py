@@ -18,6 +18,7 @@ from tfprobe.scale.tables.of_runs import (
     PULSES,
     RUNS,
     STEPS,
+    THREAD_TIMES,
     WORKS,
 )
 from tfprobe.scale.tables.shapes import Shape
@@ -35,6 +36,7 @@ SHAPES: tuple[Shape, ...] = (
     GAPS,
     CALLS,
     PULSES,
+    THREAD_TIMES,
     ACCELERATORS,
     INTERPRETERS,
     ACCOUNT,

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Call, DevicePulse, Gap, Pulse
+from tfprobe.model.activities import (
+    Call,
+    DevicePulse,
+    Gap,
+    Pulse,
+    ThreadTimes,
+    ThreadUse,
+)
 from tfprobe.model.durations import Durations
 from tfprobe.model.profile import Hooks, Process, Profile, Work
 from tfprobe.scale.tables.of_runs import ACCELERATORS, PULSES
@@ -141,12 +148,22 @@ def pulse_rows(profile: Profile, place: Place) -> Iterator[Row]:
             yield (*_key(process, place), *(getattr(pulse, name) for name in _PULSE))
 
 
+def thread_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `thread_times`."""
+    (process,) = profile.processes
+    for pulse in profile.pulses:
+        if pulse.process is not None and isinstance(pulse.thread_times, ThreadTimes):
+            of_pulse = (*_key(process, place), pulse.at_ns, pulse.thread_times.since_ns)
+            yield from ((*of_pulse, *_thread(each)) for each in pulse.thread_times.threads)
+
+
 OF_PROCESS: Mapping[str, Callable[[Profile, Place], Iterator[Row]]] = {
     "activities": activity_rows,
     "calls": call_rows,
     "gaps": gap_rows,
     "processes": process_rows,
     "pulses": pulse_rows,
+    "thread_times": thread_rows,
     "works": work_rows,
 }
 
@@ -204,6 +221,12 @@ def _call(gap: Gap, number: int, call: Call) -> Row:
         call.count,
         call.self_ns,
     )
+
+
+def _thread(use: ThreadUse) -> Row:
+    stands = (use.file, use.line, use.function) if use.file else (None,) * 3
+    used = (use.name or None, use.is_python, use.count, use.cpu_ns, use.runs_steps)
+    return (*used, *stands, use.is_in_python)
 
 
 def _accelerator(run: str, pulse: Pulse, device: DevicePulse) -> Row:

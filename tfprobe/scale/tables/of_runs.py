@@ -216,6 +216,25 @@ PULSES = Shape(
         *_USED,
     ),
 )
+THREAD_TIMES = Shape(
+    "thread_times",
+    "The CPU time of threads, and where those of Python stood. Pulses have it not each time.",
+    Source.PROCESS,
+    (
+        *PROCESS_KEY,
+        whole("at_ns", "unix ns"),
+        whole("since_ns", "from when on the CPU time counts; NULL: from the start of each thread"),
+        text("thread", "its name, of threads that Python did not start the kernel's; NULL: none"),
+        truth("is_python", "Python started it, or runs in it"),
+        whole("threads", "how many of that name"),
+        whole("cpu_ns", "their CPU time; NULL: not known of a thread that Python did not start"),
+        truth("runs_steps", "it runs steps of a work"),
+        text("file", "where it stood: the job's innermost code; NULL: not told"),
+        whole("line", "the line there"),
+        text("function", "the function there"),
+        truth("is_in_python", "it stood between two instructions of Python, not within a call"),
+    ),
+)
 ACCELERATORS = Shape(
     "accelerators",
     "What NVML said of an accelerator at a moment; NULL: it does not tell.",

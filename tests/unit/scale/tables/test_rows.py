@@ -83,6 +83,23 @@ def test_allocations_have_their_sign(run: Path) -> None:
     assert rows == [("layer/MatMul", 400), ("layer/MatMul", -400)]
 
 
+def test_threads_have_a_row_a_sample(run: Path) -> None:
+    """thread_times has those of Python with their place, and others by name."""
+    query = (
+        "select at_ns, since_ns, thread, is_python, threads, cpu_ns, file, line, is_in_python "
+        "from thread_times order by cpu_ns desc nulls last"
+    )
+
+    _, rows = asked(query, run)
+
+    assert rows == [
+        (UNIX_NS, None, "worker", True, 1, 70, "job.py", 26, True),
+        (UNIX_NS, None, "tf_Compute", False, 2, 30, None, None, False),
+        (UNIX_NS, None, None, False, 1, 0, None, None, False),
+        (UNIX_NS, None, None, True, 1, None, "job.py", 7, False),
+    ]
+
+
 def test_calls_sum_to_their_gap(run: Path) -> None:
     """calls has the functions of each gap; one written in C has no file."""
     _, rows = asked("select call, parent, function, file, count, self_ns from calls", run)

@@ -1,0 +1,132 @@
+"""An input that is never late and computes on the CPUs of the steps is told by its ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.signals import MS, STEPS, found, gpu_ops, machine, ops, parts, process, use, work
+from tfprobe.advice.finding import Finding, Severity
+from tfprobe.advice.signals import Input, ThreadUse
+from tfprobe.errors import Missing
+
+FEW = {"cpus": 2.0, "used_cpus": 1.9}
+INPUT = Input(
+    bottleneck="ParallelMapV2",
+    own_ns=0.0,
+    iterator="Root::ParallelMapV2",
+    nodes=("Prefetch", "ParallelMap", "TensorSlice"),
+    source="train.py:29",
+)
+
+
+def computing(beside_ms: float, busy_ms: float | None = None, **changes: Any) -> dict[str, Any]:
+    """Return a step of 8 ms beside which ops of the input ran for so long."""
+    return {
+        "beside": (use("MatMul", beside_ms),),
+        "beside_ns": beside_ms * MS,
+        "beside_busy_ns": (beside_ms if busy_ms is None else busy_ms) * MS,
+        **changes,
+    }
+
+
+def told(beside_ms: float = 4.0, used: dict[str, Any] = FEW, **changes: Any) -> Finding | None:
+    facts = {
+        "ops": ops(**computing(beside_ms)),
+        "parts": parts(input_wait=0.04),
+        "process": process(machine=machine(**used)),
+        "input": INPUT,
+        **changes,
+    }
+    return found("input_takes_cpus", work(**facts))
+
+
+def test_ops_beside_a_step_that_computes_are_told() -> None:
+    """The bound is the time in which one ran, as if the step stood still for it."""
+    finding = told()
+
+    assert finding is not None
+    assert finding.severity is Severity.CRITICAL
+    assert finding.gain.high_ns == STEPS * 4 * MS
+    assert finding.evidence[0].text == "ops of ParallelMapV2 run beside the step (MatMul), a step"
+    assert finding.evidence[0].source == "train.py:29"
+
+
+def test_a_tenth_of_the_loop_is_told_and_less_is_not() -> None:
+    """Of 10 ms a cycle."""
+    assert told(1.0) is not None
+    assert told(0.99) is None
+
+
+def test_where_cpus_are_left_the_input_takes_none() -> None:
+    """Seven tenths of the CPUs are busy where steps compute on all of them."""
+    assert told(used={"cpus": 2.0, "used_cpus": 1.4}) is not None
+    assert told(used={"cpus": 2.0, "used_cpus": 1.39}) is None
+    assert told(used={"cpus": Missing("not told"), "used_cpus": 1.9}) is None
+
+
+@pytest.mark.parametrize(("used_cpus", "is_told"), [(0.7, True), (0.69, False)])
+def test_where_the_steps_wait_for_a_cpu_it_is_of_those_to_have(
+    used_cpus: float, is_told: bool
+) -> None:
+    """The thread of the steps had half of the CPU time that it wanted."""
+    used = {"cpus": 2.0, "used_cpus": used_cpus}
+    waiting = ThreadUse(0.2, 0.2, is_alone=True, others=())
+    loaded = process(machine=machine(**used), threads=waiting)
+
+    assert (told(process=loaded) is not None) is is_told
+
+
+def test_of_many_cpus_an_op_takes_two_at_most() -> None:
+    """One decoder beside a step on 16 CPUs costs an eighth of the time in which it runs."""
+    finding = told(8.0, used={"cpus": 16.0, "used_cpus": 15.0})
+
+    assert finding is not None
+    assert finding.gain.high_ns == STEPS * MS
+
+
+def test_an_input_that_steps_wait_for_is_another_finding() -> None:
+    """Unless it was ready, and only changed hands."""
+    waiting = parts(input_wait=0.05)
+    ready = Input("ParallelMapV2", 0.0, "Root", ("Prefetch",), keeps_up=True)
+
+    assert told(parts=waiting) is None
+    assert told(parts=waiting, input=ready) is not None
+
+
+def test_steps_of_an_accelerator_leave_the_cpus_to_the_input() -> None:
+    """That is what they are there for."""
+    assert told(ops=gpu_ops(**computing(4.0))) is None
+
+
+def test_steps_that_do_not_compute_have_no_use_for_cpus() -> None:
+    """The bound is no more than what they compute."""
+    finding = told(parts=parts(feed=0.04, checkpoints=0.81))
+
+    assert finding is not None
+    assert round(finding.gain.high_ratio, 6) == 0.15
+
+
+@pytest.mark.parametrize(
+    ("nodes", "may_cache", "advised"),
+    [
+        (("ParallelMap", "TensorSlice"), True, True),
+        (("ParallelMap", "Repeat", "TensorSlice"), False, True),
+        (("ParallelMap", "Generator"), False, False),
+        (("ParallelMap", "Range"), False, False),
+    ],
+    ids=["ends", "repeats", "generator", "endless"],
+)
+def test_a_cache_is_advised_of_what_ends(nodes, may_cache: bool, advised: bool) -> None:
+    """What is repeated ends below the repetition."""
+    finding = told(input=Input("ParallelMapV2", 0.0, "Root", nodes, may_cache=may_cache))
+
+    assert finding is not None
+    assert (".cache()" in finding.action) is advised
+
+
+def test_without_samples_it_is_not_checked() -> None:
+    """Neither of the step nor of the machine."""
+    assert told(ops=Missing("no step was sampled")) is None
+    assert told(process=process(machine=Missing("no second look"))) is None
