@@ -9,7 +9,7 @@ from tfprobe.model.profile import Work
 
 # TensorFlow 1 fills its queues from threads of its own, by runs of such ops.
 RUNNER_THREAD = "QueueRunnerThread"
-_ENQUEUES = re.compile(r"_enqueue(_many)?(_\d+)?\Z", re.IGNORECASE)
+_ENQUEUES = re.compile(r"_enqueue(_?many)?(_\d+)?\Z", re.IGNORECASE)
 
 
 def by_cost(loops: Iterable[Work]) -> tuple[Work, ...]:

@@ -745,6 +745,16 @@ def test_the_line_of_a_queue_is_that_of_the_thread_that_fills_it() -> None:
     assert found.source == "/home/ada/train.py:22"
 
 
+@pytest.mark.parametrize("name", ["fifo_queue_enqueue", "enqueue_input/queue_EnqueueMany"])
+def test_what_fills_a_queue_is_accused_of_nothing_beside_the_training(name: str) -> None:
+    """However long it takes: whether the training waits for it, the training tells."""
+    filler = work((9 * MS,) * 10, index=1, name=name, thread="Thread-1")
+
+    told = gather(profile(works=[work((MS,) * 10), filler]), (), DEFAULTS).works
+
+    assert [(each.subject.name, each.is_main) for each in told] == [(work().name, True)]
+
+
 def test_python_of_a_queues_filler_is_no_finding_of_its_own() -> None:
     """What it reads is told with the queue."""
     filler = work(name="fifo_queue_enqueue", thread="Thread-1")

@@ -45,6 +45,7 @@ from tfprobe.views.application import ProcessActivities
 from tfprobe.views.application import activities as did_by_process
 from tfprobe.views.breakdown.cycles import WorkParts, by_work
 from tfprobe.views.input.verdict import WorkInput, judge
+from tfprobe.views.main_loop import fills_queue
 
 _NS_PER_US = 1000
 _Key = tuple[int, int]
@@ -155,7 +156,9 @@ def part(
             strict=True,
         )
     )
-    there = [work for work in profile.works if _key(work) in known.loops]
+    there = [
+        work for work in profile.works if _key(work) in known.loops and not _helps(known, work)
+    ]
     found = tuple(_work(known, work, processes[work.process]) for work in there)
     return SignalsPart(Signals(processes, found), tuple(map(_key, there)), _dearest(profile))
 
@@ -174,9 +177,25 @@ def _key(work: Work) -> _Key:
 
 
 def _main(known: _Known, process: int) -> _Key:
-    """Return the work of a process that takes most time."""
-    own = [key for key in known.loops if key[0] == process]
-    return max(own, key=lambda key: known.loops[key].work_ns)
+    """Return the work of a process that takes most time, of those that do more than help it."""
+    works = [
+        work
+        for work in known.profile.works
+        if work.process == process and _key(work) in known.loops and not _helps(known, work)
+    ]
+    return max(map(_key, works), key=lambda key: known.loops[key].work_ns)
+
+
+def _helps(known: _Known, work: Work) -> bool:
+    """Say whether a work only fills a queue for others of its process.
+
+    What it takes costs something only where the others wait for it, and then they tell of it: a
+    thread that is blocked by a full queue, or by Python's lock, would be accused else.
+    """
+    return fills_queue(work) and any(
+        other.process == work.process and _key(other) in known.loops and not fills_queue(other)
+        for other in known.profile.works
+    )
 
 
 def _longest_ns(known: _Known, process: int) -> int:
