@@ -294,7 +294,8 @@ class Input:
     `is_measured`, the bottleneck is what most likely is it. `is_whole`: each of its sources was
     seen. `may_cache`: what it makes ends, and no Python generator makes it. `is_ready`: its
     elements lie in memory and are handed over beside the step, so that nothing makes it faster.
-    `prefetches`: a data set of its process ends, somewhere, in a prefetch.
+    `prefetches`: a data set of its process ends, somewhere, in a prefetch. `python_ns` is what
+    Python takes in it for the elements of a step, beside the step.
     """
 
     bottleneck: str
@@ -309,6 +310,7 @@ class Input:
     may_cache: bool = True
     is_ready: bool = False
     prefetches: bool = False
+    python_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from tests.support.priced import PricedRun, Ran
 from tests.support.profiles import Span, Step, durations, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.signals import account
+from tests.support.tiers import SECOND_NS, pulse
 from tfprobe.advice.gather import code, gather
 from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.gather.graph_loops import graph_loop
@@ -19,7 +20,7 @@ from tfprobe.advice.signals import ActivityUse, ProcessSignals, WorkSignals
 from tfprobe.advice.thresholds import DEFAULTS
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Call, Gap, Pulse
+from tfprobe.model.activities import Activity, Call, Gap, Pulse, ThreadTimes, ThreadUse
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
@@ -789,3 +790,19 @@ def test_the_line_that_made_the_slow_stage_is_named(lines, source: str) -> None:
 
     assert not isinstance(found, Missing)
     assert (found.bottleneck, found.source, found.prefetches) == ("ParallelMapV2", source, True)
+
+
+def test_python_that_makes_elements_is_known_by_where_it_stands() -> None:
+    """In threads that TensorFlow started; what it takes for a step is traced beside the step."""
+    root = "Iterator::Root"
+    times = ((root, 100), (f"{root}::Generator", 90))
+    spans = tuple(Span(SpanKind.ITERATOR, path, 0, us, "step") for path, us in times)
+    step = Step([op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)], 150, spans=spans)
+    guest = ThreadUse("", True, 1, Missing("a place alone"), False, "/home/ada/data.py", 28, "row")
+    at_s = [ThreadTimes(UNIX_NS + (second - 1) * SECOND_NS, (guest,)) for second in range(3)]
+    pulses = tuple(pulse(second, thread_times=each) for second, each in enumerate(at_s))
+
+    found = _work(profile([step], works=[work()], pulses=pulses)).input
+
+    assert not isinstance(found, Missing)
+    assert (found.bottleneck, found.source) == ("Generator", "/home/ada/data.py:28")

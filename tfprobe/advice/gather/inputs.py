@@ -12,6 +12,7 @@ from tfprobe.views.input.sources import Kind
 from tfprobe.views.input.use import PipelineUse
 from tfprobe.views.input.verdict import WorkInput
 from tfprobe.views.source_lines import is_of_library
+from tfprobe.views.thread_times import thread_times
 
 # What makes these stages, as activities name it.
 _METHODS = {
@@ -27,6 +28,8 @@ _METHODS = {
     "Shuffle": "Dataset.shuffle",
     "TensorSlice": "Dataset.from_tensor_slices",
 }
+# Stages that are told by the line that made them, whatever Python they call.
+_NOT_PYTHON = frozenset(_METHODS) - {"FlatMap", "Generator"}
 _FROM_MEMORY = frozenset({"MemoryCache", "Prefetch"})
 _HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
 
@@ -43,7 +46,8 @@ def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
     stage = _bottleneck(pipeline)
     place = f"{source.file}:{source.line}" if source.file else ""
     if source.kind is Kind.ITERATOR:
-        place = _line_that_made(item, stage, profile) or place
+        own = "" if _kind(stage) in _NOT_PYTHON else _line_beside(item, profile)
+        place = own or _line_that_made(item, stage, profile) or place
     if source.kind is Kind.QUEUE:
         place = _line_of_filler(item, profile)
     return Input(
@@ -58,6 +62,7 @@ def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
         is_whole=not isinstance(pipeline, Missing) and _is_whole(pipeline),
         may_cache=not isinstance(pipeline, Missing) and _may_cache(pipeline),
         prefetches=_prefetches(item, profile),
+        python_ns=0.0 if isinstance(pipeline, Missing) else _python_ns(pipeline),
         is_ready=not isinstance(pipeline, Missing) and _is_ready(pipeline),
     )
 
@@ -69,11 +74,31 @@ def _prefetches(item: WorkInput, profile: Profile) -> bool:
     return any((each.process, each.kind, each.name) == key for each in profile.activities)
 
 
+def _python_ns(pipeline: PipelineUse) -> float:
+    ops = (op for use in pipeline.stages for op in use.ops if op.is_python)
+    return sum(op.total_ns for op in ops) / max(pipeline.captures, 1)
+
+
+def _kind(stage: str) -> str:
+    return stage.removeprefix("Parallel").partition("V")[0]
+
+
+def _line_beside(item: WorkInput, profile: Profile) -> str:
+    """Return where Python stands in threads that TensorFlow started, mostly: it makes elements."""
+    if isinstance(item.work, Missing):
+        return ""
+    pulses = [each for each in profile.pulses if each.process == item.work.process]
+    found = thread_times(sorted(pulses, key=lambda each: each.at_ns))
+    guests = () if isinstance(found, Missing) else found.guests
+    own = [each for each in guests if not is_of_library(each.file)]
+    return f"{own[0].file}:{own[0].line}" if own else ""
+
+
 def _line_that_made(item: WorkInput, stage: str, profile: Profile) -> str:
     """Return the one line of the job that made a stage of its pipeline, or its generator."""
     if isinstance(item.work, Missing):
         return ""
-    kind = stage.removeprefix("Parallel").partition("V")[0]
+    kind = _kind(stage)
     methods = [_METHODS[kind]] if kind in _METHODS else []
     methods += [_METHODS["Generator"]] if kind in ("", "FlatMap") else []
     for method in methods:

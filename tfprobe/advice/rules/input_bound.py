@@ -22,6 +22,9 @@ _OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
 _HANDING_NS = 1_500_000
 # Converting an array takes TensorFlow some 100 us, however small it is.
 _SMALL_FEED_NS = 500_000
+# Less of the cycle is not told from what Python does between steps anyway.
+_HOLDS_RATIO = 0.2
+_HELD = ("fetch", "idle")
 _PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
 _ACTIONS = {
     "input_wait": "Make the input faster than the step: num_parallel_calls=tf.data.AUTOTUNE, "
@@ -43,6 +46,8 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     parts = work.parts
     if isinstance(parts, Missing):
         return parts
+    if (held := _held_up(work, parts, limits)) is not None:
+        return held
     ratio = parts.ratio(*_PARTS)
     keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
     if ratio < limits.input_ratio or keeps_up:
@@ -61,6 +66,40 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
             work.shown_by("input" if largest == "input_wait" else "breakdown"),
         ),
         action=_action(work, largest),
+        gain=gain,
+        part="input",
+    )
+
+
+def _held_up(work: WorkSignals, parts: Parts, limits: Thresholds) -> Finding | None:
+    """Return a finding where Python that makes elements holds up steps that need not wait for them.
+
+    It has the interpreter's lock, which the thread of the steps waits for around its ops.
+    """
+    found = work.input
+    waits_ratio = parts.ratio("input_wait")
+    if isinstance(found, Missing) or waits_ratio >= limits.input_ratio:
+        return None
+    is_long = found.python_ns >= _HOLDS_RATIO * parts.cycle_ns
+    held_ns = min(found.python_ns * work.loop.steps, parts.of_all_steps(*_HELD))
+    gain = work.gain(held_ns, LIKELY * held_ns)
+    if not is_long or parts.ratio(*_HELD) < _HOLDS_RATIO or not parts.cycle_ns:
+        return None
+    return Finding(
+        title="Python that makes the input holds up the steps",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                "it runs beside them, with the interpreter's lock, for a step",
+                time_ns=round(found.python_ns),
+                source=found.source,
+            ),
+            Evidence("of the cycle steps are outside of ops", ratio=parts.ratio(*_HELD)),
+            *work.sample(),
+            work.shown_by("input"),
+        ),
+        action="Make batches by NumPy or TensorFlow on whole arrays, once before the steps, or in "
+        "other processes (a Keras PyDataset or Sequence with use_multiprocessing=True).",
         gain=gain,
         part="input",
     )

@@ -142,3 +142,18 @@ def test_ends_of_epochs_wait_for_input_too() -> None:
     ]
 
     assert [each and round(each.gain.high_ratio, 6) for each in told] == [0.15, 0.1, 0.1]
+
+
+def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
+    """They wait outside of ops for the interpreter's lock: a fifth of a cycle of 10 ms."""
+    made = Input("Generator", 1.0, "", (), keeps_up=True, source="data.py:28", python_ns=4.0 * MS)
+    less = replace(made, python_ns=1.9 * MS)
+    outside = parts(idle=0.1, fetch=0.15)
+
+    finding = found("input_bound", work(parts=outside, input=made))
+
+    assert finding is not None
+    assert finding.title == "Python that makes the input holds up the steps"
+    assert (round(finding.gain.high_ratio, 6), finding.evidence[0].source) == (0.25, "data.py:28")
+    assert found("input_bound", work(parts=outside, input=less)) is None
+    assert found("input_bound", work(parts=parts(idle=0.19), input=made)) is None
