@@ -92,6 +92,7 @@ JOBS = (
             "raising_function",
             "eager_loop",
             "eager_loop_v1_optimizer",
+            "eager_by_hand",
             "optimizer_in_function",
             "no_eager_in_function",
             "restored_function",

@@ -27,7 +27,7 @@ _NOT_OF_A_LOOP = frozenset(
 )
 # Of these the rest of a loop of the host goes faster, too, once they are gone: caches, locks and
 # CPUs are its own. By so much of their share it did in planted programs that were mended.
-_WITH_THE_REST = 0.5
+_WITH_THE_REST = 0.7
 _HOLDS_UP_THE_REST = frozenset(
     {
         "between",
@@ -40,7 +40,6 @@ _HOLDS_UP_THE_REST = frozenset(
         "graph",
         "input",
         "sync",
-        "threads",
     }
 )
 _ONE_STEP = Evidence("from one traced step")

@@ -17,6 +17,9 @@ from tfprobe.model.profile import OwnProfiler
 from tfprobe.views.breakdown.parts import LABELS, Part
 from tfprobe.views.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
 
+# Less of the cycle is not told from what Python does between steps anyway.
+_HELD_RATIO = 0.2
+_HELD = ("fetch", "idle")
 NOT_GATHERED = Missing("it was not looked at")
 NO_CAPTURE = Missing("no step was sampled")
 
@@ -495,6 +498,19 @@ class WorkSignals:
         """Return the line of the job that runs the steps, "" where none was seen."""
         watched = self.python.loop_source if isinstance(self.python, Python) else ""
         return watched or self.called_at
+
+    @property
+    def held_ns(self) -> float:
+        """Return what Python that makes the input holds up all steps: they wait for its lock.
+
+        It lasts a fifth of the cycle, and as much of the cycle lies outside of ops.
+        """
+        if isinstance(self.input, Missing) or isinstance(self.parts, Missing):
+            return 0.0
+        least_ns, outside_ns = _HELD_RATIO * self.parts.cycle_ns, self.parts.of_all_steps(*_HELD)
+        if self.input.python_ns < least_ns or self.parts.ratio(*_HELD) < _HELD_RATIO:
+            return 0.0
+        return min(self.input.python_ns * self.loop.steps, outside_ns)
 
     def of_steps(self, ns_a_step: float) -> float:
         """Return what takes so long in a sampled step, summed over all steps.

@@ -108,7 +108,26 @@ def main():
     fact("raising_function", "function", "raising_step", completed, raised=1)
 
     _optimizers(x)
+    by_hand = threading.Thread(target=_by_hand, args=(x,))
+    by_hand.start()
+    by_hand.join()
     _saved_model(x)
+
+
+def _by_hand(x):
+    """Train without an optimizer; what is in the graph of another gradient ends no step."""
+    weights = tf.Variable(tf.ones([4, 1]))
+    steps_taken = tf.Variable(0, dtype=tf.int64)
+    for _ in range(13):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(tf.matmul(x, weights) - 3.0))
+            penalty = tf.reduce_sum(tf.square(tape.gradient(loss, weights)))
+            total = loss + 0.001 * penalty
+        weights.assign_sub(0.01 * outer.gradient(total, weights))
+        steps_taken.assign_add(1)
+    print("by hand %r" % float(total))
+    fact("eager_by_hand", "eager", "GradientTape", int(steps_taken.numpy()))
 
 
 def _optimizers(x):

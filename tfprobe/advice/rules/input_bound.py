@@ -22,9 +22,6 @@ _OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
 _HANDING_NS = 1_500_000
 # Converting an array takes TensorFlow some 100 us, however small it is.
 _SMALL_FEED_NS = 500_000
-# Less of the cycle is not told from what Python does between steps anyway.
-_HOLDS_RATIO = 0.2
-_HELD = ("fetch", "idle")
 _PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
 _ACTIONS = {
     "input_wait": "Make the input faster than the step: num_parallel_calls=tf.data.AUTOTUNE, "
@@ -76,15 +73,10 @@ def _held_up(work: WorkSignals, parts: Parts, limits: Thresholds) -> Finding | N
 
     It has the interpreter's lock, which the thread of the steps waits for around its ops.
     """
-    found = work.input
-    waits_ratio = parts.ratio("input_wait")
-    if isinstance(found, Missing) or waits_ratio >= limits.input_ratio:
+    found, held_ns = work.input, work.held_ns
+    if isinstance(found, Missing) or not held_ns or parts.ratio("input_wait") >= limits.input_ratio:
         return None
-    is_long = found.python_ns >= _HOLDS_RATIO * parts.cycle_ns
-    held_ns = min(found.python_ns * work.loop.steps, parts.of_all_steps(*_HELD))
     gain = work.gain(held_ns, LIKELY * held_ns)
-    if not is_long or parts.ratio(*_HELD) < _HOLDS_RATIO or not parts.cycle_ns:
-        return None
     return Finding(
         title="Python that makes the input holds up the steps",
         severity=limits.severity(gain),
@@ -94,7 +86,7 @@ def _held_up(work: WorkSignals, parts: Parts, limits: Thresholds) -> Finding | N
                 time_ns=round(found.python_ns),
                 source=found.source,
             ),
-            Evidence("of the cycle steps are outside of ops", ratio=parts.ratio(*_HELD)),
+            Evidence("of the loop its steps are outside of ops meanwhile", ratio=gain.high_ratio),
             *work.sample(),
             work.shown_by("input"),
         ),

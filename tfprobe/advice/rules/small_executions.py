@@ -109,5 +109,6 @@ def _around_ns(work: WorkSignals, limits: Thresholds) -> float:
     handed_ns = 0.0
     if not isinstance(work.input, Missing) and work.input.keeps_up:
         handed_ns = parts.of_all_steps("input_wait")
-    saved_ns = parts.of_all_steps(*_SAVED)
+    # What waits for Python that makes the input goes on waiting.
+    saved_ns = max(parts.of_all_steps(*_SAVED) - work.held_ns, 0.0)
     return saved_ns + min(parts.of_all_steps(*_CALLBACKS), callbacks_ns) + handed_ns

@@ -123,3 +123,16 @@ def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_sin
     sources = {each.source for each in finding.evidence}
     assert ("train.py:24" in sources) is is_single
     assert ("steps_per_execution" in finding.action) is not is_single
+
+
+def test_what_waits_for_the_lock_of_the_input_is_not_saved() -> None:
+    """Several steps in one call wait for it as long."""
+    made = Input("Generator", 1.0, "", (), keeps_up=True, python_ns=3.0 * MS)
+    small = work(loop=loop(usual_step_ns=2.0 * MS), parts=parts(idle=0.4))
+
+    alone = found("small_executions", small)
+    beside = found("small_executions", replace(small, input=made))
+
+    assert alone is not None
+    assert beside is not None
+    assert (round(alone.gain.high_ratio, 6), round(beside.gain.high_ratio, 6)) == (0.4, 0.1)
