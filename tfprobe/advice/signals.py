@@ -34,6 +34,7 @@ class Loop:
     `gap_spread_ns` is the median absolute deviation of gaps from the usual one.
     `regular_step_ns` and `regular_gap_ns` are steps and gaps without what stands out for a reason
     that is known and not the steps' own: a first step, a trace, a checkpoint, an evaluation.
+    `first_seen_ns` is the unix time of the first step, 0 where the recording does not tell.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Loop:
     slowest_steps: tuple[int, ...]
     thread_ns: int
     gap_spread_ns: float = 0.0
+    first_seen_ns: int = 0
 
     @property
     def work_ns(self) -> int:

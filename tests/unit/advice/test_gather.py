@@ -351,6 +351,13 @@ def test_what_happened_before_the_first_step_is_not_in_the_loop() -> None:
     assert [(each.count, each.own_ns, each.source) for each in found] == [(4, 8 * MS, "a.py:7")]
 
 
+def test_a_loop_knows_when_its_first_step_was_seen() -> None:
+    """Whether steps come all through a loop is told from that."""
+    made = profile(works=[work(first_seen_ns=UNIX_NS + 7)])
+
+    assert _work(made).loop.first_seen_ns == UNIX_NS + 7
+
+
 @pytest.mark.parametrize(
     ("devices", "has_one"),
     [

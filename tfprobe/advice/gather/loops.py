@@ -113,6 +113,7 @@ def _loop(work: Work, part: Apart, retraces: int, thread_ns: int, busy_ns: int) 
         slowest_steps=_slowest(work, durations_ns),
         thread_ns=thread_ns,
         gap_spread_ns=spread(gaps_ns).mad if len(gaps_ns) else 0.0,
+        first_seen_ns=work.first_seen_ns,
     )
 
 
