@@ -20,6 +20,10 @@ _SUMMARIES = (
     "Write summaries at every Nth step, or of an epoch (TensorBoard: update_freq='epoch'; hooks: "
     "save_steps), and no histograms of all weights."
 )
+_TENSORBOARD = (
+    "The TensorBoard callback of Keras 3 makes scalars of each batch, whatever its update_freq: take "
+    "it out of fit, and write what you look at in a callback of your own at the ends of epochs."
+)
 _PROGRESS_BAR = "The progress bar is drawn at each batch: fit(..., verbose=2) tells of epochs only."
 _AT_EPOCHS = (
     "It is what callbacks do at the ends of epochs: TensorBoard(histogram_freq=0) writes no "
@@ -81,6 +85,8 @@ def _action(cause: Waste | None, is_rare: bool) -> str:
         return _AT_EPOCHS
     if cause is not None and "progbar" in cause.what:
         return _PROGRESS_BAR
+    if cause is not None and cause.what.startswith("tensorboard.on_train_batch"):
+        return _TENSORBOARD
     if cause is not None and cause.part == "summaries":
         return _SUMMARIES
     return _EVERY_BATCH

@@ -44,6 +44,7 @@ def test_less_is_not() -> None:
     [
         ("summaries", "scalar", "update_freq='epoch'"),
         ("callbacks", "progbar_logger.on_train_batch_end", "verbose=2"),
+        ("callbacks", "tensorboard.on_train_batch_end", "whatever its update_freq"),
         ("callbacks", "on_train_batch_end", "every Nth batch"),
     ],
 )
