@@ -21,8 +21,8 @@ _SUMMARIES = (
     "save_steps), and no histograms of all weights."
 )
 _TENSORBOARD = (
-    "The TensorBoard callback of Keras 3 makes scalars of each batch, whatever its update_freq: take "
-    "it out of fit, and write what you look at in a callback of your own at the ends of epochs."
+    "The TensorBoard callback of Keras 3 makes scalars of each batch, whatever its update_freq: "
+    "leave it out, and write what you look at by a callback of your own at the ends of epochs."
 )
 _PROGRESS_BAR = "The progress bar is drawn at each batch: fit(..., verbose=2) tells of epochs only."
 _AT_EPOCHS = (
