@@ -12,6 +12,7 @@ from .calls import is_ours
 from .imports import is_library
 from .interruptions import let_through
 from .originals import ORIGINAL, read_file
+from .threads import python_threads
 
 TASKS = "/proc/self/task"
 # Of the time since the first sample all may take one part in this many; the first may take more.
@@ -149,7 +150,7 @@ def _natives(mine):
     """Return Python's threads by native id, and the idents of those whose native id nobody tells."""
     found, unmapped = {}, set()
     idents = set(sys._current_frames())
-    for thread in threading.enumerate():
+    for thread in python_threads():
         # One that Python met and did not start stays in its list when it has ended.
         is_guest = isinstance(thread, threading._DummyThread)
         if thread.ident is None or (is_guest and thread.ident not in idents):

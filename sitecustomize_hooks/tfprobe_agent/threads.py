@@ -156,13 +156,21 @@ def name_of(ident):
     """Return the name of the thread with that ident, "" of one that has ended."""
     if ident == threading.get_ident():
         return thread_name()
-    return next((thread.name for thread in threading.enumerate() if thread.ident == ident), "")
+    return getattr(threading._active.get(ident), "name", "")
+
+
+def python_threads():
+    """Return the threads that Python knows, as `enumerate` does, but for those that are being started.
+
+    It takes no lock: a signal handler of the job may run a step while the code it has interrupted holds that one.
+    """
+    return list(threading._active.copy().values())
 
 
 def this_thread():
     """Return name and id of the calling thread. `current_thread` would enter one made in C++ in the job's own list."""
     ident = threading.get_ident()
-    for thread in threading.enumerate():
-        if thread.ident == ident:
-            return thread.name, getattr(thread, "native_id", None) or ident
-    return "(not made by Python)", ident
+    thread = threading._active.get(ident)
+    if thread is None:
+        return "(not made by Python)", ident
+    return thread.name, getattr(thread, "native_id", None) or ident

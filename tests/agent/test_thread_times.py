@@ -257,3 +257,26 @@ print(kept[0]() is None)
 """)
 
     assert alive == "True"
+
+
+def test_the_lock_of_the_list_of_threads_is_not_taken(laboratory: Laboratory) -> None:
+    """A signal handler may run a step while its own thread holds it; here another thread does."""
+    laboratory.arm(trace_level="off")
+
+    lines = laboratory.finish("""
+held, over = threading.Event(), threading.Event()
+def hold():
+    with threading._active_limbo_lock:
+        held.set()
+        over.wait(30)
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+for _ in range(3): session.run("loss")
+print(thread.is_alive())
+over.set()
+thread.join()
+""")
+
+    assert lines == ["True"]
+    assert _samples(laboratory)[0] is not None
