@@ -165,7 +165,11 @@ def _around_gradient(original):
     thread, state, clock, executing_eagerly = THREAD, STATE, ORIGINAL.monotonic_ns, functions.executing_eagerly
 
     def gradient(self, *args, **kwargs):
-        began_ns = clock()
+        try:
+            began_ns = clock()
+        except BaseException:
+            began_ns = None
+            failed("before a gradient")
         try:
             result = original(self, *args, **kwargs)
         except BaseException as error:
@@ -174,7 +178,8 @@ def _around_gradient(original):
         try:
             mine = thread.mine
             is_outermost = not mine.depth and not state.aside and executing_eagerly()
-            if mine.gradients is not None and mine.has_tape and is_outermost and not _records():
+            is_counted = mine.gradients is not None and began_ns is not None
+            if is_counted and mine.has_tape and is_outermost and not _records():
                 mine.has_tape = False  # several gradients of tapes that were entered together are of one step
                 _by_hand(mine, began_ns, clock())
         except BaseException:

@@ -43,6 +43,11 @@ def _goes_on(threads: list[int], loops: list[int]) -> bool:
     )
 
 
+# So many steps may go without, else two: a work's first step may be its discovery, an eager loop's
+# last one may never end. Steps by hand are known by their fifth gradient.
+_NOT_SAMPLED = {"GradientTape": 6}
+
+
 # TensorFlow 1 has no profiler for eager steps, of which that job has no others.
 @pytest.mark.parametrize(
     "job", [pytest.param(job, id=job.id) for job in JOBS if job.id != "keras-1-eager"]
@@ -63,8 +68,7 @@ def test_every_step_was_sampled_when_asked_for(laboratory: Laboratory, job: Job)
         work["name"]: (work["count"], work["sampled"])
         for fact in facts
         for work in matching(outcome, fact)
-        # A work's first step may be its discovery; an eager loop's last one may never end.
-        if work["sampled"] < work["count"] - 2
+        if work["sampled"] < work["count"] - _NOT_SAMPLED.get(work["name"], 2)
     }
 
     assert short == {}, declined

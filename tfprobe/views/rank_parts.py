@@ -16,6 +16,7 @@ from tfprobe.views.collective_overlap import overlap
 from tfprobe.views.collective_runs import collective_runs
 from tfprobe.views.intervals import union
 from tfprobe.views.meetings import MeetingKind, Meetings
+from tfprobe.views.remembered import lengthened_gaps
 from tfprobe.views.sends import task_of
 
 Floats = npt.NDArray[np.float64]
@@ -160,7 +161,7 @@ def _latest(work: Work) -> LatestSteps:
     gap_ns[1:] = recent.start_ns[1:] - recent.end_ns[:-1]
     bad = recent.raised | recent.sampled | (step_ns < 0)
     # What comes behind a traced step is not its own: the agent writes the trace.
-    bad_gap = bad | recent.gap_is_ours | (gap_ns < 0) | ~recent.has_gap
+    bad_gap = bad | lengthened_gaps(recent) | (gap_ns < 0) | ~recent.has_gap
     step_ns[bad] = np.nan
     gap_ns[bad_gap] = np.nan
     return LatestSteps(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
+from tfprobe.views.remembered import lengthened_gaps
 from tfprobe.views.together import SLOWER_RATIO
 
 Measure = Literal["step", "between"]
@@ -165,7 +166,7 @@ def _times(works: Sequence[Work], first: int, last: int) -> tuple[_Floats, _Floa
         begin = recent.first_step - first
         step_ns[at, begin : begin + len(took_ns)] = took_ns
         before_ns = (recent.start_ns[1:] - recent.end_ns[:-1]).astype(np.float64)
-        ours = recent.gap_is_ours[1:]
+        ours = lengthened_gaps(recent)[1:]
         before_ns[~good[1:] | ours | (before_ns < 0) | ~recent.has_gap[1:]] = np.nan
         gap_ns[at, begin + 1 : begin + len(took_ns)] = before_ns
     return step_ns, gap_ns

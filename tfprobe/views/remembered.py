@@ -94,6 +94,18 @@ def gaps_around_traces(work: Work, works: Sequence[Work]) -> Flags:
     return overlaps(before_ns, recent.start_ns, *_traced(others))
 
 
+def lengthened_gaps(recent: RecentSteps) -> Flags:
+    """Say before which steps the gap is no measure of another process's: a trace was written in it.
+
+    So it is where it was watched, unless half of all would be left out: a watch adds some 0.1 ms,
+    and gaps of several processes are compared only where all of them are known.
+    """
+    after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
+    loose = recent.has_gap & ~after_traced
+    kept = loose & ~recent.gap_is_ours
+    return recent.gap_is_ours if 2 * kept.sum() >= loose.sum() else after_traced
+
+
 def _without(counts: Flags, disturbed: Flags) -> Flags:
     """Leave out what tfprobe made a little longer, unless next to nothing would be left.
 
