@@ -38,6 +38,7 @@ ENTRY_POINTS = frozenset(
         "keras:_execution_function.make",
         "keras:_in_phase.around.method",
         "optimizers:_around.apply",
+        "optimizers:_around_gradient.gradient",
         "optimizers:_around_tape.enter",
         "profiler:_around_start.start",
         "profiler:_around_start_server.start_server",
