@@ -62,6 +62,7 @@ TARGETS = frozenset(
         "tensorflow.python.checkpoint.checkpoint_management",
         "tensorflow.python.saved_model.save",
         "tensorflow.python.summary.writer.writer",
+        "tensorflow.python.ops.script_ops",
         "tensorflow.python.ops.summary_ops_v2",
         "tensorflow_estimator.python.estimator.estimator",
     )

@@ -179,6 +179,8 @@ def watcher(frame, started_ns, allowance, begins_step, ended):
         while frame is not None and is_ours(frame.f_code):
             ours.append(frame)
             frame = frame.f_back
+        if frame is None and not nodes:  # a thread that came to Python by code of ours
+            frame = ours.pop()
         node = root_of(frame) if frame is not None else nodes[0]
         line = 0 if frame is None else frame.f_lineno or 0
         codes.append(node.code)

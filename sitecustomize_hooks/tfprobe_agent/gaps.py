@@ -87,7 +87,7 @@ def begin(mine, recorder, work, step, why):
         return
     watch = Watch(recorder, work, step, why)
     if recorder.event_ns is None:
-        recorder.event_ns = _event_ns(recorder)  # it has an account of its own
+        event_ns(recorder)  # it has an account of its own
         began_ns = ORIGINAL.monotonic_ns()
     watch.event_ns = recorder.event_ns
     for each in recorder.works:
@@ -219,13 +219,15 @@ def _slows_others(mine, recorder, now_ns):
     return any(work.n and id(work) not in own and now_ns - work.latest_end_ns() < OTHERS_NS for work in recorder.works)
 
 
-def _event_ns(recorder):
-    """Return what one event costs, to be measured once a process."""
-    began_ns = ORIGINAL.monotonic_ns()
-    bare_ns = min(_calibration(None) for _ in range(CALIBRATION_ROUNDS))
-    watched_ns = min(_calibration(sys._getframe()) for _ in range(CALIBRATION_ROUNDS))
-    recorder.spent_once(ORIGINAL.monotonic_ns() - began_ns)
-    return max(1, (watched_ns - bare_ns) // (4 * CALIBRATION_CALLS))
+def event_ns(recorder):
+    """Return what one event costs, which is measured once a process."""
+    if recorder.event_ns is None:
+        began_ns = ORIGINAL.monotonic_ns()
+        bare_ns = min(_calibration(None) for _ in range(CALIBRATION_ROUNDS))
+        watched_ns = min(_calibration(sys._getframe()) for _ in range(CALIBRATION_ROUNDS))
+        recorder.event_ns = max(1, (watched_ns - bare_ns) // (4 * CALIBRATION_CALLS))
+        recorder.spent_once(ORIGINAL.monotonic_ns() - began_ns)
+    return recorder.event_ns
 
 
 def _calibration(frame):

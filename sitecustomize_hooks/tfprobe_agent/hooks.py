@@ -17,6 +17,7 @@ from . import (
     profiler,
     ptracer,
     pulses,
+    python_ops,
     ranks,
     recorder,
     servers,
@@ -37,6 +38,7 @@ _BY_MODULE = {
     "tensorflow.python.eager.polymorphic_function.monomorphic_function": functions.patch,
     "tensorflow.python.eager.polymorphic_function.concrete_function": functions.patch,
     "tensorflow.python.eager.profiler": profiler.patch,
+    "tensorflow.python.ops.script_ops": python_ops.patch,
     "tensorflow.python.eager.backprop": optimizers.patch_tape,
     "tensorflow.python.profiler.profiler_v2": profiler.patch,
     "tensorflow.python.training.optimizer": optimizers.patch,
@@ -116,6 +118,7 @@ def _after_fork():
         graphs.reset()
         activities.reset()
         pulses.reset()
+        python_ops.reset()
         ranks.forget_servers()
         recorder.forget_parent()
         exits.watch_multiprocessing()

@@ -12,6 +12,7 @@ from .calls import is_ours
 from .imports import is_library
 from .interruptions import let_through
 from .originals import ORIGINAL, read_file
+from .python_ops import told_places
 from .threads import python_threads
 
 TASKS = "/proc/self/task"
@@ -80,7 +81,7 @@ class ThreadTimes:
         record = {
             "since_ns": since_ns,
             "python": _told(natives, grown_ns, step_threads, standing),
-            "guests": guests,
+            "guests": (told_places() + guests)[:MOST_GUESTS],
             "native": self._by_name(natives, grown_ns),
             "unmapped": len(unmapped),
         }

@@ -244,12 +244,12 @@ def _asks(handler: ast.ExceptHandler) -> bool:
     return not called.isdisjoint({"let_through", "import_and_let_through", "failed"})
 
 
-@pytest.mark.parametrize("name", ["_event_ns", "calls.watcher"])
+@pytest.mark.parametrize("name", ["event_ns", "calls.watcher"])
 def test_a_watch_that_is_interrupted_as_it_begins_is_none(laboratory: Laboratory, name) -> None:
     """The next step ends what there is of it; no error of ours comes of that."""
     laboratory.arm(every=1)
     # The cost of an event is measured once, as the first watch begins.
-    first = "" if name == "_event_ns" else 'session.run("loss")'
+    first = "" if name == "event_ns" else 'session.run("loss")'
 
     lines = laboratory.finish(f"""
 import signal

@@ -42,6 +42,7 @@ ENTRY_POINTS = frozenset(
         "optimizers:_around_tape.enter",
         "profiler:_around_start.start",
         "profiler:_around_start_server.start_server",
+        "python_ops:_around.call",
         "session:_with_made.around.make",
         "session:_with_role.call",
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tf.laboratory import Laboratory, Outcome, tfprobe_json
+from tests.tf.laboratory import JOBS, Laboratory, Outcome, tfprobe_json
 from tests.tf.requirements import need_tensorflow
 
 # Cause -> the rule that names it.
@@ -66,6 +66,15 @@ def test_a_planted_cause_is_named(planted, cause: str) -> None:
     assert findings[FOUND[cause]]["severity"] != "info"
     assert findings[FOUND[cause]]["evidence"]
     assert findings[FOUND[cause]]["action"]
+
+
+def test_a_slow_generator_is_named_with_its_line(planted) -> None:
+    """The line that makes a batch wait, whatever Keras and TensorFlow put around its function."""
+    evidence = _findings(planted("input_slow_generator"))["input_bound"]["evidence"]
+
+    source, *_ = [each["source"] for each in evidence if each.get("source")]
+    lines = (JOBS / "planted.py").read_text().splitlines()
+    assert lines[int(source.rpartition(":")[2]) - 1].strip().startswith("time.sleep("), source
 
 
 def test_a_read_of_each_step_is_named_with_its_line(planted) -> None:
