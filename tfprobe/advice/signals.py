@@ -20,6 +20,8 @@ from tfprobe.views.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release,
 # Less of the cycle is not told from what Python does between steps anyway.
 _HELD_RATIO = 0.2
 _HELD = ("fetch", "idle")
+# The trace tells how long an op ran, not on how many threads: on one, or on some where it is large.
+_CPUS_AN_OP = 2
 NOT_GATHERED = Missing("it was not looked at")
 NO_CAPTURE = Missing("no step was sampled")
 
@@ -513,6 +515,22 @@ class WorkSignals:
         if self.input.python_ns < least_ns or self.parts.ratio(*_HELD) < _HELD_RATIO:
             return 0.0
         return min(self.input.python_ns * self.loop.steps, outside_ns)
+
+    @property
+    def beside_ns(self) -> float:
+        """Return what ops of the input may hold up all steps that compute on the host beside them.
+
+        Of n CPUs an op of the input takes one, or two at most: it is that part of the time in which
+        it ran, as if the step stood still for it.
+        """
+        machine, parts, ops = self.process.machine, self.parts, self.ops
+        if isinstance(machine, Missing) or isinstance(machine.cpus, Missing):
+            return 0.0
+        if isinstance(parts, Missing) or isinstance(ops, Missing) or ops.has_accelerator:
+            return 0.0
+        beside_ns = min(ops.beside_busy_ns, _CPUS_AN_OP * ops.beside_ns / max(machine.cpus, 1.0))
+        # Steps that do not compute have no use for more CPUs.
+        return min(self.of_steps(beside_ns), parts.of_all_steps("host_compute", "idle"))
 
     def of_steps(self, ns_a_step: float) -> float:
         """Return what takes so long in a sampled step, summed over all steps.

@@ -51,7 +51,9 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return None
     largest = max(_PARTS, key=parts.ratio)
     waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(work, largest)
-    gain = work.gain(waits_ns + ends_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
+    # What makes the elements may leave the steps too few CPUs besides.
+    high_ns = waits_ns + ends_ns + min(work.beside_ns, waits_ns)
+    gain = work.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
     share = much(parts.ratio(largest), ratio)
     return Finding(
         title="Steps wait for their input",

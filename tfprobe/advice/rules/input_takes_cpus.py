@@ -6,38 +6,31 @@ from collections.abc import Iterator
 
 from tfprobe.advice.finding import Evidence, Finding
 from tfprobe.advice.rule import Verdict, lacking
-from tfprobe.advice.signals import Ops, WorkSignals
+from tfprobe.advice.signals import Ops, Parts, WorkSignals
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.errors import Missing
 
 # What a cache or a file takes to read is left, and steps have not all of their time from CPUs.
 LIKELY = 0.5
-# The trace tells how long an op ran, not on how many threads: on one, or on some where it is large.
-_CPUS_AN_OP = 2
+# An input that takes the CPUs is late at times: it is the cause from this part of the other on.
+_SMALL_WAIT = 0.25
 _INPUT_PARTS = ("input_wait", "host_preprocess", "feed")
 _SHOWN = 3
 
 
 def check(work: WorkSignals, limits: Thresholds) -> Verdict:
-    """Return a finding where ops of the input run beside steps that compute, and no CPU is left.
-
-    Of n CPUs an op of the input takes one, or two at most: the bound is that part of the time in
-    which it ran, as if the step stood still for it.
-    """
+    """Return a finding where ops of the input run beside steps that compute, and no CPU is left."""
     parts, ops, machine = work.parts, work.ops, work.process.machine
     if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(machine, Missing):
         return lacking(parts, ops, machine)
     cpus, used_cpus = machine.cpus, machine.used_cpus
     if isinstance(cpus, Missing) or isinstance(used_cpus, Missing):
         return lacking(cpus, used_cpus)
-    keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
-    is_late = parts.ratio(*_INPUT_PARTS) >= limits.input_ratio and not keeps_up
-    if is_late or ops.has_accelerator or used_cpus < limits.busy_cpus_ratio * _to_have(work, cpus):
+    if ops.has_accelerator or _is_late(work, parts, limits):
         return None
-    beside_ns = min(ops.beside_busy_ns, _CPUS_AN_OP * ops.beside_ns / max(cpus, 1.0))
-    # Steps that do not compute have no use for more CPUs.
-    gain_ns = min(work.of_steps(beside_ns), parts.of_all_steps("host_compute", "idle"))
-    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if used_cpus < limits.busy_cpus_ratio * _to_have(work, cpus):
+        return None
+    gain = work.gain(work.beside_ns, LIKELY * work.beside_ns)
     if gain.high_ratio < limits.input_cpus_ratio:
         return None
     return Finding(
@@ -54,6 +47,14 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         gain=gain,
         part="input_cpus",
     )
+
+
+def _is_late(work: WorkSignals, parts: Parts, limits: Thresholds) -> bool:
+    """Say whether steps wait for the input, and not for a small part of what it holds them up."""
+    if not isinstance(work.input, Missing) and work.input.keeps_up:
+        return False
+    waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * work.beside_ns)
+    return parts.of_all_steps(*_INPUT_PARTS) >= waits_ns
 
 
 def _to_have(work: WorkSignals, cpus: float) -> float:

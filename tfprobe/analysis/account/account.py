@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.account import loops as loop_kinds
-from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.categories import SETUP, Category
 from tfprobe.analysis.account.division import fill
 from tfprobe.analysis.account.facts import Facts
 from tfprobe.analysis.account.gaps import Gaps, Steps, gaps_of, steps_of
@@ -54,6 +54,12 @@ class Account:
     def items(self, category: Category) -> tuple[Item, ...]:
         """Return what a category went to, largest first."""
         return next(part.items for part in self.parts if part.category is category)
+
+    @property
+    def setups(self) -> tuple[int, int]:
+        """Return how often Estimators began to train, and how long that took in all, in ns."""
+        found = [each for each in self.items(Category.PREPARATION) if each.what == SETUP]
+        return sum(each.times for each in found), sum(each.ns for each in found)
 
     def ratio(self, category: Category) -> float:
         """Return the share of a category."""

@@ -35,6 +35,7 @@ class Category(Enum):
 
 # What garbage collections are called that came before any step: those of imports and preparation.
 BEFORE_STEPS = "before the first step"
+SETUP = "Estimator.train before its steps"
 
 # What people call them.
 LABELS: Mapping[Category, str] = {
@@ -61,7 +62,7 @@ LABELS: Mapping[Category, str] = {
 WENT_TO: Mapping[Category, str] = {
     Category.INTERPRETER_START: "starting Python",
     Category.IMPORTS: "imports",
-    Category.PREPARATION: "preparation before the first step",
+    Category.PREPARATION: "preparation",
     Category.COMPILE: "tracing and compiling",
     Category.WARM_UP: "warm-up",
     Category.INPUT_WAIT: "waiting for input",

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfprobe.analysis.account import shares
-from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, Category, of_step
+from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, SETUP, Category, of_step
 from tfprobe.analysis.account.facts import Facts, names_of, title
 from tfprobe.analysis.account.gap_division import add_gaps
 from tfprobe.analysis.account.items import item_of, label
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.ledger import Part as AccountPart
 from tfprobe.analysis.account.stacks import add_lines
-from tfprobe.analysis.account.timeline import Layer, first_steps
+from tfprobe.analysis.account.timeline import TRAINS_ANEW, Layer, first_steps
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
 from tfprobe.views import overhead
@@ -80,8 +80,18 @@ def _add_activities(facts: Facts, ledger: Ledger) -> None:
     _spread(ledger, Category.COMPILE, firsts, timeline.total_ns(Layer.FIRST_STEP))
     for layer, (category, what) in _WHOLE.items():
         _add_by_line(facts, ledger, category, what, timeline.layers[layer])
+    _add_setups(facts, ledger)
     _add_named_by_program(facts, ledger)
     _add_single(facts, ledger)
+
+
+def _add_setups(facts: Facts, ledger: Ledger) -> None:
+    """Add what an Estimator does before the first step of each of its training calls."""
+    calls = [each for each in facts.activities if (each.kind, each.name) == TRAINS_ANEW]
+    called_at = names_of(calls, TRAINS_ANEW[:1])
+    source = max(called_at, key=lambda key: called_at[key])[1] if called_at else ""
+    ns = facts.timeline.total_ns(Layer.SETUP)
+    ledger.add(Category.PREPARATION, Item(SETUP, source, ns, times=len(calls)))
 
 
 def _add_by_line(

@@ -38,6 +38,7 @@ _OF_LAYER: Mapping[Layer, Category] = {
     Layer.CALLBACKS: Category.CALLBACKS,
     Layer.BUILD: Category.PREPARATION,
     Layer.USER: Category.PYTHON,
+    Layer.SETUP: Category.PREPARATION,
     Layer.WARM_GAP: Category.WARM_UP,
     Layer.USUAL_GAP: Category.PYTHON,
     Layer.TRACED_GAP: Category.PYTHON,

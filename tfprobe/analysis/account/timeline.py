@@ -49,19 +49,22 @@ class Layer(IntEnum):
     CALLBACKS = 10
     BUILD = 11
     USER = 12
-    WARM_GAP = 13
-    USUAL_GAP = 14
-    TRACED_GAP = 15
-    LONG_GAP = 16
-    EPOCH_END = 17
-    BETWEEN_CALLS = 18
-    FORGOTTEN = 19
-    INTERPRETER = 20
-    LAST_CALL = 21
-    BEFORE = 22
-    AFTER = 23
+    SETUP = 13
+    WARM_GAP = 14
+    USUAL_GAP = 15
+    TRACED_GAP = 16
+    LONG_GAP = 17
+    EPOCH_END = 18
+    BETWEEN_CALLS = 19
+    FORGOTTEN = 20
+    INTERPRETER = 21
+    LAST_CALL = 22
+    BEFORE = 23
+    AFTER = 24
 
 
+# Kind and name of a call that begins with a graph and a session of its own.
+TRAINS_ANEW = ("train", "Estimator.train")
 # Layers that lie above the gaps.
 _ABOVE_GAPS = tuple(layer for layer in Layer if layer < Layer.WARM_GAP)
 _OF_KIND: Mapping[str, Layer] = {
@@ -144,6 +147,7 @@ def draw(
     for layer, times in (
         *_of_activities(activities, with_evaluation=is_training(loops.main) or not loops.main),
         *_of_steps(loops, steps, shift_ns),
+        (Layer.SETUP, setups(activities, steps)),
         *((layer, gaps.of(kind)) for kind, layer in _OF_GAP.items()),
         *_of_rest(pulses, bounds),
     ):
@@ -177,6 +181,20 @@ def _of_steps(loops: Loops, steps: Steps, shift_ns: int) -> Iterator[tuple[Layer
     for spans in of_steps((*loops.main, *loops.evaluating)):
         if spans.phase == "evaluation":
             yield Layer.EVALUATION, union(spans.start_ns + shift_ns, spans.end_ns + shift_ns)
+
+
+def setups(activities: Sequence[Activity], steps: Steps) -> Intervals:
+    """Return the time from each start of an Estimator's training to its first main step.
+
+    It makes a graph and a session, and reads the latest checkpoint.
+    """
+    calls = [each for each in activities if (each.kind, each.name) == TRAINS_ANEW]
+    first_ns = np.sort(steps.start_ns[steps.loop == 0])
+    spans = []
+    for call in calls:
+        inside = first_ns[(first_ns >= call.start_ns) & (first_ns < call.end_ns)]
+        spans += [(call.start_ns, int(inside[0]))] if len(inside) else []
+    return _intervals(spans)
 
 
 def first_steps(loops: Sequence[Work], steps: Steps) -> Mapping[int, int]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tests.support.signals import WHOLE_NS, found, process
+import pytest
+
+from tests.support.signals import WHOLE_NS, account, found, process
 from tfprobe.advice.signals import ActivityUse
+from tfprobe.analysis.account.categories import SETUP
+from tfprobe.analysis.account.ledger import Item
 
 FIT = ActivityUse("train", "model.fit", 1, WHOLE_NS // 10, WHOLE_NS)
 
@@ -30,3 +34,19 @@ def test_less_is_not() -> None:
 
     assert found("evaluation_often", processes=[little]) is None
     assert found("evaluation_often", processes=[only]) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "again_ns"), [(5, WHOLE_NS * 3 // 20), (1, 0), (6, 0)], ids=["5", "1", "6"]
+)
+def test_leaving_off_and_taking_up_again_is_in_the_bound(times: int, again_ns: int) -> None:
+    """Where each of four evaluations lies between two training calls; the first has to begin."""
+    setups = Item(SETUP, "train.py:9", WHOLE_NS // 8, times=times)
+    saves = Item("Saver.save", "train.py:9", WHOLE_NS // 16)
+    told = account(2 * WHOLE_NS, preparation=[setups], checkpoints=[saves])
+    training = process(activities=(FIT, evaluated(WHOLE_NS // 5)), account=told)
+
+    finding = found("evaluation_often", processes=[training])
+
+    assert finding is not None
+    assert finding.gain.high_ns == WHOLE_NS // 5 + again_ns

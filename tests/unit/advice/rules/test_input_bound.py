@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.signals import MS, WHOLE_NS, account, found, ops, parts, process, work
+from tests.support.signals import (
+    MS,
+    STEPS,
+    WHOLE_NS,
+    account,
+    found,
+    machine,
+    ops,
+    parts,
+    process,
+    work,
+)
 from tfprobe.advice.finding import Severity
 from tfprobe.advice.signals import Input, Waste
 from tfprobe.analysis.account.ledger import Item
@@ -157,3 +168,19 @@ def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
     assert (round(finding.gain.high_ratio, 6), finding.evidence[0].source) == (0.25, "data.py:28")
     assert found("input_bound", work(parts=outside, input=less)) is None
     assert found("input_bound", work(parts=parts(idle=0.19), input=made)) is None
+
+
+@pytest.mark.parametrize(("beside_ms", "held_ms"), [(2.0, 2.0), (6.0, 4.0)])
+def test_ops_of_the_input_that_leave_too_few_cpus_are_in_the_bound(
+    beside_ms: float, held_ms: float
+) -> None:
+    """No more than the wait itself, which is 4 ms of 10."""
+    beside = {"beside_ns": beside_ms * MS, "beside_busy_ns": beside_ms * MS}
+    owner = process(machine=machine(cpus=2.0, used_cpus=1.9))
+
+    finding = found(
+        "input_bound", work(parts=parts(input_wait=0.4), ops=ops(**beside), process=owner)
+    )
+
+    assert finding is not None
+    assert finding.gain.high_ns == STEPS * round((4 + held_ms) * MS)

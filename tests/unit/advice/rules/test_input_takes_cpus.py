@@ -88,7 +88,7 @@ def test_of_many_cpus_an_op_takes_two_at_most() -> None:
 
 def test_an_input_that_steps_wait_for_is_another_finding() -> None:
     """Unless it was ready, and only changed hands."""
-    waiting = parts(input_wait=0.05)
+    waiting = parts(input_wait=0.2)
     ready = Input("ParallelMapV2", 0.0, "Root", ("Prefetch",), keeps_up=True)
 
     assert told(parts=waiting) is None
@@ -130,3 +130,11 @@ def test_without_samples_it_is_not_checked() -> None:
     """Neither of the step nor of the machine."""
     assert told(ops=Missing("no step was sampled")) is None
     assert told(process=process(machine=Missing("no second look"))) is None
+
+
+@pytest.mark.parametrize(("wait", "is_told"), [(0.09, True), (0.11, False)])
+def test_where_steps_wait_for_a_good_part_of_it_that_is_the_cause(
+    wait: float, is_told: bool
+) -> None:
+    """From a quarter of what the ops beside the step may hold up, which is 40 % of the cycle."""
+    assert (told(parts=parts(input_wait=wait)) is not None) is is_told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.signals import WHOLE_NS, account, found, process
+from tfprobe.analysis.account.categories import BEFORE_STEPS, SETUP
 from tfprobe.analysis.account.ledger import Item
 
 WALL_NS = 2 * WHOLE_NS
@@ -40,5 +41,25 @@ def test_a_process_without_steps_has_no_first_step() -> None:
     """Nobody knows what it prepared."""
     item = Item("before the first step", "", WALL_NS)
     told = replace(account(WALL_NS, preparation=[item]), steps=0)
+
+    assert found("slow_start", processes=[process(account=told)]) is None
+
+
+def test_garbage_of_the_preparation_counts_with_it() -> None:
+    """What is collected while steps run does not."""
+    item = Item("before the first step", "", WALL_NS // 5)
+    garbage = [Item(BEFORE_STEPS, "", WALL_NS // 10), Item("while steps ran", "", WALL_NS // 10)]
+    told = account(WALL_NS, preparation=[item], garbage_collection=garbage)
+
+    finding = found("slow_start", processes=[process(account=told)])
+
+    assert finding is not None
+    assert finding.gain.high_ns == WALL_NS // 5 + WALL_NS // 10
+
+
+def test_an_estimator_that_trains_again_has_begun_before() -> None:
+    """Of five beginnings the first alone comes before the first step."""
+    setups = Item(SETUP, "train.py:9", WALL_NS // 2, times=5)
+    told = account(WALL_NS, preparation=[setups])
 
     assert found("slow_start", processes=[process(account=told)]) is None

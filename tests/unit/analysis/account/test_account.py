@@ -320,3 +320,30 @@ def test_whatever_happens_every_moment_is_counted_once():
         cost = replace(NO_COST, traced_ns=made.randint(0, 500) * MS)
 
         account(works, made.randint(1, 40) * S, cost=cost, activities=tuple(activities))
+
+
+def test_what_an_estimator_does_before_its_steps_is_preparation():
+    """In each of its training calls: the runs that it makes there keep their own time."""
+    first, again = (
+        timed_work([100 * MS] * 20, 0, start_ns=MONO_NS + at * S, kind="session_run")
+        for at in (10, 20)
+    )
+    recent = RecentSteps(
+        0,
+        np.concatenate([first.recent.start_ns, again.recent.start_ns]),
+        np.concatenate([first.recent.end_ns, again.recent.end_ns]),
+        np.zeros(40, dtype=np.bool_),
+        np.zeros(40, dtype=np.bool_),
+    )
+    train = replace(first, recent=recent, executed=40)
+    calls = [
+        activity("train", at * S, (at + 5) * S, "Estimator.train", file="/job/train.py", line=30)
+        for at in (8, 18)
+    ]
+
+    found = account([train], 30 * S, activities=(*calls, activity("build", 18 * S, 19 * S)))
+
+    assert items(found, Category.PREPARATION)[
+        "Estimator.train before its steps /job/train.py:30"
+    ] == (pytest.approx(3.0))
+    assert found.setups == (2, 3 * S)

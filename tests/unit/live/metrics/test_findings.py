@@ -67,7 +67,8 @@ def told(found: Findings, *those: RunSubject) -> dict[str, Exposed]:
 
 def wait_until(holds: Callable[[], bool]) -> None:
     pause = threading.Event()
-    deadline_s = time.monotonic() + 60
+    # They are looked for at the lowest priority: beside busy processes that takes long.
+    deadline_s = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < deadline_s, "in vain"
         pause.wait(0.02)
