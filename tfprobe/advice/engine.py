@@ -27,7 +27,7 @@ _NOT_OF_A_LOOP = frozenset(
 )
 # Of these the rest of a loop of the host goes faster, too, once they are gone: caches, locks and
 # CPUs are its own. By so much of their share it did in planted programs that were mended.
-_WITH_THE_REST = 0.7
+_WITH_THE_REST = 0.9
 _HOLDS_UP_THE_REST = frozenset(
     {
         "between",

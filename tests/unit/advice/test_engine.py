@@ -119,9 +119,9 @@ def test_a_document_has_fractions_and_times() -> None:
     assert (found["rule"], found["severity"]) == ("input_bound", "critical")
     assert found["gain"] == {
         "low": 0.25,
-        "high": 0.675,
+        "high": 0.725,
         "low_us": WHOLE_NS / 4000,
-        "high_us": 0.675 * WHOLE_NS / 1000,
+        "high_us": 0.725 * WHOLE_NS / 1000,
         "of_us": WHOLE_NS / 1000,
     }
     assert found["evidence"][1] == {
@@ -188,7 +188,7 @@ def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
 
 
 def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:
-    """By seven tenths of the part's share. With an accelerator it is another's time."""
+    """By nine tenths of the part's share. With an accelerator it is another's time."""
     waits = parts(input_wait=0.4)
 
     (on_host,) = _judge(work(parts=waits)).findings
@@ -196,7 +196,7 @@ def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:
 
     assert isinstance(on_host.gain, Gain)
     assert isinstance(beside_a_gpu.gain, Gain)
-    assert round(on_host.gain.high_ratio, 6) == 0.568
+    assert round(on_host.gain.high_ratio, 6) == 0.616
     assert (on_host.gain.low_ratio, beside_a_gpu.gain.high_ratio) == (0.2, 0.4)
 
 

@@ -16,6 +16,7 @@ from tfprobe.errors import Missing
 LIKELY = 0.8
 _SHOWN = 3
 _OF_DATASETS = "Dataset_"
+_MAKING = ("build", "compile")
 _MODELS = (
     "Each new or newly compiled model traces its own step. Make and compile one model and give it "
     "other weights (model.set_weights), or train small ones in processes beside each other; for a "
@@ -31,8 +32,8 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
     """Return a finding where functions of one name are traced often; the first trace is not lost.
 
     The bound is the time of all further traces, of the whole process; where models make them, also
-    that of first steps, in which TensorFlow optimizes what was traced. What saving traces is part
-    of saving, and a function that is a step of its own is retracing's.
+    that of making models and of first steps, in which TensorFlow optimizes what was traced. What
+    saving traces is part of saving, and a function that is a step of its own is retracing's.
     """
     traces = [each for each in process.activities if _counts(process, each, limits)]
     if not traces:
@@ -77,7 +78,9 @@ def _bound_ns(process: ProcessSignals, traces: Sequence[ActivityUse]) -> int:
         each.own_ns for each in process.activities if each.kind == "trace" and each not in traces
     )
     compiling_ns = process.account.ns(Category.COMPILE) - others
-    return max(further_ns, round(compiling_ns * (dearest.count - 1) / dearest.count))
+    made = (each for each in process.activities if each.kind in _MAKING and each.count > 1)
+    compiling_ns = max(further_ns, round(compiling_ns * (dearest.count - 1) / dearest.count))
+    return compiling_ns + sum(map(_further_ns, made))
 
 
 def _further_ns(use: ActivityUse) -> int:

@@ -70,3 +70,18 @@ def test_the_line_that_has_it_traced_is_named() -> None:
 
     assert finding is not None
     assert finding.evidence[0].source == "search.py:23"
+
+
+def test_making_the_models_counts() -> None:
+    """One of them has to be made."""
+    built = ActivityUse("build", "Sequential.build", 5, TWENTIETH_NS)
+    once = ActivityUse("compile", "Model.compile", 1, TWENTIETH_NS)
+    grid = process(
+        activities=(traced("multi_step_on_iterator"), built, once),
+        account=account(2 * WHOLE_NS, compile=[Item("first step", "", TWENTIETH_NS)]),
+    )
+
+    finding = found("compile_time", processes=[grid])
+
+    assert finding is not None
+    assert finding.gain.high_ns == TWENTIETH_NS + TWENTIETH_NS * 4 // 5
