@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import deque
 
-from . import calls, patching
+from . import calls, patching, tracing
 from .gaps import MAX_EVENTS, Allowance, event_ns, somebody_watches
 from .guard import STATE, never_raise_noting
 from .imports import is_library
@@ -18,13 +18,12 @@ from .recorder import CURRENT
 
 # The first calls make what later ones use.
 FIRST_CALL = 4
-# The first watches follow as calls come, others after a pause.
-EARLY_WATCHES = 4
+# Between two watches; the first pause is shorter, and the next ones are twice as long each.
+FIRST_PAUSE_NS = 60 * 1000 * 1000
 PAUSE_NS = 1000 * 1000 * 1000
 # What one watch may cost, and of the budget all of them.
-MAX_OWN_NS = 5 * 1000 * 1000
-SHARE = 0.25
-EARLY_OVERDRAFT = 3
+MAX_OWN_NS = 2 * 1000 * 1000
+SHARE = 0.1
 # Places that wait for a sample of thread times.
 MOST_PLACES = 4
 
@@ -88,11 +87,12 @@ def _begin(watches, begun):
     recorder = CURRENT.recorder
     if recorder is None or recorder.pid != ORIGINAL.getpid() or not _is_affordable(watches, recorder, began_ns):
         return
+    if tracing.holder() is not None:  # the trace would show a call that takes much longer
+        return
     if somebody_watches() or not watches.taken.acquire(False):
         return
+    watches.next_ns = began_ns + min(FIRST_PAUSE_NS << watches.begun, PAUSE_NS)
     watches.begun += 1
-    if watches.begun >= EARLY_WATCHES:
-        watches.next_ns = began_ns + PAUSE_NS
     cost_ns = event_ns(recorder)
     began_ns = ORIGINAL.monotonic_ns()
     allowance = Allowance(min(MAX_EVENTS, MAX_OWN_NS // cost_ns), MAX_OWN_NS, cost_ns)
@@ -105,9 +105,8 @@ def _is_affordable(watches, recorder, now_ns):
     schedule = recorder.schedule
     if schedule.config.trace_level == "off" or STATE.leaving:
         return False
-    overdraft = EARLY_OVERDRAFT if watches.begun < EARLY_WATCHES else 1
     usual_ns = watches.spent_ns // max(watches.begun, 1)
-    return watches.spent_ns + usual_ns <= overdraft * SHARE * schedule.allowed_ns(now_ns)
+    return watches.spent_ns + usual_ns <= SHARE * schedule.allowed_ns(now_ns)
 
 
 @never_raise_noting

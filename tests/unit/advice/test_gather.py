@@ -813,3 +813,23 @@ def test_python_that_makes_elements_is_known_by_where_it_stands() -> None:
 
     assert not isinstance(found, Missing)
     assert (found.bottleneck, found.source) == ("Generator", "/home/ada/data.py:28")
+
+
+@pytest.mark.parametrize(("kind", "python_us"), [("FlatMap", 80.0), ("BatchV2", 40.0)])
+def test_a_step_takes_one_call_of_a_generator_that_makes_its_batches(
+    kind: str, python_us: float
+) -> None:
+    """In few captures chance says how many lie within; of rows of a batch nobody knows."""
+    root = f"Iterator::Root::{kind}"
+    path = f"{root}::Generator"
+    spans = tuple(
+        Span(SpanKind.ITERATOR, at, 0, us, "pool") for at, us in ((root, 100), (path, 90))
+    )
+    taking, computing = op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)
+    made = op("PyFunc", 5, 80, detail=path, background=True)
+    steps = [Step([taking, computing, made], 150, spans=spans), Step([taking, computing], 150)]
+
+    found = _work(profile(steps, works=[work()])).input
+
+    assert not isinstance(found, Missing)
+    assert found.python_ns == python_us * 1000

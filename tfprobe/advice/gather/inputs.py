@@ -31,6 +31,7 @@ _METHODS = {
 # Stages that are told by the line that made them, whatever Python they call.
 _NOT_PYTHON = frozenset(_METHODS) - {"FlatMap", "Generator"}
 _FROM_MEMORY = frozenset({"MemoryCache", "Prefetch"})
+_ONE_BY_ONE = frozenset({"FlatMap", "Generator", "Prefetch", "Repeat"})
 _HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
 
 
@@ -75,8 +76,17 @@ def _prefetches(item: WorkInput, profile: Profile) -> bool:
 
 
 def _python_ns(pipeline: PipelineUse) -> float:
-    ops = (op for use in pipeline.stages for op in use.ops if op.is_python)
-    return sum(op.total_ns for op in ops) / max(pipeline.captures, 1)
+    """Return what Python takes for the elements of a step.
+
+    Where each step takes one element that a generator made, it is called once for each: in few
+    captures chance says how many of the calls lie within.
+    """
+    ops = [op for use in pipeline.stages for op in use.ops if op.is_python]
+    calls = sum(op.count for op in ops)
+    kinds = set(_nodes(pipeline))
+    is_one_by_one = "Generator" in kinds and kinds <= _ONE_BY_ONE and calls < pipeline.captures
+    steps = calls if is_one_by_one else pipeline.captures
+    return sum(op.total_ns for op in ops) / max(steps, 1)
 
 
 def _kind(stage: str) -> str:

@@ -20,6 +20,7 @@ LIKELY_AT_ENDS = 0.9
 _OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
 # Taking an element from a prefetch buffer took 0.3 to 1.1 ms, by Python or an op, on two busy CPUs.
 _HANDING_NS = 1_500_000
+_HANDING_RATIO = 0.1
 # Converting an array takes TensorFlow some 100 us, however small it is.
 _SMALL_FEED_NS = 500_000
 _PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
@@ -43,10 +44,10 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     parts = work.parts
     if isinstance(parts, Missing):
         return parts
-    if (held := _held_up(work, parts, limits)) is not None:
-        return held
     ratio = parts.ratio(*_PARTS)
     keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
+    if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and work.held_ns:
+        return _held_up(work, limits)
     if ratio < limits.input_ratio or keeps_up:
         return None
     largest = max(_PARTS, key=parts.ratio)
@@ -70,13 +71,13 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _held_up(work: WorkSignals, parts: Parts, limits: Thresholds) -> Finding | None:
+def _held_up(work: WorkSignals, limits: Thresholds) -> Finding | None:
     """Return a finding where Python that makes elements holds up steps that need not wait for them.
 
     It has the interpreter's lock, which the thread of the steps waits for around its ops.
     """
     found, held_ns = work.input, work.held_ns
-    if isinstance(found, Missing) or not held_ns or parts.ratio("input_wait") >= limits.input_ratio:
+    if isinstance(found, Missing):
         return None
     gain = work.gain(held_ns, LIKELY * held_ns)
     return Finding(
@@ -126,13 +127,17 @@ def _is_ready(work: WorkSignals) -> bool:
 
 
 def _is_handing(work: WorkSignals, parts: Parts) -> bool:
-    """Say whether a prefetched pipeline, of which no stage was seen, takes no longer than handing
-    over what is ready.
+    """Say whether the wait is no longer than handing over what is ready.
+
+    Of a prefetched pipeline, of which no stage was seen, or a small part of the cycle for what a
+    generator takes over from Python, as Keras' does from the workers of a PyDataset.
     """
-    found = work.input
-    if isinstance(found, Missing) or not found.prefetches or found.nodes:
+    found, ratio = work.input, parts.ratio("input_wait")
+    if isinstance(found, Missing) or ratio * parts.cycle_ns >= _HANDING_NS:
         return False
-    return parts.ratio("input_wait") * parts.cycle_ns < _HANDING_NS
+    if "Generator" in found.nodes:
+        return ratio < _HANDING_RATIO
+    return found.prefetches and not found.nodes
 
 
 def _serves(work: WorkSignals, parts: Parts) -> bool:

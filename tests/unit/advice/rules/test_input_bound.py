@@ -141,6 +141,19 @@ def test_handing_over_what_is_prefetched_is_a_note() -> None:
     assert severities == [Severity.INFO, Severity.WARNING, Severity.WARNING]
 
 
+def test_what_a_generator_takes_over_at_once_is_a_note() -> None:
+    """Less than 1.5 ms and a tenth of the cycle; more of it was made while the step waited."""
+    taken = Input("Generator", 0.9 * MS, "", ("FlatMap", "Generator"), "Do this.", "train.py:9")
+
+    severities = [
+        finding.severity
+        for wait in (0.09, 0.1)
+        if (finding := found("input_bound", work(parts=parts(input_wait=wait), input=taken)))
+    ]
+
+    assert severities == [Severity.INFO, Severity.WARNING]
+
+
 def test_ends_of_epochs_wait_for_input_too() -> None:
     """For the first elements of the next epoch; what ends once, and other loops, do not count."""
     ends = (Item("fit itself", "", 50 * MS, times=4), Item("the last", "", 90 * MS, times=1))
@@ -166,6 +179,9 @@ def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
     assert finding is not None
     assert finding.title == "Python that makes the input holds up the steps"
     assert (round(finding.gain.high_ratio, 6), finding.evidence[0].source) == (0.25, "data.py:28")
+    handed = found("input_bound", work(parts=parts(idle=0.25, input_wait=0.1), input=made))
+    assert handed is not None
+    assert handed.title == finding.title
     assert found("input_bound", work(parts=outside, input=less)) is None
     assert found("input_bound", work(parts=parts(idle=0.19), input=made)) is None
 
