@@ -82,7 +82,8 @@ def account(wall_ns: int, **parts: Sequence[Item]) -> Account:
         Part(each, sum(item.ns for item in given.get(each, ())), given.get(each, ()))
         for each in Category
     )
-    return Account(wall_ns, 1, tuple(told), STEPS, ("fit", "model"), None)
+    prepared_ns = sum(item.ns for item in given.get(Category.PREPARATION, ()))
+    return Account(wall_ns, 1, tuple(told), STEPS, ("fit", "model"), None, prepared_ns)
 
 
 def machine(**changes: Any) -> Machine:

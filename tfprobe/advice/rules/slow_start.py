@@ -17,17 +17,14 @@ _SHOWN = 3
 def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
     """Return a finding where data and models take a share of the whole process; imports do not.
 
-    Garbage that is collected meanwhile is theirs. An Estimator that begins to train again has
-    evaluated, which is another rule's.
+    Garbage that is collected meanwhile is theirs. What is made anew between steps is none of it.
     """
     account = process.account
     if isinstance(account, Missing):
         return account
-    calls, setups_ns = account.setups
-    again_ns = setups_ns * max(calls - 1, 0) // max(calls, 1)
     collected = account.items(Category.COLLECTION)
     collected_ns = sum(each.ns for each in collected if each.what == BEFORE_STEPS)
-    high_ns = account.ns(Category.PREPARATION) - again_ns + collected_ns
+    high_ns = account.prepared_ns + collected_ns
     gain = process.of_wall(high_ns, round(LIKELY * high_ns))
     if not account.steps or gain.high_ratio < limits.preparation_ratio:
         return None

@@ -32,6 +32,7 @@ class Account:
     `parts` are all categories in the order of a life; they sum to `wall_ns`, which for several
     processes is the sum of theirs. `loop` is the main loop, by kind and name; None without steps,
     or where the main loops are several. `steps` are those that make progress.
+    `prepared_ns` is what of the preparation lies before the first step of the main loop.
     `strip` is the life in pictures of equal slices; it is None for several processes.
     """
 
@@ -41,6 +42,7 @@ class Account:
     steps: int
     loop: tuple[str, str] | None
     strip: Strip | None
+    prepared_ns: int
 
     @property
     def goodput_ratio(self) -> float:
@@ -91,6 +93,7 @@ def merge(found: Iterable[Account | Missing]) -> Account | Missing:
         steps=sum(each.steps for each in known),
         loop=names.pop() if len(names) == 1 else None,
         strip=None,
+        prepared_ns=sum(each.prepared_ns for each in known),
     )
 
 
@@ -133,6 +136,9 @@ def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -
         steps=sum(work.count * work.steps_per_execution for work in loops.main),
         loop=None if main is None else (main.kind, main.name),
         strip=strip_of(facts.timeline, filled),
+        prepared_ns=0
+        if main is None
+        else facts.timeline.prepared_ns(int(steps.start_ns[steps.loop == 0].min())),
     )
 
 

@@ -67,6 +67,7 @@ class Layer(IntEnum):
 TRAINS_ANEW = ("train", "Estimator.train")
 # Layers that lie above the gaps.
 _ABOVE_GAPS = tuple(layer for layer in Layer if layer < Layer.WARM_GAP)
+_PREPARING = (Layer.SINGLE_STEP, Layer.BUILD, Layer.USER, Layer.SETUP, Layer.BEFORE)
 _OF_KIND: Mapping[str, Layer] = {
     "trace": Layer.TRACE,
     "save": Layer.SAVE,
@@ -109,6 +110,12 @@ class Timeline:
     def total_ns(self, layer: Layer) -> int:
         """Return how long a layer is in all."""
         return self.layers.get(layer, NONE).length_ns
+
+    def prepared_ns(self, first_ns: int) -> int:
+        """Return how much of what may prepare steps lies before the first one."""
+        times = joined(NONE, *(self.layers.get(layer, NONE) for layer in _PREPARING))
+        until = clipped(times, self.start_ns, max(first_ns, self.start_ns))
+        return until.length_ns
 
     def left_ns(self, gaps: Gaps) -> Int64s:
         """Return how much of each gap nothing more particular fills."""

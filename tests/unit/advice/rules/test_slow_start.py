@@ -57,9 +57,9 @@ def test_garbage_of_the_preparation_counts_with_it() -> None:
     assert finding.gain.high_ns == WALL_NS // 5 + WALL_NS // 10
 
 
-def test_an_estimator_that_trains_again_has_begun_before() -> None:
-    """Of five beginnings the first alone comes before the first step."""
+def test_what_is_made_anew_between_steps_is_none() -> None:
+    """As the graph of an Estimator that begins to train again."""
     setups = Item(SETUP, "train.py:9", WALL_NS // 2, times=5)
-    told = account(WALL_NS, preparation=[setups])
+    told = replace(account(WALL_NS, preparation=[setups]), prepared_ns=WALL_NS // 10)
 
     assert found("slow_start", processes=[process(account=told)]) is None

@@ -347,3 +347,4 @@ def test_what_an_estimator_does_before_its_steps_is_preparation():
         "Estimator.train before its steps /job/train.py:30"
     ] == (pytest.approx(3.0))
     assert found.setups == (2, 3 * S)
+    assert found.prepared_ns == 10 * S
