@@ -101,6 +101,9 @@ _NO_INPUT: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (r"/(threading|multiprocessing/(process|pool))\.py$", r"^_?join\w*$"),
     )
 )
+# Functions of ops, and what TensorFlow puts around its functions.
+_OPS = re.compile(r"tensorflow(_core)?/python/ops/")
+_WRAPS = re.compile(r"tensorflow(_core)?/python/(util/|profiler/|framework/ops\.py)|^$")
 _INPUT = frozenset({Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED})
 # The generator that a loop over steps takes from goes on once between two of them; at the end of an
 # epoch it ends, and another one begins.
@@ -283,6 +286,8 @@ def _place(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -> _Place
     if call.parent is None:
         is_callback = known is Part.CALLBACKS
         return _Place(known or Part.IDLE, at, _has_no_input(call.file, call.function), is_callback)
+    if known is Part.FEED and _is_of_op(calls, call.parent):
+        known = None
     part, shown, has_no_input, in_callback = places[call.parent]
     in_callback = in_callback or known is Part.CALLBACKS
     if known is None and part is Part.IDLE and _makes_batches(calls, at, places):
@@ -337,6 +342,21 @@ def _makes_batches(calls: tuple[Call, ...], at: int, places: Sequence[_Place]) -
         if not around.is_generator:
             return False
         parent = around.parent
+    return False
+
+
+def _is_of_op(calls: tuple[Call, ...], at: int | None) -> bool:
+    """Say whether a conversion is asked for by an op that the job computes between steps.
+
+    Nothing is fed by that: it is part of computing.
+    """
+    while at is not None:
+        call = calls[at]
+        if _OPS.search(call.file):
+            return True
+        if _known(call.file, call.function) is not Part.FEED and not _WRAPS.search(call.file):
+            return False
+        at = call.parent
     return False
 
 

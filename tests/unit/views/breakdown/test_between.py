@@ -135,11 +135,11 @@ def test_what_a_builtin_calls_is_told_with_the_line_of_the_builtin():
 
 
 def test_what_a_library_does_for_the_job_is_told_with_the_line_of_the_job():
-    """`tf.random.normal(...)` converts a value four calls further in: one can change the first."""
+    """`model.test_on_batch(...)` converts some calls further in: one can change the first."""
     found = step(
         LOOP,
         call("error_handler", 1, file=f"{TF}/util/traceback_utils.py", called_line=18),
-        call("random_normal", 1, parent=1, file=f"{TF}/ops/random_ops.py", called_line=150),
+        call("convert", 1, parent=1, file=f"{KERAS}/core.py", called_line=150),
         call("constant", 90, parent=2, file=f"{TF}/framework/constant_op.py", called_line=757),
     )
 
@@ -333,6 +333,21 @@ def test_what_a_callback_runs_is_its_own(made: Call):
     found = step(LOOP, call("on_train_batch_end", 1), made)
 
     assert found.parts[Part.CALLBACKS] == 91_000
+
+
+def test_what_an_op_between_steps_converts_is_its_own():
+    """`tf.norm(weights)` hands over nothing to the step; `tf.convert_to_tensor(batch)` does."""
+    wrapped = call("error_handler", 1, file=f"{TF}/util/traceback_utils.py", called_line=20)
+    converted = call("convert_to_tensor", 1, parent=2, file=f"{TF}/framework/ops.py")
+    constant = call("constant", 90, parent=3, file=f"{TF}/framework/constant_op.py")
+    norm = call("norm", 1, parent=1, file=f"{TF}/ops/linalg_ops.py")
+    given = call("convert_to_tensor_v2", 1, parent=1, file=f"{TF}/framework/tensor_conversion.py")
+
+    of_op = step(LOOP, wrapped, norm, converted, constant)
+    of_batch = step(LOOP, wrapped, given, converted, constant)
+
+    assert Part.FEED not in of_op.parts
+    assert of_batch.parts[Part.FEED] >= 90_000
 
 
 def test_taking_a_tensor_apart_is_no_feed():
