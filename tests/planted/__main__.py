@@ -2,13 +2,16 @@
 
 A name is a program or PROGRAM@CELL. `--keep DIR` leaves the recordings in DIR; what was recorded
 there before is read again instead, so that changed advice is asked about the same runs.
+`--at-once N` runs N cases at a time, each of them a part of the load on the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.matrix.cells import CELLS
@@ -24,6 +27,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="N rows for each case")
     parser.add_argument("--load", type=int, default=0, metavar="N", help="N busy processes beside")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="N cases at a time")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep recordings in DIR")
     options = parser.parse_args(words)
     known = {name for case in CASES for name in (case.name, case.program)}
@@ -33,9 +37,14 @@ def main(words: list[str]) -> int:
     wanted = [
         case for case in CASES if not options.names or {case.name, case.program} & {*options.names}
     ]
-    with tempfile.TemporaryDirectory() as temporary, load(options.load):
+    runs = list(itertools.product(wanted, range(options.repeat)))
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        load(options.load),
+        ThreadPoolExecutor(options.at_once) as pool,
+    ):
         folder = options.keep or Path(temporary)
-        rows = [_row(case, folder / str(turn)) for case in wanted for turn in range(options.repeat)]
+        rows = list(pool.map(lambda run: _row(run[0], folder / str(run[1])), runs))
     print(table(rows))
     return 1 if any(row.trouble for row in rows) else 0
 

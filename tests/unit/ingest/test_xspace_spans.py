@@ -10,8 +10,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.captures import TraceEvent, xspace
-from tfprobe.ingest.xspace import read
+from tfprobe.ingest.xspace import Reader, read
 from tfprobe.model.spans import SpanKind
+from tfprobe.model.strings import Interner
 
 HOST = "/host:CPU"
 ROOT = "Iterator::Root"
@@ -250,6 +251,28 @@ def test_an_op_whose_work_ends_after_the_recording_is_known_by_its_group():
 
     assert {row.op_type for row in rows if row.background} == {"PyFunc"}
     assert [row.background for row in rows if row.op_type == "PyFunc"] == [True] * 3
+
+
+def test_an_iterator_goes_on_in_a_step_that_asks_for_nothing():
+    """As does the function of a Map that fetches ahead while another function is traced."""
+    lines = parallel_map()
+    lines["python"] = [TraceEvent("FunctionRun", 35, 1, {"id": 1, "group_id": 0})]
+    lines["tf_Compute/2"] += [TraceEvent("PyFunc:PyFunc", 300, 5)]
+    later = {
+        "python": [TraceEvent("FunctionRun", 60, 5, {"id": 2, "group_id": 0})],
+        "tf_Compute/2": [
+            TraceEvent("ExecutorState::Process", 0, 50, {"id": 9}),
+            TraceEvent("PyFunc:PyFunc", 2, 40),
+            TraceEvent("ExecutorState::Process", 61, 4, {"id": 2, "group_id": 0}),
+            TraceEvent("MatMul:MatMul", 62, 2),
+        ],
+    }
+    reader = Reader(Interner())
+
+    reader.read(xspace({HOST: lines}))
+    rows = list(reader.read(xspace({HOST: later})).rows)
+
+    assert {row.op_type: row.background for row in rows} == {"PyFunc": True, "MatMul": False}
 
 
 def test_a_function_called_before_the_recording_is_background_whosever_it_is():

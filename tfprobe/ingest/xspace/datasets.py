@@ -75,7 +75,10 @@ class DatasetRuns:
         lines = range(len(plane.lines))
         calls = [call for line in lines for call in self._calls(line)]
         self._paths = {call.number: interner.position(call.path) for call in calls}
-        has_iterators = bool((self._roles[plane.numbers] == _Role.ITERATOR).any())
+        # Work of an iterator goes on in captures of steps that ask none.
+        has_iterators = bool(of_iterators) or bool(
+            (self._roles[plane.numbers] == _Role.ITERATOR).any()
+        )
         work = [self._events(line, _WORKING) for line in lines] if has_iterators else []
         early = list(self._early(work, {call.path for call in calls}))
         self._paths |= {run.number: self._position(run) for run in early}
