@@ -2,7 +2,8 @@
 
 A name is a program or PROGRAM@CELL. `--keep DIR` leaves the recordings in DIR; what was recorded
 there before is read again instead, so that changed advice is asked about the same runs.
-`--at-once N` runs N cases at a time, each of them a part of the load on the others.
+`--at-once N` runs N cases at a time, each of them a part of the load on the others. Beside load a
+program starts slower, while the time of its steps is set: `--seconds` lengthens it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="N rows for each case")
     parser.add_argument("--load", type=int, default=0, metavar="N", help="N busy processes beside")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="N cases at a time")
+    parser.add_argument("--seconds", type=float, metavar="S", help="time of a program's steps")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep recordings in DIR")
     options = parser.parse_args(words)
     known = {name for case in CASES for name in (case.name, case.program)}
@@ -44,18 +46,20 @@ def main(words: list[str]) -> int:
         ThreadPoolExecutor(options.at_once) as pool,
     ):
         folder = options.keep or Path(temporary)
-        rows = list(pool.map(lambda run: _row(run[0], folder / str(run[1])), runs))
+        rows = list(pool.map(lambda run: _row(run[0], folder / str(run[1]), options.seconds), runs))
     print(table(rows))
     return 1 if any(row.trouble for row in rows) else 0
 
 
-def _row(case: Case, folder: Path) -> Row:
+def _row(case: Case, folder: Path, seconds: float | None) -> Row:
     print(f"{case.name} ...", file=sys.stderr, flush=True)
     cell = next(cell for cell in CELLS if cell.name == case.cell)
     try:
         python = prepare(cell)
         planted, mended = (
-            record(case, python, folder / case.name / twin, mended=twin == "mended")
+            record(
+                case, python, folder / case.name / twin, mended=twin == "mended", seconds=seconds
+            )
             for twin in ("planted", "mended")
         )
     except (Failed, Unavailable) as error:

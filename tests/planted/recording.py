@@ -63,19 +63,25 @@ class Twin:
     findings: tuple[Told, ...]
 
 
-def record(case: Case, python: Path, output: Path, *, mended: bool) -> Twin:
-    """Record one twin below `output`, or read what was recorded there before; raises Failed."""
+def record(
+    case: Case, python: Path, output: Path, *, mended: bool, seconds: float | None = None
+) -> Twin:
+    """Record one twin below `output`, or read what was recorded there before; raises Failed.
+
+    Its steps take as many `seconds`, or those that are its own.
+    """
     measured = output.with_suffix(".json")
     if not measured.exists():
         shutil.rmtree(output, ignore_errors=True)
         output.parent.mkdir(parents=True, exist_ok=True)
-        told = _run_job(case, python, output, mended=mended)
+        options = ["--mended"] if mended else []
+        options += [] if seconds is None else ["--seconds", f"{seconds:g}"]
+        told = _run_job([str(python), str(case.path), *options], python, output)
         measured.write_text(told)
     return Twin(Measured(**json.loads(measured.read_text())), _findings(output))
 
 
-def _run_job(case: Case, python: Path, output: Path, *, mended: bool) -> str:
-    job = [str(python), str(case.path), *(["--mended"] if mended else [])]
+def _run_job(job: list[str], python: Path, output: Path) -> str:
     command = [sys.executable, "-m", "tfprobe", "run", "-q", "-o", str(output), "--", *job]
     env = {
         **os.environ,

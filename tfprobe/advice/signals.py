@@ -504,6 +504,16 @@ class WorkSignals:
         return watched or self.called_at
 
     @property
+    def alone_step_ns(self) -> float:
+        """Return the usual step without the part in which its thread was ready and had no CPU.
+
+        Beside other processes a small step lasts long, and what it does for itself is no longer.
+        """
+        threads = self.process.threads
+        delay_ratio = 0.0 if isinstance(threads, Missing) else min(threads.delay_ratio, 1.0)
+        return self.loop.usual_step_ns * (1 - delay_ratio)
+
+    @property
     def held_ns(self) -> float:
         """Return what Python that makes the input holds up all steps: they wait for its lock.
 

@@ -645,7 +645,7 @@ def test_products_with_one_hot_vectors_are_known_by_the_graph() -> None:
 
 def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
     """Large ops meanwhile are not its doing. In the second step none of its ops was traced: there
-    it begins no earlier than the op before its result ended. Keras' loop over steps is none."""
+    it begins no earlier than the op before its result ended."""
     run = PricedRun(
         Ran("features", us=5),
         Ran("while", "StatelessWhile", us=0, trace=(("/home/ada/net.py", 5),)),
@@ -660,11 +660,8 @@ def test_a_loop_of_the_graph_lasts_until_its_result_is_taken() -> None:
     told = replace(run.told, executions=rows, node=run.told.node[was_traced])
 
     found = graph_loop(told, tiny_ns=10_000)
-    of_keras = graph_loop(told, tiny_ns=10_000, steps=32)
 
     assert not isinstance(found, Missing)
-    assert not isinstance(of_keras, Missing)
-    assert of_keras.name == ""
     assert (found.turns, found.source) == (1, "/home/ada/net.py:5")
     assert found.small_ns == (160_000 + 65_000) / 2
 
@@ -687,6 +684,21 @@ def test_a_loop_none_of_whose_ops_was_traced_lies_in_the_dark() -> None:
 
     assert not isinstance(found, Missing)
     assert (found.turns, found.small_ns) == (0, 100_000)
+
+
+def test_a_loop_over_steps_is_no_loop_within_one() -> None:
+    """As that of Keras' steps_per_execution, whose turns each take a batch."""
+    run = PricedRun(
+        Ran("while", "While", us=0, trace=(("/home/ada/net.py", 5),)),
+        Ran("while/next", "IteratorGetNextAsOptional", us=1),
+        Ran("while/product", "MatMul", us=1),
+        Ran("stack", us=50, inputs=("while",)),
+    )
+
+    found = graph_loop(run.told, tiny_ns=10_000)
+
+    assert not isinstance(found, Missing)
+    assert (found.name, found.small_ns) == ("", 0)
 
 
 def test_the_line_that_makes_most_ops_is_known_by_the_graph() -> None:
@@ -833,3 +845,17 @@ def test_a_step_takes_one_call_of_a_generator_that_makes_its_batches(
 
     assert not isinstance(found, Missing)
     assert found.python_ns == python_us * 1000
+
+
+def test_python_for_an_iterator_counts_whose_call_began_before_the_capture() -> None:
+    """A step that is shorter than a call of the generator holds no call of any iterator below."""
+    span = Span(SpanKind.ITERATOR, "Iterator::Root", 0, 100, "step")
+    taking, computing = op("IteratorGetNext", 0, 100), op("MatMul", 100, 50)
+    made = op("PyFunc", 5, 80, background=True)
+    of_step = op("PyFunc", 120, 7)
+    step = Step([taking, computing, made, of_step], 150, spans=(span,))
+
+    found = _work(profile([step], works=[work()])).input
+
+    assert not isinstance(found, Missing)
+    assert found.python_ns == 80_000

@@ -261,9 +261,7 @@ def _with_steps(
         nodes=NOT_GATHERED if found is None else code.nodes(found),
         dense=NOT_GATHERED if found is None else code.dense_gradient(found),
         one_hot=NOT_GATHERED if found is None else code.one_hot(found),
-        graph_loop=NOT_GATHERED
-        if found is None
-        else graph_loop(found, tiny_ns=tiny_ns, steps=signals.loop.per_execution),
+        graph_loop=NOT_GATHERED if found is None else graph_loop(found, tiny_ns=tiny_ns),
         double=NOT_GATHERED if found is None else code.double(found),
         copies=copies(profile, captures, joined) if has_kernels else (),
         layout=layout(rows, len(captures), found) if has_kernels else None,

@@ -11,6 +11,7 @@ from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Flags, Int64s
+from tfprobe.views.input.seen import GET_NEXT
 from tfprobe.views.origins import Origins
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
@@ -19,18 +20,21 @@ _CONDITION = "LoopCond"
 _NEVER = int(np.iinfo(np.int64).max)
 
 
-def graph_loop(found: SampledWork, *, tiny_ns: float, steps: int = 1) -> GraphLoop | Missing:
+def graph_loop(found: SampledWork, *, tiny_ns: float) -> GraphLoop | Missing:
     """Return the dearest loop of the graph by the time in which no op runs that is not tiny.
 
     It counts from the first op of the loop to the one that takes what it made, else to the end of
     its last: TensorFlow traces no op that it has found to be cheap, and of most turns none is seen.
-    The loop in which Keras runs several `steps` in one call is none of them.
+    A loop whose turns take input is one over steps, as that of Keras' steps_per_execution.
     """
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
-    loops = (_loop(found, name, tiny_ns) for name in sorted(_names(found)))
-    own = [loop for loop in loops if steps == 1 or loop.turns > steps]
-    return max(own, key=lambda loop: loop.small_ns, default=GraphLoop("", 0.0, 0.0, ""))
+    takes_input = np.array(
+        [node.op.startswith(GET_NEXT) for node in found.graph.nodes], dtype=np.bool_
+    )
+    names = (name for name in _names(found) if not (takes_input & _inside(found, name)).any())
+    loops = [_loop(found, name, tiny_ns) for name in sorted(names)]
+    return max(loops, key=lambda loop: loop.small_ns, default=GraphLoop("", 0.0, 0.0, ""))
 
 
 def _names(found: SampledWork) -> set[str]:

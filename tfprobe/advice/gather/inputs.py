@@ -81,7 +81,8 @@ def _python_ns(pipeline: PipelineUse) -> float:
     Where each step takes one element that a generator made, it is called once for each: in few
     captures chance says how many of the calls lie within.
     """
-    ops = [op for use in pipeline.stages for op in use.ops if op.is_python]
+    of_stages = [op for use in pipeline.stages for op in use.ops]
+    ops = [op for op in (*of_stages, *pipeline.loose_ops) if op.is_python]
     calls = sum(op.count for op in ops)
     kinds = set(_nodes(pipeline))
     is_one_by_one = "Generator" in kinds and kinds <= _ONE_BY_ONE and calls < pipeline.captures

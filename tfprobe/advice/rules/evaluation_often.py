@@ -11,6 +11,8 @@ from tfprobe.errors import Missing
 
 # At every second epoch it takes half.
 LIKELY = 0.5
+# Of a single one none can be left away.
+_LEAST = 2
 
 
 def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
@@ -24,7 +26,8 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
     evaluate_ns = min(sum(each.total_ns for each in evaluations), process.loop_ns)
     high_ns = min(evaluate_ns + _again_ns(process, evaluations), process.loop_ns)
     gain = Gain(round(LIKELY * evaluate_ns), high_ns, process.loop_ns)
-    if not trains or not evaluations or evaluate_ns < limits.evaluation_ratio * process.loop_ns:
+    is_often = sum(each.count for each in evaluations) >= _LEAST
+    if not trains or not is_often or evaluate_ns < limits.evaluation_ratio * process.loop_ns:
         return None
     dearest = max(evaluations, key=lambda each: each.total_ns)
     return Finding(

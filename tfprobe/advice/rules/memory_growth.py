@@ -13,7 +13,10 @@ _SOON = 10
 
 
 def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
-    """Return a finding where resident memory keeps growing; it has no gain in time."""
+    """Return a finding where resident memory keeps growing; it has no gain in time.
+
+    Where a profiler of the job's own stays open, its records are what grows: see `own_profiler`.
+    """
     machine = process.machine
     if isinstance(machine, Missing):
         return machine
@@ -24,7 +27,9 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
         return resident
     grown = growth * machine.watched_steps
     is_large = grown >= limits.growth_bytes and grown >= limits.growth_ratio * (resident - grown)
-    if not is_large or not machine.grows:
+    own = process.own_profiler
+    is_profilers = own is not None and own.open_ns >= limits.own_profiler_ratio * process.wall_ns
+    if not is_large or not machine.grows or is_profilers:
         return None
     left = _steps_left(machine, resident, growth)
     return Finding(

@@ -29,6 +29,7 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
                 "process; at least",
                 time_ns=own.open_ns,
             ),
+            *_growth(process),
         ),
         action="Close it after some steps: with tf.profiler.experimental.Profile(logdir): ..., or "
         "tf.profiler.experimental.stop(); TensorBoard(profile_batch=(10, 20)), or 0 for none. "
@@ -36,3 +37,13 @@ def check(process: ProcessSignals, limits: Thresholds) -> Verdict:
         gain=_NOT_KNOWN,
         part="recording",
     )
+
+
+def _growth(process: ProcessSignals) -> tuple[Evidence, ...]:
+    """Return by how much memory grows meanwhile, where it does."""
+    machine = process.machine
+    if isinstance(machine, Missing) or isinstance(machine.growth_bytes_per_step, Missing):
+        return ()
+    if not machine.grows:
+        return ()
+    return (Evidence("memory grows a step", size_bytes=round(machine.growth_bytes_per_step)),)

@@ -24,7 +24,7 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
     rules'.
     """
     loop, parts = work.loop, work.parts
-    if loop.kind != "session_run" or loop.usual_step_ns > limits.small_step_us * _NS_PER_US:
+    if loop.kind != "session_run" or work.alone_step_ns > limits.small_step_us * _NS_PER_US:
         return None
     if isinstance(parts, Missing):
         return parts

@@ -17,6 +17,8 @@ LIKELY = 0.5
 _LEAST_STEPS_A_CALL = 2
 # Before the first step of fit lies more: epochs, callbacks, shuffling.
 _LEAST_STEPS_A_FIT = 4
+# The first calls trace and compile; of fewer none tells what a call takes.
+_LEAST_CALLS = 5
 # What one call for several steps saves: Python around the step, with callbacks of each batch. What
 # makes the batch stays.
 _SAVED = ("idle", "fetch", "feed")
@@ -44,8 +46,9 @@ def check(work: WorkSignals, limits: Thresholds) -> Verdict:
         return None
     calls = _calls(work)
     least = _LEAST_STEPS_A_FIT if loop.kind == "fit" else _LEAST_STEPS_A_CALL
-    is_single = loop.steps < least * sum(each.count for each in calls)
-    if not is_single and loop.usual_step_ns > limits.small_step_us * _NS_PER_US:
+    called = sum(each.count for each in calls)
+    is_single = called >= _LEAST_CALLS and loop.steps < least * called
+    if not is_single and work.alone_step_ns > limits.small_step_us * _NS_PER_US:
         return None
     gain_ns = _calls_ns(work, calls, limits) if is_single else _around_ns(work, limits)
     gain = work.gain(gain_ns, LIKELY * gain_ns)
@@ -95,7 +98,7 @@ def _calls_ns(work: WorkSignals, calls: list[ActivityUse], limits: Thresholds) -
     total_ns = sum(each.total_ns for each in calls)
     if not isinstance(work.ops, Missing):
         return max(total_ns - work.of_steps(work.ops.busy_ns), own_ns)
-    is_small = work.loop.usual_step_ns <= limits.small_step_us * _NS_PER_US
+    is_small = work.alone_step_ns <= limits.small_step_us * _NS_PER_US
     return max(total_ns if is_small else total_ns - work.loop.step_ns, own_ns)
 
 

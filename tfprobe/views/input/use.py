@@ -71,6 +71,7 @@ class PipelineUse:
     loop does that calls the iterator itself. The bottleneck is then the stage most at work; where
     that was hardly seen at work, `is_measured` is false and it is the stage that most likely is.
     `is_ahead`: a buffer above the bottleneck, or of it, can hold elements before a step asks.
+    `loose_ops` ran for an iterator, too, which one is not known: its call began before the capture.
     """
 
     stages: tuple[StageUse, ...]
@@ -79,6 +80,7 @@ class PipelineUse:
     bottleneck: int | Missing
     is_ahead: bool
     is_measured: bool
+    loose_ops: tuple[FunctionOp, ...] = ()
 
     @property
     def keeps_up(self) -> bool:
@@ -148,7 +150,20 @@ def gather(
         bottleneck=bottleneck,
         is_ahead=_is_ahead(uses, bottleneck),
         is_measured=is_measured,
+        loose_ops=_loose_ops(executions),
     )
+
+
+def _loose_ops(executions: Executions) -> tuple[FunctionOp, ...]:
+    """Return the ops that ran for an iterator of which no call is in the capture."""
+    is_loose = (executions.place == Place.HOST) & executions.background & (executions.detail == 0)
+    mine = executions.only(is_loose)
+    found: dict[str, FunctionOp] = {}
+    for op_type, duration_ns in zip(mine.op_type.tolist(), mine.duration_ns.tolist(), strict=True):
+        name = executions.strings[op_type]
+        before = found.get(name, FunctionOp(name, 0, 0))
+        found[name] = FunctionOp(name, before.count + 1, before.total_ns + duration_ns)
+    return tuple(sorted(found.values(), key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])
 
 
 def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[FunctionOp, ...]]:

@@ -36,6 +36,13 @@ def test_less_is_not() -> None:
     assert found("evaluation_often", processes=[only]) is None
 
 
+def test_a_single_evaluation_is_none_too_many() -> None:
+    """None of it can be left away."""
+    once = ActivityUse("evaluate", "model.evaluate", 1, WHOLE_NS // 2, WHOLE_NS // 2)
+
+    assert found("evaluation_often", processes=[process(activities=(FIT, once))]) is None
+
+
 @pytest.mark.parametrize(
     ("times", "again_ns"), [(5, WHOLE_NS * 3 // 20), (1, 0), (6, 0)], ids=["5", "1", "6"]
 )

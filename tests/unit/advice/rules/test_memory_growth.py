@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.signals import GIB, MIB, found, machine, process
+from tests.support.signals import GIB, MIB, WHOLE_NS, found, machine, process
 from tfprobe.advice.finding import Severity
+from tfprobe.model.profile import OwnProfiler
 
 # 103 MiB in the later half, on top of 1 GiB.
 LEAKING = machine(
@@ -49,3 +50,14 @@ def test_a_near_end_is_critical() -> None:
     assert finding is not None
     assert finding.severity is Severity.CRITICAL
     assert any("more steps" in each.text for each in finding.evidence)
+
+
+def test_what_an_open_profiler_records_is_its_own() -> None:
+    """Its finding says by how much memory grows."""
+    profiler = OwnProfiler(20, WHOLE_NS, "train.py", 7)
+    profiled = process(machine=LEAKING, own_profiler=profiler)
+
+    assert found("memory_growth", processes=[profiled]) is None
+    finding = found("own_profiler", processes=[profiled])
+    assert finding is not None
+    assert finding.evidence[-1].size_bytes == round(103 * MIB / 50)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, work
-from tfprobe.advice.signals import ActivityUse, Parts, Python, PythonUse, Waste
+from tfprobe.advice.signals import ActivityUse, Parts, Python, PythonUse, ThreadUse, Waste
 
 LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
 
@@ -32,6 +32,15 @@ def test_three_tenths_are_told_with_the_line_of_the_run() -> None:
     assert round(finding.gain.high_ratio, 6) == 0.3
     assert finding.evidence[1].source == "train.py:19"
     assert "make_callable" in finding.action
+
+
+def test_a_run_that_waits_for_a_cpu_is_small_all_the_same() -> None:
+    """Beside other processes it lasts long."""
+    usual = loop(kind="session_run", usual_step_ns=50.0 * MS)
+    crowded = process(threads=ThreadUse(0.1, 0.9, is_alone=False, others=()))
+
+    assert found("session_run_cost", replace(small(3), loop=usual)) is None
+    assert found("session_run_cost", replace(small(3, process=crowded), loop=usual)) is not None
 
 
 def test_less_is_not() -> None:

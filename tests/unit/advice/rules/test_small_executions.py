@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, work
-from tfprobe.advice.signals import ActivityUse, Input, Python, PythonUse
+from tfprobe.advice.signals import ActivityUse, Input, Python, PythonUse, ThreadUse
 from tfprobe.errors import Missing
 
 SMALL = loop(usual_step_ns=1.0 * MS)
@@ -46,6 +46,25 @@ def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() 
     finding = found("small_executions", whole)
     assert finding is not None
     assert "steps_per_execution" in finding.action
+
+
+def test_first_calls_do_not_tell_what_a_call_takes() -> None:
+    """A single one, which traces and compiles, is no loop of calls."""
+    first = loop(kind="predict", usual_step_ns=2000.0 * MS, steps=1)
+    call = ActivityUse("predict", "model.predict", 1, WHOLE_NS // 2)
+    warmed = work(loop=first, parts=parts(idle=0.7), process=process(activities=(call,)))
+
+    assert found("small_executions", warmed) is None
+
+
+def test_a_step_that_waits_for_a_cpu_is_small_all_the_same() -> None:
+    """Beside other processes it lasts long, and Python between steps as well."""
+    usual = loop(usual_step_ns=20.0 * MS)
+    crowded = process(threads=ThreadUse(0.1, 0.8, is_alone=False, others=()))
+
+    assert found("small_executions", work(loop=usual, parts=parts(idle=0.5))) is None
+    beside = work(loop=usual, parts=parts(idle=0.5), process=crowded)
+    assert found("small_executions", beside) is not None
 
 
 def test_without_a_sample_the_time_between_steps_counts() -> None:
