@@ -101,9 +101,13 @@ _NO_INPUT: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (r"/(threading|multiprocessing/(process|pool))\.py$", r"^_?join\w*$"),
     )
 )
-# Functions of ops, and what TensorFlow puts around its functions.
+# Functions of ops, those that make what is handed to a step, and what TensorFlow puts around
+# its functions.
+_MAKES = re.compile(r"^(zeros|ones|fill|eye|range|stack|constant|convert_\w+)(_v2|_v1)?$")
 _OPS = re.compile(r"tensorflow(_core)?/python/ops/")
-_WRAPS = re.compile(r"tensorflow(_core)?/python/(util/|profiler/|framework/ops\.py)|^$")
+_WRAPS = re.compile(
+    r"tensorflow(_core)?/python/(util/|profiler/|framework/ops\.py|ops/weak_tensor_ops\.py)|^$"
+)
 _INPUT = frozenset({Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED})
 # The generator that a loop over steps takes from goes on once between two of them; at the end of an
 # epoch it ends, and another one begins.
@@ -352,10 +356,11 @@ def _is_of_op(calls: tuple[Call, ...], at: int | None) -> bool:
     """
     while at is not None:
         call = calls[at]
-        if _OPS.search(call.file):
-            return True
-        if _known(call.file, call.function) is not Part.FEED and not _WRAPS.search(call.file):
-            return False
+        if not _WRAPS.search(call.file):
+            if _OPS.search(call.file):
+                return not _MAKES.match(call.function)
+            if _known(call.file, call.function) is not Part.FEED:
+                return False
         at = call.parent
     return False
 

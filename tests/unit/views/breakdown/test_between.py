@@ -350,6 +350,24 @@ def test_what_an_op_between_steps_converts_is_its_own():
     assert of_batch.parts[Part.FEED] >= 90_000
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        call("wrapper", 1, parent=1, file=f"{TF}/ops/weak_tensor_ops.py"),
+        call("zeros", 1, parent=1, file=f"{TF}/ops/array_ops.py"),
+    ],
+    ids=["tf.constant", "tf.zeros"],
+)
+def test_tensors_made_for_a_step_feed_it(made: Call):
+    """What surrounds `tf.constant(batch)` lies among the ops; `tf.zeros(shape)` makes one, too."""
+    wrapped = call("error_handler", 1, file=f"{TF}/util/traceback_utils.py", called_line=20)
+    constant = call("constant", 90, parent=2, file=f"{TF}/framework/constant_op.py")
+
+    found = step(LOOP, wrapped, made, constant)
+
+    assert found.parts[Part.FEED] >= 90_000
+
+
 def test_taking_a_tensor_apart_is_no_feed():
     """`[float(loss[i]) for i in range(n)]` converts its indices, but hands over nothing."""
     found = step(
