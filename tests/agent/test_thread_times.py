@@ -13,7 +13,8 @@ from tests.support.interpreters import need_interpreter
 
 thread_times = load("thread_times")
 
-# A thread that computes in Python until it is told to end, then a pulse beside it.
+# A thread that computes in Python until it is told to end, then a pulse beside it, as soon as the
+# process has used some CPU time.
 BESIDE = """
 from tfprobe_agent import pulses
 ended = threading.Event()
@@ -22,9 +23,9 @@ def burn():
     while not ended.is_set():
         sum(value for value in range(1000))
     used.append(time.perf_counter())
-def beat_after(seconds):
-    began = time.perf_counter()
-    while time.perf_counter() < began + seconds: time.sleep(0.01)
+def beat_after(cpu_seconds):
+    began = time.process_time()
+    while time.process_time() < began + cpu_seconds: time.sleep(0.01)
     pulses.beat(int(time.perf_counter() * 1e9))
 """
 BESIDE_LINES = (PREFACE + BESIDE).split("\n")
