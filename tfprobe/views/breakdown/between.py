@@ -108,6 +108,8 @@ _OPS = re.compile(r"tensorflow(_core)?/python/ops/")
 _WRAPS = re.compile(
     r"tensorflow(_core)?/python/(util/|profiler/|framework/ops\.py|ops/weak_tensor_ops\.py)|^$"
 )
+# What libraries put around a function: it cuts tracebacks, or asks who takes such arguments.
+_WRAPPERS = re.compile(r"^(_?wrap(per|ped)|error_handler|op_dispatch_handler|new_func|inner)$")
 _INPUT = frozenset({Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED})
 # The generator that a loop over steps takes from goes on once between two of them; at the end of an
 # epoch it ends, and another one begins.
@@ -173,10 +175,14 @@ class OwnTime(NamedTuple):
 def own_times(gap: Gap, usual: Usual | None = None) -> Iterator[OwnTime]:
     """Give the own time of each call of a gap, without what watching it cost; see `divide`."""
     places: list[_Place] = []
+    described: dict[int, tuple[str, str, int]] = {}
+    total_ns = _total_ns(gap.calls)
     for at, own_ns in enumerate(_without_cost(gap, added_ns(gap, usual))):
         places.append(_place(gap.calls, at, places))
         part, shown, _, in_callback = places[at]
-        yield OwnTime(at, part, *_described(gap.calls, shown), own_ns, in_callback)
+        if shown not in described:
+            described[shown] = _described(gap.calls, shown, total_ns)
+        yield OwnTime(at, part, *described[shown], own_ns, in_callback)
 
 
 def divide(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> Between:
@@ -388,14 +394,40 @@ def _meant(own: OwnTime, *, has_accelerator: bool) -> Part:
     return Part.CALLBACKS if own.in_callback else Part.FETCH
 
 
-def _described(calls: tuple[Call, ...], at: int) -> tuple[str, str, int]:
+def _total_ns(calls: tuple[Call, ...]) -> list[int]:
+    """Return the time of each call with all that it called; callers come before what they call."""
+    total_ns = [call.self_ns for call in calls]
+    for at in range(len(calls) - 1, -1, -1):
+        parent = calls[at].parent
+        if parent is not None:
+            total_ns[parent] += total_ns[at]
+    return total_ns
+
+
+def _wrapped(calls: tuple[Call, ...], at: int, total_ns: Sequence[int]) -> Call:
+    """Return the call that TensorFlow's and Keras' wrappers are around, such as that of an op."""
+    while _WRAPPERS.match(calls[at].function) and is_of_library(calls[at].file):
+        inside = [
+            below
+            for below in range(at + 1, len(calls))
+            if calls[below].parent == at and calls[below].file
+        ]
+        if not inside:
+            break
+        at = max(inside, key=total_ns.__getitem__)
+    return calls[at]
+
+
+def _described(calls: tuple[Call, ...], at: int, total_ns: Sequence[int]) -> tuple[str, str, int]:
     """Return what is called, and the innermost line of the job on the way there.
 
-    Where no code of the job is on it, the line of the library that calls it. Code around the step
-    is told by the line it was at, that of the step; by its first line in older recordings.
+    What only wraps another function is told by the name of that. Where no code of the job is on the
+    way, the line of the library that calls it. Code around the step is told by the line it was at,
+    that of the step; by its first line in older recordings.
     """
     call = calls[at]
-    name = _in_module(call) if _is_of_callback(call) else call.function
+    named = _wrapped(calls, at, total_ns)
+    name = _in_module(named) if _is_of_callback(named) else named.function
     if call.parent is None:
         name = f"{name} itself" if name else "Python"
         return name, call.file, call.called_line or call.line

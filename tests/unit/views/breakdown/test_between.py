@@ -368,6 +368,20 @@ def test_tensors_made_for_a_step_feed_it(made: Call):
     assert found.parts[Part.FEED] >= 90_000
 
 
+def test_what_a_library_wraps_is_told_by_its_own_name():
+    """`tf.norm(weights)` is `norm`, whatever TensorFlow puts around it."""
+    wrapped = call("error_handler", 5, file=f"{TF}/util/traceback_utils.py", called_line=20)
+    asks = call("is_enabled", 1, parent=1, file=f"{TF}/util/traceback_utils.py")
+    handler = call("op_dispatch_handler", 5, parent=1, file=f"{TF}/util/dispatch.py")
+    norm = call("norm", 1, parent=3, file=f"{TF}/ops/linalg_ops.py")
+    product = call("matmul", 90, parent=4, file=f"{TF}/ops/math_ops.py")
+
+    found = step(LOOP, wrapped, asks, handler, norm, product)
+
+    dearest = max(found.causes, key=lambda cause: cause.duration_ns)
+    assert (dearest.what, dearest.line) == ("norm", 20)
+
+
 def test_taking_a_tensor_apart_is_no_feed():
     """`[float(loss[i]) for i in range(n)]` converts its indices, but hands over nothing."""
     found = step(
