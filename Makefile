@@ -29,7 +29,7 @@ test: $(TEST)/.installed mpirun ## lint, types and the quick tests; needs no Ten
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy
-	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted)
+	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)
 
 test-web: $(TEST)/.installed-web chromium ## drive every page in Debian's Chromium, with the network blocked
 	$(TEST)/bin/python -m pytest --numprocesses=auto tests/web

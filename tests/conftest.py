@@ -26,6 +26,11 @@ MAY_BE_SKIPPED = re.compile(
 _OF_THE_MATRIX = "tests/tf/"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let approval files be written anew."""
+    parser.addoption("--approve", action="store_true", help="write tests/approval/approved anew")
+
+
 def pytest_configure() -> None:
     """Let the processes of the tests be interrupted: a run started in the background of a script
     ignores SIGINT, and so would all its children.

@@ -110,7 +110,10 @@ class Ledger:
         )
 
     def _largest(self, category: Category) -> list[Item]:
-        items = sorted(self._items.get(category, {}).values(), key=lambda each: -each.ns)
+        items = sorted(
+            self._items.get(category, {}).values(),
+            key=lambda each: (-each.ns, each.what, each.source),
+        )
         return [each for each in items if each.ns][:MOST_ITEMS]
 
 

@@ -64,7 +64,7 @@ def of_steps(parts: WorkParts, *, with_compile: bool) -> Shares | Missing:
         ratio = sum(row.get(part, 0) for row in rows) / total_ns
         low, high = bounds([row.get(part, 0) / sum(row.values()) for row in rows], ratio)
         found.append(Share(part, "", "", ratio, low, high))
-    return Shares(tuple(sorted(found, key=lambda each: -each.ratio)), len(rows))
+    return Shares(_largest_first(found), len(rows))
 
 
 def of_gaps(
@@ -81,7 +81,7 @@ def of_gaps(
         for key, ns in _causes(row):
             found[key] = found.get(key, 0) + ns
     shares = [Share(*key, ns / total_ns) for key, ns in found.items()]
-    return Shares(tuple(sorted(shares, key=lambda each: -each.ratio)), len(rows))
+    return Shares(_largest_first(shares), len(rows))
 
 
 def without(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
@@ -96,7 +96,17 @@ def without(shares: Shares, ratios: Mapping[Part, float]) -> Shares:
     if rest <= 0:
         return shares
     scaled = (_scaled(each, 1 / rest) for each in left if each.ratio)
-    return Shares(tuple(sorted(scaled, key=lambda each: -each.ratio)), shares.samples)
+    return Shares(_largest_first(scaled), shares.samples)
+
+
+def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
+    """Order shares; those that are as large as each other by their names, in every process."""
+    return tuple(
+        sorted(
+            shares,
+            key=lambda each: (-round(each.ratio, 12), each.part.value, each.what, each.source),
+        )
+    )
 
 
 def watched(profile: Profile, process: Process, loop: Work) -> tuple[Gap, ...]:

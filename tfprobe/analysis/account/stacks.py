@@ -59,7 +59,7 @@ def lines_within(
         own = next((frame for frame in reversed(stack) if is_of_program(frame)), stack[-1])
         key = (stack[-1].function, _source(own))
         found[key] = found.get(key, 0) + ns
-    ordered = sorted(found.items(), key=lambda each: -each[1])
+    ordered = sorted(found.items(), key=lambda each: (-each[1], each[0]))
     return tuple((*key, ns / tree.total_ns) for key, ns in ordered), tree.samples
 
 

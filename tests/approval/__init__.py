@@ -1,0 +1,1 @@
+"""What every reading command says of recorded runs, held by approval files."""
