@@ -102,10 +102,16 @@ import ctypes, _thread
 def named(number):
     ctypes.CDLL(None).prctl(15, b"pool_%d" % number)
     burn()
-for number in (7, 8): _thread.start_new_thread(named, (number,))
+threads = [_thread.start_new_thread(named, (number,)) for number in (7, 8)]
+clocks = [time.pthread_getcpuclockid(thread) for thread in threads]
+def beat_after_both(cpu_seconds):
+    until = [time.clock_gettime(clock) + cpu_seconds for clock in clocks]
+    while any(time.clock_gettime(clock) < then for clock, then in zip(clocks, until)):
+        time.sleep(0.01)
+    pulses.beat(int(time.perf_counter() * 1e9))
 session.run("loss")
-beat_after(0.5)
-beat_after(0.5)
+beat_after_both(0.2)
+beat_after_both(0.2)
 ended.set()
 while len(used) < 2: time.sleep(0.01)
 """
