@@ -10,17 +10,17 @@ from pathlib import Path
 
 from tfprobe.advice.engine import advise
 from tfprobe.advice.engine import document as engine_document
+from tfprobe.analysis.jobs.updates import News, NewSteps, news
 from tfprobe.errors import UsageError
 from tfprobe.ingest.following import Following
 from tfprobe.ingest.run import load
 from tfprobe.ingest.sampled import dearest
 from tfprobe.launch import environ
 from tfprobe.model.profile import Capture, Process, Profile, Work
+from tfprobe.report.documents.run_report import Document, document, gather
 from tfprobe.store.catalogue import find_run
 from tfprobe.store.layout import DEFAULT_OUTPUT, RunFolder
 from tfprobe.store.liveness import this_machine
-from tfprobe.views.news import News, NewSteps, news
-from tfprobe.views.report import Document, document, gather
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
 from tests.support.known_clocks import errors_ns, known_clocks  # noqa: E402
-from tfprobe.views.clocks import clocks  # noqa: E402
+from tfprobe.analysis.distributed.clocks import clocks  # noqa: E402
 
 CASES = 100
 WANTED_NS = 100_000

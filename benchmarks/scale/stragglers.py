@@ -9,11 +9,11 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
 from tests.support.planted import KEY, Team, team  # noqa: E402
+from tfprobe.analysis.distributed import synchronization_events  # noqa: E402
+from tfprobe.analysis.distributed.clocks import clocks  # noqa: E402
+from tfprobe.analysis.distributed.rank_times import Straggler, stragglers  # noqa: E402
+from tfprobe.analysis.distributed.rank_waits import waits  # noqa: E402
 from tfprobe.errors import Missing  # noqa: E402
-from tfprobe.views import meetings  # noqa: E402
-from tfprobe.views.clocks import clocks  # noqa: E402
-from tfprobe.views.rank_times import Straggler, stragglers  # noqa: E402
-from tfprobe.views.rank_waits import waits  # noqa: E402
 
 CASES = 100
 
@@ -21,7 +21,7 @@ CASES = 100
 def named(made: Team) -> tuple[Straggler, ...]:
     """Return who is named."""
     processes = [part.process for part in made.parts]
-    met = meetings.merge([part.meetings for part in made.parts])
+    met = synchronization_events.merge([part.meetings for part in made.parts])
     waited = waits(met, clocks(processes, met), [0] * len(processes))
     turns = {} if isinstance(waited, Missing) else {each.process: each for each in waited.turns}
     return stragglers(dict(enumerate(made.parts)), KEY, turns)[0]

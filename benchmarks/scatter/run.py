@@ -22,12 +22,12 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 from recorded import changing_load, record  # noqa: E402
 
+from tfprobe.analysis.compare.comparison import Diff, diff  # noqa: E402
+from tfprobe.analysis.compare.sides import RunLevels, Sides, levels, sides  # noqa: E402
 from tfprobe.ingest.run import load  # noqa: E402
 from tfprobe.model.profile import Profile  # noqa: E402
 from tfprobe.store.layout import RunFolder  # noqa: E402
 from tfprobe.store.liveness import this_machine  # noqa: E402
-from tfprobe.views.diff.sides import RunLevels, Sides, levels, sides  # noqa: E402
-from tfprobe.views.diff.whole import Diff, diff  # noqa: E402
 
 TEN, ELEVEN = "ten", "eleven"
 TURNS, MORE = 5, 3

@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tfprobe.analysis.jobs.fleet import ProcessRow
+from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.cli.top_source import LiveSource
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
 from tfprobe.store.liveness import this_machine
 from tfprobe.terminal.top.app import TopPage
-from tfprobe.views.fleet import ProcessRow
-from tfprobe.views.together import is_live
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from tests.support.agent import Laboratory, load
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.steps import step_summary
 from tfprobe.ingest.run import load as load_run
 from tfprobe.model.profile import Problem
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
 from tfprobe.store.steps import COULD_NOT_GROW, read_glance, read_steps
-from tfprobe.views import silence, steps
 
 # Names enough for all blocks of steps.bin that a name can have.
 FILL = "for i in range(300): session.run('op%d' % i)\n"
@@ -61,7 +62,7 @@ for i in range(1200):
     assert work.gaps.count == 1200
     assert work.gaps.sum_ns < work.recent.end_ns[-1] - work.first_seen_ns
     (process,) = load_run(RunFolder(laboratory.run), this_machine()).works
-    gaps = [each.gap_ns is not None for each in steps.recent_steps(process)]
+    gaps = [each.gap_ns is not None for each in step_summary.recent_steps(process)]
     assert gaps == [False, True] * 1200
 
 
@@ -185,7 +186,7 @@ for thread in threads: thread.join()
     where = f"{folder.parent.name}/{folder.name}"
     what = f"300 steps of 3 threads were not timed: {COULD_NOT_GROW}"
     assert Problem(where, what) in profile.problems
-    (why,) = silence.explain(profile)
+    (why,) = no_data_reasons.explain(profile)
     assert "ran 300 steps" in why
 
 
@@ -236,7 +237,7 @@ if {comes_free}: os.remove({str(mount / "fill")!r})
             assert [process.state for process in profile.processes] == ["finished"]
             assert [work.count for work in profile.works] == [10]
         else:
-            (why,) = silence.explain(profile)
+            (why,) = no_data_reasons.explain(profile)
             assert "The disk was full" in why
     finally:
         subprocess.run(["umount", "-l", mount], check=True)

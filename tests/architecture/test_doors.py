@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,28 +15,45 @@ from tests.architecture.source import PACKAGE, ROOT, dotted, imported_names, mod
 # open to all.
 # Rooms that are not built yet stand here so that their doors are decided before they are.
 DOORS: dict[str, frozenset[str]] = {
-    "advice": frozenset({"analysis", "model", "views"}),
-    "analysis": frozenset({"model", "views"}),
-    "export": frozenset({"advice", "model", "schema", "views"}),
+    "advice": frozenset({"analysis", "model"}),
+    "analysis": frozenset({"model"}),
+    "export": frozenset({"advice", "analysis", "model", "report", "schema"}),
     "ingest": frozenset({"model", "schema", "store"}),
     "launch": frozenset({"store"}),
-    "live": frozenset({"advice", "analysis", "ingest", "model", "store", "views"}),
+    "live": frozenset({"advice", "analysis", "ingest", "model", "report", "store"}),
     "meter": frozenset({"store"}),
     "mirror": frozenset({"store"}),
     "model": frozenset(),
-    "scale": frozenset({"advice", "analysis", "ingest", "model", "store", "views"}),
+    "scale": frozenset({"advice", "analysis", "ingest", "model", "report", "store"}),
     "remote": frozenset({"launch", "schema", "store"}),
+    "report": frozenset({"advice", "analysis", "model"}),
     "sampler": frozenset({"store"}),
     "schema": frozenset(),
     "store": frozenset(),
-    "terminal": frozenset({"advice", "analysis", "model", "views"}),
-    "tfprof": frozenset({"advice", "export", "ingest", "model", "schema", "views"}),
-    # `analysis` and `views` are one layer: what is in views moves to analysis room by room.
-    "views": frozenset({"analysis", "model"}),
+    "terminal": frozenset({"advice", "analysis", "model", "report"}),
+    "tfprof": frozenset({"advice", "analysis", "export", "ingest", "model", "schema"}),
     "web": frozenset(
-        {"advice", "analysis", "export", "ingest", "live", "model", "scale", "store", "views"}
+        {"advice", "analysis", "export", "ingest", "live", "model", "report", "scale", "store"}
     ),
 }  # fmt: skip
+# A folder of the analysis imports only those before it.
+ANALYSIS = (
+    "core",
+    "breakdown",
+    "steps",
+    "ops",
+    "input",
+    "transfers",
+    "memory",
+    "distributed",
+    "system",
+    "jobs",
+    "timeline",
+    "account",
+    "compare",
+)
+# A folder with more is several concepts, and gets folders of its own.
+MOST_MODULES = 15
 EVERYTHING = frozenset(DOORS)
 DOORS["cli"] = EVERYTHING
 # Modules beside the rooms: what a person runs and what a program imports.
@@ -71,6 +89,39 @@ def test_imports_go_through_the_doors(path: Path) -> None:
     allowed = ALLOWED[room] | {room, "errors", "printable"}
 
     assert _imported_rooms(path) - allowed == set()
+
+
+@pytest.mark.parametrize("folder", ANALYSIS)
+def test_analysis_imports_only_what_stands_before(folder: str) -> None:
+    """From what several questions need, to comparing whole runs."""
+    before = {*ANALYSIS[: ANALYSIS.index(folder)], folder}
+
+    imported = {
+        match[1]
+        for path in modules(PACKAGE / "analysis" / folder)
+        for name in imported_names(tree(path), dotted(path, ROOT))
+        if (match := re.match(r"tfprobe\.analysis\.(\w+)", name))
+    }
+
+    assert imported - before == set()
+
+
+def test_every_folder_of_the_analysis_has_its_place() -> None:
+    """A new one decides what it may import."""
+    folders = {path.parent.relative_to(PACKAGE).parts[1] for path in _analysis_modules()}
+
+    assert folders == set(ANALYSIS)
+
+
+def test_a_folder_of_the_analysis_can_be_overlooked() -> None:
+    """`__init__.py` aside."""
+    sizes = Counter(path.parent for path in _analysis_modules() if path.name != "__init__.py")
+
+    assert {path.name: size for path, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def _analysis_modules() -> list[Path]:
+    return [path for path in modules(PACKAGE / "analysis") if path.parent.name != "analysis"]
 
 
 def test_every_room_is_listed() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from tests.support.rundir import UNIX_NS
 from tfprobe.advice.finding import Finding, Gain, Severity
+from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, WorkRow
+from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.model.fleet import Shares
 from tfprobe.terminal.top.source import Key, Noted, Seen, Watch
-from tfprobe.views.fleet import ProcessRow, RunRow, WorkRow
-from tfprobe.views.ops import OpTable, OpType
 
 MS = 1_000_000
 S = 1_000_000_000

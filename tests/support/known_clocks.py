@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
 from tfprobe.model.profile import Process
 from tfprobe.model.strings import Strings
-from tfprobe.views.meetings import MeetingKind, Meetings
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from tests.support.known_clocks import MS, REDUCE, REDUCE_OP, TEXTS, WORK
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.distributed.rank_parts import LatestSteps, RankPart, RecordedStep
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
 from tfprobe.errors import Missing
 from tfprobe.model.strings import Strings
-from tfprobe.views.meetings import MeetingKind, Meetings
-from tfprobe.views.rank_parts import LatestSteps, RankPart, RecordedStep
 
 Floats = npt.NDArray[np.float64]
 KEY = TEXTS[WORK]

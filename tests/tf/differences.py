@@ -11,6 +11,10 @@ from typing import Any
 from tests.tf.engine import Ask, Engine, Said
 from tests.tf.profiles import Case
 from tests.unit.tfprof.engine import body_of, choice
+from tfprobe.analysis.core.patterns import compile_patterns
+from tfprobe.analysis.ops.code_view import ROOT, code
+from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import NoAnswer
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
@@ -21,10 +25,6 @@ from tfprobe.tfprof.advice import CHECKERS, advise
 from tfprobe.tfprof.explanations import explanations
 from tfprobe.tfprof.options import Options, Output
 from tfprobe.tfprof.report import answer
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import ROOT, code
-from tfprobe.views.costs import costs
-from tfprobe.views.patterns import compile_patterns
 
 ADVICE: Ask = ("advise", dict.fromkeys(CHECKERS))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.tf.laboratory import Laboratory
-from tfprobe.views.releases import (
+from tfprobe.analysis.core.releases import (
     PARALLEL_BATCH,
     RENAMED,
     STEPS_PER_EXECUTION,

@@ -14,10 +14,10 @@ from tfprobe.advice.rule import Rule
 from tfprobe.advice.rules import RULES
 from tfprobe.advice.signals import ProcessSignals, Signals, WorkSignals
 from tfprobe.advice.thresholds import DEFAULTS, Thresholds
+from tfprobe.analysis.core.releases import Release, in_names_of
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, titled
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views.releases import Release, in_names_of
 
 TOP = 3
 UNKNOWN_RELEASE = Missing("it is of no one process")

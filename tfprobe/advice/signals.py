@@ -12,10 +12,10 @@ from typing import Any
 
 from tfprobe.advice.finding import Evidence, Gain, Subject
 from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.breakdown.step_parts import LABELS, Part
+from tfprobe.analysis.core.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
 from tfprobe.errors import Missing
 from tfprobe.model.profile import OwnProfiler
-from tfprobe.views.breakdown.parts import LABELS, Part
-from tfprobe.views.releases import PARALLEL_BATCH, STEPS_PER_EXECUTION, Release, is_before
 
 # Less of the cycle is not told from what Python does between steps anyway.
 _HELD_RATIO = 0.2

@@ -125,7 +125,7 @@ def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> N
 def _document(advice: Advice, run: Run) -> dict[str, Any]:
     """Return the tfprobe.advise/1 document. Any: a JSON document."""
     from tfprobe.advice import engine
-    from tfprobe.views.report import run_document
+    from tfprobe.report.documents.run_report import run_document
 
     head = {"schema": "tfprobe.advise/1", "run": run_document(run)}
     return head | engine.document(advice)
@@ -142,10 +142,10 @@ def _check_parity(*, as_json: bool, markdown: str | None, words: tuple[str, ...]
 def _answer_as_tfprof(run: str, output: str | None, rank: int | None, names: str) -> int:
     """Show what the checkers of TensorFlow's old profiler say of the dearest work, in its words."""
 
+    from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.cli.views import found_sampled
     from tfprobe.tfprof.advice import advice_text
     from tfprobe.tfprof.advice import advise as advise_as_tfprof
-    from tfprobe.views.records import graph_profile
 
     chosen = None if names == ALL_CHECKERS else [name for name in names.split(",") if name]
     found = found_sampled(run, output, rank=rank)

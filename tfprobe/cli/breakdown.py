@@ -21,10 +21,10 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
     traces too. Parts are exclusive and sum to the time from the start of a recorded step to the
     start of the next.
     """
-    from tfprobe.views.breakdown.cycles import by_work
-    from tfprobe.views.breakdown.documents import shares_document, work_document
-    from tfprobe.views.breakdown.whole import cycle, merge
-    from tfprobe.views.report import run_document
+    from tfprobe.analysis.breakdown.breakdown_totals import cycle, merge
+    from tfprobe.analysis.breakdown.cycles import by_work
+    from tfprobe.report.documents.breakdown_document import shares_document, work_document
+    from tfprobe.report.documents.run_report import run_document
 
     source, profile = reading.whole(run, output, rank=rank)
     works = by_work(profile)

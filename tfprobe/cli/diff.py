@@ -12,7 +12,7 @@ from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.views.diff.gate import Verdict
+    from tfprobe.analysis.compare.gate import Verdict
 
 _FAILED = 1
 _STEPS, _MEMORY, _OP = "steps", "memory", "op"
@@ -149,9 +149,9 @@ def _sides_of(
 
 def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str, Verdict]]:
     """Compare two recordings, and show the answer; return what the gate says."""
+    from tfprobe.analysis.compare.comparison import diff
+    from tfprobe.analysis.compare.gate import judge
     from tfprobe.cli.diff_runs import recording
-    from tfprobe.views.diff.gate import judge
-    from tfprobe.views.diff.whole import diff
 
     profiles = [recording(name, places) for name in (a, b)]
     found = diff(*profiles)
@@ -163,7 +163,7 @@ def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str,
         if gate.percent is not None
     ]
     if places.as_json:
-        from tfprobe.views.diff.documents import document
+        from tfprobe.report.documents.comparison_document import document
 
         reading.show_json(document(found, verdicts))
     if places.markdown is not None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfprobe.analysis.compare.gate import Verdict, judge_runs
+from tfprobe.analysis.compare.sides import RunLevels, levels, sides
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.ingest.file import file_profile
 from tfprobe.ingest.run import load
 from tfprobe.store.liveness import this_machine
-from tfprobe.views.diff.gate import Verdict, judge_runs
-from tfprobe.views.diff.sides import RunLevels, levels, sides
 
 if TYPE_CHECKING:
     from tfprobe.cli.diff import Gate, Places
@@ -38,8 +38,8 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
 
     Raises NoAnswer where there is none.
     """
+    from tfprobe.analysis.jobs.history import earlier_runs
     from tfprobe.ingest.catalogue import load as load_lines
-    from tfprobe.views.history import earlier_runs
 
     folder = reading.chosen_run(run, output)
     lines = load_lines(folder.root.parent, this_machine())
@@ -72,7 +72,7 @@ def compare_sides(
         if gate.percent is not None
     ]
     if places.as_json:
-        from tfprobe.views.diff.runs_document import document
+        from tfprobe.report.documents.several_runs_document import document
 
         reading.show_json(document(found, verdicts))
     if places.markdown is not None:

@@ -16,13 +16,13 @@ from tfprobe.printable import printable
 from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
+    from tfprobe.analysis.system.stack_samples import ProcessTrees
     from tfprobe.export.models_profiler import RecordedStep
     from tfprobe.export.step_timeline import OpTime
     from tfprobe.model.profile import Capture, Process, Profile, Work
     from tfprobe.model.sampled import SampledWork
     from tfprobe.model.step_stats import DeviceStats
     from tfprobe.store.layout import RunFolder
-    from tfprobe.views.stack_samples import ProcessTrees
 
 _AVERAGE = -1
 
@@ -165,8 +165,8 @@ def _whole_run(asked: _Asked) -> _Run:
 
 
 def _chrome(asked: _Asked) -> Iterator[str]:
+    from tfprobe.analysis.distributed.aligned import align
     from tfprobe.export.run_timeline import run_timeline
-    from tfprobe.views.aligned import align
 
     found = align(_whole_run(asked).profile, as_recorded=asked.as_recorded)
     captures = _captures(asked, found.profile)
@@ -174,13 +174,12 @@ def _chrome(asked: _Asked) -> Iterator[str]:
 
 
 def _pprof(asked: _Asked) -> Iterator[bytes]:
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
+    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.export.pprof import pprof
     from tfprobe.terminal.costs import coverage_told
-    from tfprobe.views.choice import Choice
-    from tfprobe.views.code import code
-    from tfprobe.views.costs import known_columns, sampled_costs
-    from tfprobe.views.flops.count import count
-    from tfprobe.views.flops.coverage import coverage
 
     if asked.by == "stacks":
         from tfprobe.export.sampled_stacks import stacks_pprof
@@ -200,15 +199,14 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
 
 
 def _speedscope(asked: _Asked) -> Iterator[str]:
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.cost_stacks import code_stacks, scope_stacks
+    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
+    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.scope_view import scope
+    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.export.speedscope import speedscope
     from tfprobe.terminal.costs import coverage_told
-    from tfprobe.views.choice import Choice
-    from tfprobe.views.code import code
-    from tfprobe.views.costs import known_columns, sampled_costs
-    from tfprobe.views.flops.count import count
-    from tfprobe.views.flops.coverage import coverage
-    from tfprobe.views.scope import scope
-    from tfprobe.views.stacks import code_stacks, scope_stacks
 
     if asked.by == "stacks":
         from tfprobe.export.sampled_stacks import stacks_speedscope
@@ -236,8 +234,8 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
 
     Raises UsageError for a work or a step, NoAnswer where nothing was read.
     """
+    from tfprobe.analysis.system.stack_samples import trees
     from tfprobe.terminal.stacks import counted
-    from tfprobe.views.stack_samples import trees
 
     if asked.work or asked.step is not None:
         raise UsageError("Stacks are those of the whole run.", hint="Leave --work and --step out.")
@@ -250,8 +248,8 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
 
 
 def _profile_proto(asked: _Asked) -> Iterator[bytes]:
+    from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.export.profile_proto import profile_proto
-    from tfprobe.views.records import graph_profile
 
     yield profile_proto(graph_profile(_sampled(asked)))
 
@@ -337,8 +335,8 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
 
     Raises NoAnswer where there is none.
     """
+    from tfprobe.analysis.core import no_data_reasons
     from tfprobe.cli.views import chosen_work
-    from tfprobe.views import silence
 
     if asked.work:
         chosen_work(profile, asked.work)
@@ -347,7 +345,7 @@ def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
     if asked.work:
         captures = tuple(each for each in captures if any(_is_of(each, work) for work in works))
     if not captures:
-        why = " ".join(silence.explain(profile)) or "No step of it was sampled."
+        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no traced step to write.", hint=why)
     return _of_step(captures, asked.step)
 
@@ -368,9 +366,9 @@ def _devices(
     source: _Run | Path, found: SampledWork, capture: Capture
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
+    from tfprobe.analysis.ops import step_stats as from_rows
     from tfprobe.ingest.step_stats import step_stats, step_stats_text
     from tfprobe.store.contents import content_of
-    from tfprobe.views import step_stats as from_rows
 
     path = _metadata_path(source, found, capture)
     if path is None:

@@ -87,7 +87,7 @@ def _each(reports: Reports, show: Callable[[MadeReport], None]) -> MadeReport | 
 
 def _show_document(made: MadeReport) -> None:
     from tfprobe.advice import engine
-    from tfprobe.views.report import document
+    from tfprobe.report.documents.run_report import document
 
     whole = document(made.report, engine.document(made.advice)["findings"])
     reading.show(json.dumps(whole, allow_nan=False) + "\n")

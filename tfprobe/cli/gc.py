@@ -14,8 +14,8 @@ from tfprobe.cli.ls import place_of_runs
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
+    from tfprobe.analysis.jobs.retention import Retention, Rules
     from tfprobe.store.liveness import Machine
-    from tfprobe.views.retention import Retention, Rules
 
 
 @click.command("gc")
@@ -52,8 +52,8 @@ def command(
     machine or in another container, only with --force. What killed programs left in DIR goes, too;
     without a rule, only that.
     """
+    from tfprobe.analysis.jobs.retention import Rules
     from tfprobe.store.liveness import this_machine
-    from tfprobe.views.retention import Rules
 
     place, here = place_of_runs(directory, output), this_machine()
     _refuse_a_run(place)
@@ -89,11 +89,11 @@ def _refuse_a_run(place: Path) -> None:
 
 
 def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
+    from tfprobe.analysis.jobs.retention import Candidate, choose
     from tfprobe.ingest.catalogue import line, measured
     from tfprobe.store.catalogue import list_runs
     from tfprobe.store.holds import boot_users, hold
     from tfprobe.store.removal import leftovers
-    from tfprobe.views.retention import Candidate, choose
 
     now_ns, users, entries = time.time_ns(), boot_users(here.proc), list_runs(place, here)
     holds = [hold(entry, here, users, now_ns) for entry in entries]

@@ -12,7 +12,7 @@ from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.views.input.verdict import WorkInput
+    from tfprobe.analysis.input.input_verdict import WorkInput
 
 _PERCENT = click.FloatRange(min=0, max=100)
 
@@ -52,10 +52,10 @@ def command(
 
     RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere.
     """
-    from tfprobe.views import silence
-    from tfprobe.views.input.documents import work_document
-    from tfprobe.views.input.verdict import Thresholds, judge
-    from tfprobe.views.report import run_document
+    from tfprobe.analysis.core import no_data_reasons
+    from tfprobe.analysis.input.input_verdict import Thresholds, judge
+    from tfprobe.report.documents.input_document import work_document
+    from tfprobe.report.documents.run_report import run_document
 
     _check_limits(high, moderate)
     source, profile = reading.whole(run, output, rank=rank)
@@ -70,7 +70,7 @@ def command(
     if judged and not works:
         raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {_names(judged)}.")
     if not works:
-        why = " ".join(silence.explain(profile)) or "No step of it was sampled."
+        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"{source} does not tell of its input.", hint=why)
     if not as_json:
         from tfprobe.terminal.input import lay_out

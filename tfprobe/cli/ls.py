@@ -40,9 +40,9 @@ def command(
     Filters may be given several times; STATE, HOST and USER also as a,b.
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
+    from tfprobe.analysis.jobs.run_filters import choose
     from tfprobe.ingest.catalogue import load, measured
     from tfprobe.store.liveness import this_machine
-    from tfprobe.views.run_filters import choose
 
     filters = run_filters.filters(asked)
     if with_trend and with_size:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfprobe.analysis.compare.run_trend import TrendRow, trend
+from tfprobe.analysis.jobs.history import jobs
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, TfprobeError
 from tfprobe.ingest.run import load
@@ -13,8 +15,6 @@ from tfprobe.model.catalogue import RunLine
 from tfprobe.model.profile import Profile
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
-from tfprobe.views.history import jobs
-from tfprobe.views.run_trend import TrendRow, trend
 
 # Captures of each are read, and more do not fit on a screen.
 _SHOWN_RUNS = 20

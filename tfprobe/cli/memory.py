@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.views.memory.peak import HELD_BYS, HeldBy
 
 
 @click.command("memory")
@@ -30,16 +30,16 @@ def command(
     RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
     Of a run it is the work with most time, in all of its processes.
     """
+    from tfprobe.analysis.core.op_attribution import Origins
+    from tfprobe.analysis.memory.host_memory import host_memory
+    from tfprobe.analysis.memory.memory_summary import lasting, memories
     from tfprobe.cli import one_work
-    from tfprobe.views.memory.host import host_memory
-    from tfprobe.views.memory.whole import lasting, memories
-    from tfprobe.views.origins import Origins
 
     found = one_work.read(run, output, work=work, rank=rank, needs_steps=False)
     allocators = memories(found.profile, found.sampled, Origins(found.sampled), by)
     variables, hosts = lasting(found.sampled), host_memory(found.whole)
     if as_json:
-        from tfprobe.views.memory.documents import document
+        from tfprobe.report.documents.memory_document import document
 
         head: dict[str, Any] = {"schema": "tfprobe.memory/1", "run": found.source, "by": by}
         reading.show_json(head | document(allocators, variables, hosts))

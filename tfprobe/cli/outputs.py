@@ -12,10 +12,10 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
+    from tfprobe.analysis.ops.flops.count import FloatOps
+    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.model.sampled import SampledWork
     from tfprobe.tfprof.options import Output
-    from tfprobe.views.choice import Choice
-    from tfprobe.views.flops.count import FloatOps
 
 _AVERAGE = -1
 
@@ -63,9 +63,9 @@ def write(
 
 
 def _pprof(found: SampledWork, float_ops: FloatOps | None, choice: Choice) -> bytes:
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.export.pprof import pprof
-    from tfprobe.views.code import code
-    from tfprobe.views.costs import known_columns, sampled_costs
 
     costs = sampled_costs(found, choice.step, float_ops)
     known = known_columns(found, float_ops)
@@ -74,12 +74,12 @@ def _pprof(found: SampledWork, float_ops: FloatOps | None, choice: Choice) -> by
 
 def _timelines(view: str, found: SampledWork, choice: Choice) -> list[tuple[int, str]]:
     """Return a timeline for each step of the graph view, and one of the other views."""
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.costs import sampled_costs
+    from tfprobe.analysis.ops.graph_view import graph
+    from tfprobe.analysis.ops.scope_view import scope
+    from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.export.timeline import graph_timeline, tree_timeline
-    from tfprobe.views.code import code
-    from tfprobe.views.costs import sampled_costs
-    from tfprobe.views.graph import graph
-    from tfprobe.views.records import graph_profile
-    from tfprobe.views.scope import scope
 
     if view != "graph":
         costs = sampled_costs(found, choice.step)

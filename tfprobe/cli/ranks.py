@@ -43,7 +43,7 @@ def command(
         found = beside(folder, this_machine(), choose, named=work, steps=chosen, watch=watch)
     across = found.across
     if as_json:
-        from tfprobe.views.rank_document import document
+        from tfprobe.report.documents.rank_report import document
 
         reading.show_json(document(across, folder.id, found.problems))
     if not across.rows:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tfprobe.advice.thresholds import Thresholds
     from tfprobe.cli.engine import Workers
     from tfprobe.model.profile import Profile
+    from tfprobe.report.documents.run_report import Report
     from tfprobe.scale.answers import Answer
-    from tfprobe.views.report import Report
 
 # Where stdout is no terminal there is no width to ask for; this one suits mails and logs.
 PIPED_WIDTH = 100

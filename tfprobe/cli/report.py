@@ -73,7 +73,7 @@ def command(
         found = _with_pages(folder, html, rank=rank, is_told=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
     from tfprobe.advice import engine
-    from tfprobe.views.report import document
+    from tfprobe.report.documents.run_report import document
 
     report, advice = found.report, found.advice
     if as_json:
@@ -95,9 +95,9 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
     """Write all pages, and return what the other forms of the report are made of."""
     from tfprobe.advice import engine
     from tfprobe.ingest.sampled import dearest
+    from tfprobe.report.documents.run_report import gather
     from tfprobe.scale.answers import Answer
     from tfprobe.store.liveness import this_machine
-    from tfprobe.views.report import gather
     from tfprobe.web.opened import OpenRun
 
     opened = OpenRun(folder, this_machine(), rank=rank)

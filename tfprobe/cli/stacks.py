@@ -30,10 +30,10 @@ def command(
     `tfprobe run --stacks`. Phases and steps are those of the thread that runs the main loop. Of
     calls into installed packages the ones that only pass on their time are left out.
     """
+    from tfprobe.analysis.system.stack_lines import document
+    from tfprobe.analysis.system.stack_samples import trees
     from tfprobe.ingest.run import load
     from tfprobe.store.liveness import this_machine
-    from tfprobe.views.stack_lines import document
-    from tfprobe.views.stack_samples import trees
 
     folder = reading.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)

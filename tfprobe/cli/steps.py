@@ -30,10 +30,10 @@ def command(
 
     RUN is a directory, a run id, or `latest`, the default.
     """
+    from tfprobe.analysis.core import no_data_reasons
     from tfprobe.ingest.run import load
+    from tfprobe.report.documents.step_report import document, gather
     from tfprobe.store.liveness import this_machine
-    from tfprobe.views import silence
-    from tfprobe.views.step_report import document, gather
 
     folder = reading.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
@@ -45,7 +45,9 @@ def command(
         names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
         raise NoAnswer(f"No work has {work!r} in its name.", hint=f"There are: {names}.")
     if not report.works:
-        raise NoAnswer(f"Run {folder.id} has no steps.", hint=" ".join(silence.explain(profile)))
+        raise NoAnswer(
+            f"Run {folder.id} has no steps.", hint=" ".join(no_data_reasons.explain(profile))
+        )
     if not as_json:
         from tfprobe.terminal.steps import lay_out
 

@@ -25,8 +25,8 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
     process did, the framework tier its ops, the runtime tier calls of the driver, and the hardware
     tier what it used of its machine and accelerators.
     """
-    from tfprobe.views import silence
-    from tfprobe.views.tiers import document, gather
+    from tfprobe.analysis.core import no_data_reasons
+    from tfprobe.report.documents.tiers import document, gather
 
     profile = _profile(run, output, rank)
     tiers = gather(profile)
@@ -34,7 +34,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
         reading.show_json(document(tiers))
     reading.warn_of_problems(profile)
     if tiers.is_empty:
-        hint = " ".join(silence.explain(profile))
+        hint = " ".join(no_data_reasons.explain(profile))
         raise NoAnswer(f"Run {profile.run.id} tells nothing of any tier.", hint=hint)
     if not as_json:
         from tfprobe.terminal.tiers import lay_out

@@ -104,7 +104,7 @@ def _is_live_terminal() -> bool:
 
 
 def _show_json(look: FleetLook, directory: Path) -> int:
-    from tfprobe.views.fleet import document
+    from tfprobe.analysis.jobs.fleet import document
 
     _check(look, directory)
     reading.show_json(document(look))
@@ -112,9 +112,9 @@ def _show_json(look: FleetLook, directory: Path) -> int:
 
 
 def _show_once(look: FleetLook, directory: Path) -> int:
+    from tfprobe.analysis.jobs.fleet import run_rows
     from tfprobe.terminal.top.once import lay_out
     from tfprobe.terminal.top.source import Seen
-    from tfprobe.views.fleet import run_rows
 
     _check(look, directory)
     seen = Seen(look.directory, look.at_unix_ns, run_rows(look))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfprobe.advice.finding import Finding
+from tfprobe.analysis.jobs.fleet import run_rows
+from tfprobe.analysis.ops.op_totals import OpTable, by_type
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest.newest import newest
 from tfprobe.live.fleet import Fleet
@@ -20,8 +22,6 @@ from tfprobe.store.liveness import Machine
 from tfprobe.terminal import numbers
 from tfprobe.terminal.orders import reasons
 from tfprobe.terminal.top.source import Key, Noted, Seen, Watch
-from tfprobe.views.fleet import run_rows
-from tfprobe.views.ops import OpTable, by_type
 
 if TYPE_CHECKING:
     from tfprobe.advice.engine import Advice
@@ -95,8 +95,8 @@ class LiveSource:
 
     def report(self, directory: str, width: int, watch: Watch) -> str:
         """Return what `tfprobe report` prints."""
+        from tfprobe.report.documents.run_report import gather
         from tfprobe.terminal import report as report_layout
-        from tfprobe.views.report import gather
 
         profile, advice = self._advised(directory, watch)
         return report_layout.lay_out(gather(profile), advice, width=width, colour=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from tfprobe.analysis.core.op_attribution import BYS, By
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.views.origins import BYS, By
 
 
 @click.command("transfers")
@@ -30,12 +30,12 @@ def command(
     RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
     Of a run it is the work with most time, in all of its processes.
     """
+    from tfprobe.analysis.core.op_attribution import Origins
+    from tfprobe.analysis.distributed.collectives import collectives
+    from tfprobe.analysis.distributed.transfer_report import Moves
+    from tfprobe.analysis.transfers.bus_transfers import transfers
+    from tfprobe.analysis.transfers.sends import sends
     from tfprobe.cli import one_work
-    from tfprobe.views.collectives import collectives
-    from tfprobe.views.moves import Moves
-    from tfprobe.views.origins import Origins
-    from tfprobe.views.sends import sends
-    from tfprobe.views.transfers import transfers
 
     found = one_work.read(run, output, work=work, rank=rank)
     origins = Origins(found.sampled)
@@ -48,7 +48,7 @@ def command(
         sends=sends(found.profile, origins),
     )
     if as_json:
-        from tfprobe.views.moves import document
+        from tfprobe.analysis.distributed.transfer_report import document
 
         head: dict[str, Any] = {"schema": "tfprobe.transfers/1", "run": found.source, "by": by}
         reading.show_json(head | document(moves))

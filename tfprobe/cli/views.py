@@ -16,13 +16,13 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.store.layout import LATEST
 
 if TYPE_CHECKING:
+    from tfprobe.analysis.ops.cost_tree import Shown
+    from tfprobe.analysis.ops.flops.count import Coverage
+    from tfprobe.analysis.ops.op_view import OpView
+    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.model.profile import Profile, Work
     from tfprobe.model.sampled import SampledWork
     from tfprobe.tfprof.options import Options
-    from tfprobe.views.branches import Shown
-    from tfprobe.views.choice import Choice
-    from tfprobe.views.flops.coverage import Coverage
-    from tfprobe.views.op import OpView
 
 TITLES = {
     "op": "Ops by type",
@@ -115,13 +115,12 @@ def _take(asked: _Asked, flag: str, value: str) -> None:
 
 
 def _answer(view: str, asked: _Asked) -> int:
+    from tfprobe.analysis.core.name_scopes import by_layer
+    from tfprobe.analysis.ops.costs import sampled_costs
+    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.op_view import as_executed
+    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.tfprof.options import Options, parse
-    from tfprobe.views.choice import Choice
-    from tfprobe.views.costs import sampled_costs
-    from tfprobe.views.flops.count import count
-    from tfprobe.views.flops.coverage import coverage
-    from tfprobe.views.layers import by_layer
-    from tfprobe.views.op import as_executed
 
     options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=Choice()))
     outputs.check(view, options.output, as_json=asked.as_json)
@@ -207,8 +206,8 @@ def _needs(choice: Choice, metric: str) -> bool:
 
 def chosen_work(profile: Profile, wanted: str) -> Work:
     """Return the work with this in its kind and name; of several, the one with most time."""
+    from tfprobe.analysis.core import no_data_reasons
     from tfprobe.ingest.sampled import captures_of
-    from tfprobe.views import silence
 
     works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
     if profile.works and not works:
@@ -216,14 +215,14 @@ def chosen_work(profile: Profile, wanted: str) -> Work:
         raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
     sampled = [each for each in works if captures_of(each, profile)]
     if not sampled:
-        why = " ".join(silence.explain(profile)) or "No step of it was sampled."
+        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)
     return max(sampled, key=lambda each: each.times.sum_ns)
 
 
 def _check_choice(choice: Choice) -> None:
     """Raise UsageError for a step that cannot be, or a regex that is none."""
-    from tfprobe.views.patterns import compile_patterns
+    from tfprobe.analysis.core.patterns import compile_patterns
 
     if choice.step < -1:
         raise UsageError(f"-step {choice.step} is no step.", hint="-1 is the average of all.")
@@ -253,10 +252,10 @@ def _shown(
     view: str, found: SampledWork, costs: Any, choice: Choice
 ) -> tuple[Shown | OpView, tuple[int, ...]]:
     """Return a view, and the nodes that are at no place in it."""
-    from tfprobe.views.code import code
-    from tfprobe.views.graph import graph
-    from tfprobe.views.op import op
-    from tfprobe.views.scope import scope
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.graph_view import graph
+    from tfprobe.analysis.ops.op_view import op
+    from tfprobe.analysis.ops.scope_view import scope
 
     if view == "op":
         return op(found, costs, choice), ()
@@ -268,10 +267,10 @@ def _shown(
 
 def _remarks(shown: Any, choice: Choice, known: Coverage | None, unplaced: Any) -> Iterator[str]:
     """Say what a reader must know beside the table; `unplaced` is what costs and is not in it."""
+    from tfprobe.analysis.ops.costs import AT
+    from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.terminal import numbers
     from tfprobe.terminal.costs import coverage_told
-    from tfprobe.views.costs import AT
-    from tfprobe.views.op import OpView
 
     if not (shown.entries if isinstance(shown, OpView) else shown.children):
         yield "Nothing else matches the options."
@@ -304,7 +303,7 @@ def _document(
     view: str, run: str, found: SampledWork, shown: Any, known: Coverage | None
 ) -> dict[str, Any]:
     """Return the document of a view. Any: a JSON document."""
-    from tfprobe.views.op import in_graph
+    from tfprobe.analysis.ops.op_view import in_graph
 
     work = found.work
     head = {
@@ -361,7 +360,7 @@ def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:
 
 
 def _row(found: SampledWork, row: Any) -> dict[str, int | None]:
-    from tfprobe.views.costs import AT, has_float_ops, known_columns
+    from tfprobe.analysis.ops.costs import AT, has_float_ops, known_columns
 
     known = {*known_columns(found, None)} | ({"float_ops"} if has_float_ops(row) else set())
     shown = [name for name in AT if name != "known_float_ops"]

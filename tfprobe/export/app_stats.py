@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.steps.step_summary import recent_steps
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Process, Profile, Work
-from tfprobe.views.steps import recent_steps
 
 _NS_PER_US = 1000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.errors import Missing
 from tfprobe.export.met_rows import short_name
-from tfprobe.views.aligned import Aligned
 
 Document = dict[str, Any]  # Any: JSON
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.analysis.distributed.aligned import Aligned
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind
 from tfprobe.model.executions import Executions
 from tfprobe.model.profile import Process, titled
 from tfprobe.model.tables import Int64s
-from tfprobe.views.aligned import Aligned
-from tfprobe.views.meetings import MeetingKind
 
 # Of a thousand ranks nobody reads all names; `last` is named in any case.
 _MOST_NAMED = 64

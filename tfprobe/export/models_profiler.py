@@ -18,16 +18,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tfprobe.analysis.steps.step_summary import summarise
 from tfprobe.errors import Missing
 from tfprobe.export.app_stats import app_stats
 from tfprobe.export.step_timeline import step_timeline
 from tfprobe.export.tier_tables import cell, tables
 from tfprobe.model.profile import Process, Profile, Work
 from tfprobe.model.step_stats import DeviceStats, NodeStats
+from tfprobe.report.documents import tiers as all_tiers
+from tfprobe.report.documents.tiers import Tiers
 from tfprobe.schema import message_class
-from tfprobe.views import tiers as all_tiers
-from tfprobe.views.steps import summarise
-from tfprobe.views.tiers import Tiers
 
 _MISSING = {
     "output": "a profiler window does not tell what ops returned",

@@ -11,12 +11,12 @@ import gzip
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tfprobe.analysis.ops.code_view import GRADIENT, CodeView, Line
+from tfprobe.analysis.ops.cost_stacks import Stack, code_stacks
+from tfprobe.analysis.ops.cost_tree import Branch, Shown
+from tfprobe.analysis.ops.costs import COLUMNS, Costs, value
 from tfprobe.model.graph import Frame, Placed
 from tfprobe.schema import message_class
-from tfprobe.views.branches import Branch, Shown
-from tfprobe.views.code import GRADIENT, CodeView, Line
-from tfprobe.views.costs import COLUMNS, Costs, value
-from tfprobe.views.stacks import Stack, code_stacks
 
 # Metric of tfprof's options -> its unit, and what the engine says of it in a comment.
 ENGINE_METRICS: Mapping[str, tuple[str, str]] = {

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.analysis.distributed.aligned import Aligned
+from tfprobe.analysis.timeline.lanes import Lanes
 from tfprobe.errors import Missing
 from tfprobe.export.chrome_events import arrow_end, box, counter, process, thread, us
 from tfprobe.export.clock_labels import clock_document, clock_label
 from tfprobe.export.met_rows import met_rows
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Process, Work, titled
-from tfprobe.views.aligned import Aligned
-from tfprobe.views.lanes import Lanes
 
 Int64s = npt.NDArray[np.int64]
 

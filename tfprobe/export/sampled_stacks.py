@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tfprobe.analysis.system.stack_lines import stacks_of
+from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees
 from tfprobe.errors import Missing
 from tfprobe.export.pprof import Tables, packed, sample
 from tfprobe.export.speedscope import Frames, file_text, sampled_profile
-from tfprobe.views.stack_lines import stacks_of
-from tfprobe.views.stack_samples import CallTree, ProcessTrees
 
 NO_PYTHON = "(no Python frame)"
 

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfprobe.analysis.ops.code_view import Line
+from tfprobe.analysis.ops.cost_stacks import Stack
+from tfprobe.analysis.ops.cost_tree import Branch
+from tfprobe.analysis.ops.costs import COLUMNS, Costs
 from tfprobe.model.graph import Placed
-from tfprobe.views.branches import Branch
-from tfprobe.views.code import Line
-from tfprobe.views.costs import COLUMNS, Costs
-from tfprobe.views.stacks import Stack
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 # Column of costs -> the profile's name, and its unit in speedscope's words.

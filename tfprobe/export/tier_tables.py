@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
+from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
+from tfprobe.analysis.system.runtime import Launches, Runtime
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
-from tfprobe.views.application import ActivityUse, ProcessActivities
-from tfprobe.views.hardware import DeviceHardware, Hardware, ProcessHardware
-from tfprobe.views.runtime import Launches, Runtime
-from tfprobe.views.series import Curve
-from tfprobe.views.tiers import Tiers
+from tfprobe.report.documents.tiers import Tiers
 
 _NS_PER_MS = 1e6
 _BYTES_PER_MIB = 2**20

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tfprobe.analysis.ops.cost_tree import Branch, Shown
+from tfprobe.analysis.ops.costs import value
 from tfprobe.export.trace_events import TraceEvents
 from tfprobe.model.records import GraphProfile, Record
-from tfprobe.views.branches import Branch, Shown
-from tfprobe.views.costs import value
 
 Place = TypeVar("Place", Branch, Shown)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.analysis.account.account import Account, of_process
+from tfprobe.analysis.breakdown import breakdown_totals
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.ingest.newest import newest
 from tfprobe.ingest.noted import noted
@@ -18,8 +20,6 @@ from tfprobe.model.fleet import Shares, TimeUse, WallTime
 from tfprobe.model.profile import Profile
 from tfprobe.store.layout import ProcessFolder, is_capture, parse_capture_name
 from tfprobe.store.rereading import Listing
-from tfprobe.views.breakdown import whole
-from tfprobe.views.breakdown.cycles import WorkParts, by_work
 
 # Three steps smooth what one alone may have met by chance.
 MOST_CAPTURES = 3
@@ -170,7 +170,7 @@ class Latest:
 def _shares(profile: Profile, works: Iterable[WorkParts]) -> Shares | Missing:
     if profile.problems and not profile.captures:
         return Missing(profile.problems[0].what)
-    breakdown = whole.merge(map(whole.cycle, works), len(profile.captures))
+    breakdown = breakdown_totals.merge(map(breakdown_totals.cycle, works), len(profile.captures))
     if isinstance(breakdown, Missing):
         return breakdown
     return Shares(

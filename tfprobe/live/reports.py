@@ -12,9 +12,9 @@ from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest.following import Following
 from tfprobe.ingest.sampled import dearest
 from tfprobe.model.profile import Profile
+from tfprobe.report.documents.run_report import Report, gather
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views.report import Report, gather
 
 # What making reports may take of a core: the job, which may need them all, is what matters.
 CORE_RATIO = 0.2

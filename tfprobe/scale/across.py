@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tfprobe.analysis.distributed import rank_comparison, rank_parts
+from tfprobe.analysis.distributed.rank_comparison import Across
+from tfprobe.analysis.distributed.rank_parts import RankPart
 from tfprobe.model.profile import Problem, Profile
 from tfprobe.scale.engine import Lost, Needs, Question, ask
 from tfprobe.scale.identity import capture_bytes
@@ -12,9 +15,6 @@ from tfprobe.scale.runners import Runner
 from tfprobe.scale.shards import Shard, shards_of
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views import across, rank_parts
-from tfprobe.views.across import Across
-from tfprobe.views.rank_parts import RankPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def beside(
     if steps is not None:
         parts = [rank_parts.within(each, *steps) for each in parts]
     lost = tuple(each.problem() for each in told if isinstance(each, Lost))
-    return Beside(across.merge(parts, named=named), lost)
+    return Beside(rank_comparison.merge(parts, named=named), lost)
 
 
 def _part(profile: Profile, _: Shard) -> RankPart:

@@ -14,6 +14,8 @@ from tfprobe.advice.engine import Advice
 from tfprobe.advice.gather.turns import met
 from tfprobe.advice.thresholds import DEFAULTS, Thresholds
 from tfprobe.errors import UnreadableInput
+from tfprobe.report.documents import run_report
+from tfprobe.report.documents.run_report import Report
 from tfprobe.scale import kept
 from tfprobe.scale.engine import Asked, Lost, ask_each, kept_part
 from tfprobe.scale.identity import Files, digest, files_of, identity_beside, this_program
@@ -24,8 +26,6 @@ from tfprobe.store.catalogue import RunEntry, glance
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import LIVE, Machine
 from tfprobe.store.steps import read_steps
-from tfprobe.views import report
-from tfprobe.views.report import Report
 
 # Another number whenever what is made of parts means something else.
 _VERSION = 2
@@ -169,12 +169,12 @@ def _merged(entry: RunEntry, told: Sequence[Told | Lost], limits: Thresholds) ->
     lost = tuple(each.problem() for each in told if isinstance(each, Lost))
     hosts = [each.process.host for part in parts for each in part.report.processes]
     rest = rest_of(entry, hosts)
-    whole = report.merge(rest.run, [each.report for each in parts], report.beside(rest))
+    whole = run_report.merge(rest.run, [each.report for each in parts], run_report.beside(rest))
     if lost:
         silences = whole.silences if parts else ()
         whole = replace(whole, problems=(*whole.problems, *lost), silences=silences)
     signals = [each.signals for each in parts]
     processes = [each.process for each in whole.processes]
-    where = report.met([each.report for each in parts])
+    where = run_report.met([each.report for each in parts])
     ranks_met = met(gather.attending(signals), processes, where)
     return Answer(whole, rules.judge(gather.merge(signals, ranks_met), limits))

@@ -10,14 +10,15 @@ from tfprobe.advice import gather
 from tfprobe.advice.gather import SignalsPart
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.analysis.account.account import accounts
+from tfprobe.analysis.breakdown.cycles import by_work
+from tfprobe.analysis.system import application
 from tfprobe.ingest.sampled import dearest
 from tfprobe.model.profile import Profile
+from tfprobe.report.documents import run_report
+from tfprobe.report.documents.run_report import ReportPart
 from tfprobe.scale.engine import Needs, Question
 from tfprobe.scale.shards import Shard
 from tfprobe.store.layout import RunFolder
-from tfprobe.views import application, report
-from tfprobe.views.breakdown.cycles import by_work
-from tfprobe.views.report import ReportPart
 
 # Another number whenever a process tells something else.
 _VERSION = 4
@@ -52,7 +53,7 @@ def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool)
     found = accounts(profile, works)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
     return Told(
-        report=report.part(profile, works, found),
+        report=run_report.part(profile, works, found),
         signals=gather.part(profile, joined, limits, works, did, found),
         is_joined=is_joined,
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfprobe.views.step_times import Bar
+from tfprobe.analysis.steps.step_times import Bar
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.breakdown.bottleneck import DOES, judge
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.breakdown.between import Cause
-from tfprobe.views.breakdown.cycles import StepParts, WorkParts
-from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
-from tfprobe.views.breakdown.verdict import DOES, judge
-from tfprobe.views.breakdown.whole import Breakdown
 
 _BAR_WIDTH = 20
 # Less than this of a cycle is not worth a word on a screen; --json has all.

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import AT, Int64s, has_float_ops
+from tfprobe.analysis.ops.flops.count import Coverage
+from tfprobe.analysis.ops.op_view import OpView, in_graph
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.model.sampled import SampledWork
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.branches import Shown
-from tfprobe.views.choice import Choice
-from tfprobe.views.costs import AT, Int64s, has_float_ops
-from tfprobe.views.flops.coverage import Coverage
-from tfprobe.views.op import OpView, in_graph
 
 Cell = Callable[["_Line"], str]
 # What the rows of a sampled step do not tell.

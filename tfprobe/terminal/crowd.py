@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
+from tfprobe.report.documents.process_groups import Crowd, Group, StandsOut, Why
+from tfprobe.report.documents.run_report import ProcessReport
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.crowd import Crowd, Group, StandsOut, Why
-from tfprobe.views.report import ProcessReport
 
 TOP_GROUPS = 12
 # Of reasons for which processes have no steps.

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.gate import Verdict
+from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
+from tfprobe.analysis.compare.memory_changes import MemoryChange
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
+from tfprobe.analysis.compare.step_time_changes import MEASURES
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.diff.compare import LEAST_BLOCKS, Change
-from tfprobe.views.diff.gate import Verdict
-from tfprobe.views.diff.memory import MemoryChange
-from tfprobe.views.diff.ops import CostChange, OpChanges
-from tfprobe.views.diff.step_times import MEASURES
-from tfprobe.views.diff.whole import Diff, WorkDiff
 
 # What fits on a screen; --json has all.
 SHOWN_WORKS = 3

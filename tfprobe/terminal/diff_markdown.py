@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.measurements import Change
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
+from tfprobe.analysis.compare.step_time_changes import MEASURES
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
 from tfprobe.terminal import numbers
 from tfprobe.terminal.diff import Verdicts, answer, change_cells, signed, verdict_lines
 from tfprobe.terminal.markdown import code, table
-from tfprobe.views.diff.compare import Change
-from tfprobe.views.diff.ops import CostChange, OpChanges
-from tfprobe.views.diff.step_times import MEASURES
-from tfprobe.views.diff.whole import Diff, WorkDiff
 
 SHOWN_COSTS = 15
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.compare.several_runs import RunsChange
+from tfprobe.analysis.compare.sides import RUN_MEASURES, Answer, Costs, Sides, SidesWork
 from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.diff import SHOWN_COSTS, SHOWN_WORKS, Verdicts, signed, verdict_lines
 from tfprobe.terminal.markdown import code, table
 from tfprobe.terminal.page import Column
-from tfprobe.views.diff.runs import RunsChange
-from tfprobe.views.diff.sides import RUN_MEASURES, Answer, Costs, Sides, SidesWork
 
 _JUDGED, _SIGNIFICANT = "judged", "*"
 _TITLES = {"parts": "parts of a step", "ops": "types of op"}

@@ -20,9 +20,9 @@ from textual.widgets import Static
 from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
+from tfprobe.report.documents.run_report import Report
 from tfprobe.terminal.live_page import LivePage
 from tfprobe.terminal.report import lay_out
-from tfprobe.views.report import Report
 
 # The scroll bar and the space before it.
 _MARGIN = 2

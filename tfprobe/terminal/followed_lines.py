@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
+from tfprobe.report.documents.run_report import Report, WorkReport
 from tfprobe.terminal import numbers
-from tfprobe.views.report import Report, WorkReport
 
 _S = 1_000_000_000
 

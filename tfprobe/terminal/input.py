@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.input.input_sources import Kind, Producer, Source
+from tfprobe.analysis.input.input_verdict import Level, WorkInput
+from tfprobe.analysis.input.stage_stats import (
+    FunctionOp,
+    PipelineUse,
+    StageUse,
+    takes_tiny_elements,
+)
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.input.sources import Kind, Producer, Source
-from tfprobe.views.input.use import FunctionOp, PipelineUse, StageUse, takes_tiny_elements
-from tfprobe.views.input.verdict import Level, WorkInput
 
 _LEVELS: Mapping[Level, str] = {
     Level.HIGH: "highly input bound",

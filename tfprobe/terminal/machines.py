@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
+from tfprobe.analysis.system.thread_times import ProcessThreads, ThreadGroup
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.hardware import DeviceHardware, Hardware, ProcessHardware
-from tfprobe.views.series import Curve
-from tfprobe.views.thread_times import ProcessThreads, ThreadGroup
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 16

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from tfprobe.advice.engine import Advice
 from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS
+from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
+from tfprobe.report.documents.process_groups import FEW, Crowd, crowd
+from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
 from tfprobe.terminal import account, breakdown, numbers
 from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import gain_told, plain
 from tfprobe.terminal.stacks import sentence
-from tfprobe.views import endings
-from tfprobe.views.breakdown.parts import GROUPS, LABELS
-from tfprobe.views.breakdown.whole import Breakdown
-from tfprobe.views.crowd import FEW, Crowd, crowd
-from tfprobe.views.ops import OpTable
-from tfprobe.views.report import ProcessReport, Report, WorkReport
 
 TOP_OPS = 25
 # More are of a run that went wrong altogether.

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.core.op_attribution import shown
+from tfprobe.analysis.memory.host_memory import Growth, HostMemory, Verdict
+from tfprobe.analysis.memory.memory_peak import HeldBy, Holder
+from tfprobe.analysis.memory.memory_roles import Role
+from tfprobe.analysis.memory.memory_summary import Lasting, Memory
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work, titled
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.sparkline import sparkline
-from tfprobe.views.memory.growth import Growth, Verdict
-from tfprobe.views.memory.host import HostMemory
-from tfprobe.views.memory.peak import HeldBy, Holder
-from tfprobe.views.memory.roles import Role
-from tfprobe.views.memory.whole import Lasting, Memory
-from tfprobe.views.origins import shown
 
 # Of more rows a reader looks at none; --json has all of them.
 MOST_ROWS = 10

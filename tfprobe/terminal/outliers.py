@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
+from tfprobe.analysis.steps.slow_step_causes import Cause
+from tfprobe.analysis.steps.slow_step_causes import told as told_of
 from tfprobe.errors import Missing
+from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.causes import Cause
-from tfprobe.views.causes import told as told_of
-from tfprobe.views.outliers import Outlier, Outliers, by_cause
-from tfprobe.views.periods import Period
-from tfprobe.views.step_report import WorkSteps
 
 # The longest of steps and gaps together; --json has a hundred of each.
 SHOWN_OUTLIERS = 5

@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from tfprobe.analysis.steps.phases import PHASES, Life
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process, titled
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.phases import PHASES, Life
 
 # A mark for each phase, which tells it without colour, and the colour where there is one.
 _MARKS: Mapping[str, tuple[str, str]] = {

@@ -8,15 +8,14 @@ from types import MappingProxyType
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.distributed.rank_comparison import Across, Row
+from tfprobe.analysis.distributed.rank_facts import name
+from tfprobe.analysis.distributed.rank_times import Measure, Straggler
+from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Problem
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.across import Across, Row
-from tfprobe.views.rank_facts import name
-from tfprobe.views.rank_servers import Servers
-from tfprobe.views.rank_times import Measure, Straggler
-from tfprobe.views.rank_waits import Waits
 
 # What fits on a screen; --json has all.
 MOST_ROWS = 16

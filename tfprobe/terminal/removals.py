@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.jobs.retention import KEEP, OLDER, Candidate, Retention, Rules
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.runs import age, size
-from tfprobe.views.retention import KEEP, OLDER, Candidate, Retention, Rules
 
 _RUN = (Column("run", is_number=False), Column("state", is_number=False), Column("age"))
 

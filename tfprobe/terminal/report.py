@@ -9,19 +9,19 @@ from rich.console import RenderableType
 
 from tfprobe.advice.engine import Advice
 from tfprobe.advice.finding import Severity
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
+from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
+from tfprobe.report.documents.process_groups import FEW, crowd
+from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
 from tfprobe.terminal import account, breakdown, machines, numbers, page, runs
 from tfprobe.terminal import crowd as crowd_page
 from tfprobe.terminal.advice import in_short
 from tfprobe.terminal.page import Column
 from tfprobe.terminal.stacks import brief as stacks_in_brief
-from tfprobe.views import endings
-from tfprobe.views.breakdown.whole import Breakdown
-from tfprobe.views.crowd import FEW, crowd
-from tfprobe.views.ops import OpTable
-from tfprobe.views.overhead import Overhead
-from tfprobe.views.report import ProcessReport, Report, WorkReport
-from tfprobe.views.silence import SERVER_ROLE
 
 # What fits on a screen beside the rest; --json has all.
 TOP_OPS = 6

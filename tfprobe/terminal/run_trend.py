@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.compare.change_cause import Cause, Whose
+from tfprobe.analysis.compare.run_trend import TrendRow
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.diff import signed
 from tfprobe.terminal.page import Column
-from tfprobe.views.diff.cause import Cause, Whose
-from tfprobe.views.run_trend import TrendRow
 
 _MINUTES = len("2026-11-20 20:15")
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.system.stack_lines import StackSummary, is_of_program, without_importers
+from tfprobe.analysis.system.stack_samples import Call, CallTree, ProcessTrees
 from tfprobe.errors import Missing
 from tfprobe.model.stack_samples import SampledFrame, StackSamples
 from tfprobe.printable import printable
 from tfprobe.terminal import numbers, page
-from tfprobe.views.stack_lines import StackSummary, is_of_program, without_importers
-from tfprobe.views.stack_samples import Call, CallTree, ProcessTrees
 
 # A call that only passes its time on, but for so little of the tree, is not shown.
 _OWN_RATIO = 0.01

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.steps.step_summary import RecentStep, StepTimes
+from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
+from tfprobe.analysis.steps.trend import Trend
 from tfprobe.errors import Missing
 from tfprobe.model.profile import SERVICE_KIND
+from tfprobe.report.documents.step_report import StepsReport, WorkSteps
 from tfprobe.terminal import numbers, page, phases
 from tfprobe.terminal.bars import sparkline
 from tfprobe.terminal.outliers import lines_of, table_of
 from tfprobe.terminal.page import Column
-from tfprobe.views.step_report import StepsReport, WorkSteps
-from tfprobe.views.step_times import QUANTILES, Distribution
-from tfprobe.views.steps import RecentStep, StepTimes
-from tfprobe.views.trend import Trend
 
 # What fits on a screen; `--work` and --json show the others.
 SHOWN_WORKS = 3

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
+from tfprobe.analysis.system.runtime import Calls, Launches, Runtime
 from tfprobe.errors import Missing
+from tfprobe.report.documents.tiers import Tiers
 from tfprobe.terminal import machines, numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.application import ActivityUse, ProcessActivities
-from tfprobe.views.ops import OpTable
-from tfprobe.views.runtime import Calls, Launches, Runtime
-from tfprobe.views.tiers import Tiers
 
 # What fits on a screen beside the other tiers; --json has all.
 SHOWN_ACTIVITIES = 12

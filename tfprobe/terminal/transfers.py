@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from tfprobe.analysis.core.copies import Memory, Move, Waits
+from tfprobe.analysis.core.op_attribution import By, shown
+from tfprobe.analysis.distributed.collectives import Collective, Collectives, Rank
+from tfprobe.analysis.distributed.transfer_report import Moves
+from tfprobe.analysis.transfers.bus_transfers import TINY_BYTES, Amount, Cause, Flow, Transfers
+from tfprobe.analysis.transfers.sends import Sends
 from tfprobe.errors import Missing
 from tfprobe.terminal import numbers, page
 from tfprobe.terminal.page import Column
-from tfprobe.views.collectives import Collective, Collectives, Rank
-from tfprobe.views.copies import Memory, Move, Waits
-from tfprobe.views.moves import Moves
-from tfprobe.views.origins import By, shown
-from tfprobe.views.sends import Sends
-from tfprobe.views.transfers import TINY_BYTES, Amount, Cause, Flow, Transfers
 
 TITLES = {
     Move.HOST_TO_DEVICE: "host to device",

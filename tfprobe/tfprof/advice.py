@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import Costs, Int64s, costs, value
+from tfprobe.analysis.ops.op_view import op
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
 from tfprobe.model.records import GraphProfile, Record
 from tfprobe.tfprof.numbers import micros
-from tfprobe.views.branches import Shown
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import Costs, Int64s, costs, value
-from tfprobe.views.op import op
-from tfprobe.views.scope import scope
 
 _AVERAGE = -1
 _TOP = 3

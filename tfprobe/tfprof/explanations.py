@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tfprobe.views.choice import Choice
+from tfprobe.analysis.ops.view_options import Choice
 
 VIEWS: Mapping[str, str] = {
     "code": "Ops by the lines of Python that made them; each line with all that it calls.",

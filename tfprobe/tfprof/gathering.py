@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfprobe.analysis.ops.flops.engine import float_ops
 from tfprobe.errors import UnreadableInput
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
 from tfprobe.ingest.run_shapes import Shapes, filled, run_shapes
 from tfprobe.model.graph import Frame, Graph, Node
 from tfprobe.model.records import GraphProfile
 from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph
-from tfprobe.views.flops.engine import float_ops
 
 _NO_TEXT = "none"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, value
+from tfprobe.analysis.ops.op_view import OpEntry, OpView, Signature, input_shapes, signatures
+from tfprobe.analysis.ops.scope_view import types_of
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.model.graph import Placed
 from tfprobe.tfprof.numbers import memory, micros, number, shape
-from tfprobe.views.branches import Shown
-from tfprobe.views.choice import Choice
-from tfprobe.views.costs import AT, NS_PER_US, Costs, value
-from tfprobe.views.op import OpEntry, OpView, Signature, input_shapes, signatures
-from tfprobe.views.scope import types_of
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
     "params": ("# parameters",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfprobe.analysis.ops.flops.engine import float_ops
 from tfprobe.errors import UsageError
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
 from tfprobe.ingest.messages import parse
@@ -12,7 +13,6 @@ from tfprobe.ingest.run_shapes import filled, run_shapes
 from tfprobe.schema import message_class
 from tfprobe.tfprof.files import write
 from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph, live_graph
-from tfprobe.views.flops.engine import float_ops
 
 # Any: message classes are made at run time.
 OpLogProto: Any = message_class("tfprobe.tfprof.OpLogProto")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfprobe.analysis.ops.view_options import ATTRIBUTES, METRICS, ORDERS, Choice
 from tfprobe.errors import UsageError
 from tfprobe.tfprof.options import Options, Output, parse_output
-from tfprobe.views.choice import ATTRIBUTES, METRICS, ORDERS, Choice
 
 _LISTS = (
     "account_type_regexes",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfprobe.analysis.ops.view_options import ATTRIBUTES, METRICS, ORDERS, Choice
 from tfprobe.errors import UsageError
-from tfprobe.views.choice import ATTRIBUTES, METRICS, ORDERS, Choice
 
 # Kind of output -> the keys it must have.
 OUTPUTS: Mapping[str, tuple[str, ...]] = {

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tfprobe.analysis.core.patterns import compile_patterns
+from tfprobe.analysis.ops.code_view import CodeView
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.model.records import GraphProfile
 from tfprobe.tfprof.explanations import VIEWS, explanations
 from tfprobe.tfprof.options import Options
 from tfprobe.tfprof.viewed import Viewed, body, viewed
-from tfprobe.views.code import CodeView
-from tfprobe.views.patterns import compile_patterns
 
 AVERAGE = -1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tfprobe.analysis.ops.code_view import CodeView
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, Int64s
+from tfprobe.analysis.ops.op_view import OpView, input_shapes
 from tfprobe.model.graph import Placed, Shape
 from tfprobe.schema import message_class
 from tfprobe.tfprof.viewed import Viewed
-from tfprobe.views.branches import Shown
-from tfprobe.views.code import CodeView
-from tfprobe.views.costs import AT, NS_PER_US, Costs, Int64s
-from tfprobe.views.op import OpView, input_shapes
 
 # Any: message classes are made at run time.
 GraphNodeProto: Any = message_class("tfprobe.tfprof.GraphNodeProto")

@@ -6,18 +6,18 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tfprobe.analysis.ops.code_view import CodeView, code
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import Costs, costs
+from tfprobe.analysis.ops.graph_view import graph
+from tfprobe.analysis.ops.op_view import OpView, op
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UnreadableInput
 from tfprobe.model.records import GraphProfile
 from tfprobe.model.tensor import Tensors
 from tfprobe.tfprof import layout
 from tfprobe.tfprof.tensors import text_of
-from tfprobe.views.branches import Shown
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import CodeView, code
-from tfprobe.views.costs import Costs, costs
-from tfprobe.views.graph import graph
-from tfprobe.views.op import OpView, op
-from tfprobe.views.scope import scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.core.series import Curve, silences
 from tfprobe.errors import Missing
-from tfprobe.views.series import Curve, silences
 
 # Any: JSON values.
 Document = dict[str, Any]

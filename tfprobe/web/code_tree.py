@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tfprobe.analysis.core.source_lines import is_of_library
+from tfprobe.analysis.ops.code_view import CodeView, code
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import AT
+from tfprobe.analysis.ops.line_costs import FileCost, files
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.model.graph import Frame, Graph, Node
-from tfprobe.views.branches import Shown
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import CodeView, code
-from tfprobe.views.costs import AT
-from tfprobe.views.lines import FileCost, files
-from tfprobe.views.source_lines import is_of_library
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import NothingRecorded, Priced
 

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tfprobe.views.branches import Shown
+from tfprobe.analysis.ops.cost_tree import Shown
 
 # Less than a pixel of a wide screen.
 SMALLEST_RATIO = 1 / 2000

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from tfprobe.analysis.core.op_attribution import BYS
+from tfprobe.analysis.jobs.rank_steps import MEASURES
+from tfprobe.analysis.memory.memory_peak import HELD_BYS
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.views.memory.peak import HELD_BYS
-from tfprobe.views.origins import BYS
-from tfprobe.views.ranks import MEASURES
 from tfprobe.web.answers import ANSWERS, answer
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import timeline

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
+from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest.following import Following
 from tfprobe.ingest.sampled import captures_of, sampled, with_shapes_of
@@ -13,7 +14,6 @@ from tfprobe.model.profile import Profile, Work
 from tfprobe.model.sampled import SampledWork
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views.main_loop import by_cost
 from tfprobe.web.question import Question
 
 T = TypeVar("T")

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.ops.costs import AT, Costs, Int64s, has_float_ops, known_columns, summed_costs
+from tfprobe.analysis.ops.flops.count import FloatOps, count
+from tfprobe.analysis.ops.op_view import as_executed
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views import silence
-from tfprobe.views.costs import AT, Costs, Int64s, has_float_ops, known_columns, summed_costs
-from tfprobe.views.flops.count import FloatOps, count
-from tfprobe.views.op import as_executed
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question
@@ -135,7 +135,7 @@ def _priced(run: OpenRun, place: int) -> Priced:
     if isinstance(sampled, Missing):
         raise NothingRecorded(
             f"There is nothing to show: {sampled.reason}.",
-            hint=" ".join(silence.explain(run.profile)) or _SAMPLE,
+            hint=" ".join(no_data_reasons.explain(run.profile)) or _SAMPLE,
         )
     float_ops = count(sampled)
     costs = summed_costs(sampled, float_ops)

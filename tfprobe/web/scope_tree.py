@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tfprobe.analysis.core.name_scopes import bounded, by_layer
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.model.graph import Graph, Node
-from tfprobe.views.branches import Shown
-from tfprobe.views.choice import Choice
-from tfprobe.views.enclosing import bounded
-from tfprobe.views.layers import by_layer
-from tfprobe.views.scope import scope
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import Priced
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.steps import outliers
+from tfprobe.analysis.steps.outliers import Outlier, Outliers
+from tfprobe.analysis.steps.phases import life
+from tfprobe.analysis.steps.slow_step_causes import Cause, told
+from tfprobe.analysis.steps.step_series import StepSeries, bands
+from tfprobe.analysis.steps.step_window import Remembered
+from tfprobe.analysis.steps.trend import Trend
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile
-from tfprobe.views import outliers
-from tfprobe.views.causes import Cause, told
-from tfprobe.views.outliers import Outlier, Outliers
-from tfprobe.views.phases import life
-from tfprobe.views.remembered import Remembered
-from tfprobe.views.step_report import WorkSteps
-from tfprobe.views.step_series import StepSeries, bands
-from tfprobe.views.trend import Trend
+from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.amounts import Document, whole
 
 # More are told of by their number and their time.

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfprobe.analysis.distributed import rank_comparison, rank_parts, synchronization_events
+from tfprobe.analysis.distributed.aligned import Aligned, aligned
+from tfprobe.analysis.distributed.clocks import Clocks, clocks
+from tfprobe.analysis.distributed.rank_comparison import Across
+from tfprobe.analysis.distributed.synchronization_events import Meetings
 from tfprobe.model.profile import Process, Profile
 from tfprobe.model.tables import T
-from tfprobe.views import across, meetings, rank_parts
-from tfprobe.views.across import Across
-from tfprobe.views.aligned import Aligned, aligned
-from tfprobe.views.clocks import Clocks, clocks
-from tfprobe.views.meetings import Meetings
 from tfprobe.web.opened import OpenRun
 
 
 def meetings_of(run: OpenRun) -> Meetings:
     """Return where processes met, by the clock of each."""
-    return run.made("meetings", lambda: meetings.part(run.profile))
+    return run.made("meetings", lambda: synchronization_events.part(run.profile))
 
 
 def clocks_of(run: OpenRun) -> Clocks:
@@ -37,7 +37,9 @@ def across_of(run: OpenRun) -> Across:
 
 
 def _across(profile: Profile) -> Across:
-    return across.merge([rank_parts.part(alone(profile, each)) for each in profile.processes])
+    return rank_comparison.merge(
+        [rank_parts.part(alone(profile, each)) for each in profile.processes]
+    )
 
 
 def alone(profile: Profile, process: Process) -> Profile:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.signals import MS, found, loop, parts, process, work
 from tfprobe.advice.signals import Input, Sample
+from tfprobe.analysis.core.releases import RENAMED, in_names_of, release_of
 from tfprobe.errors import Missing
-from tfprobe.views.releases import RENAMED, in_names_of, release_of
 
 SMALL = loop(usual_step_ns=1.0 * MS)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.aligned import aligned
+from tfprobe.analysis.distributed.clocks import Clock, Clocks
 from tfprobe.errors import Missing
 from tfprobe.export.run_timeline import run_timeline
 from tfprobe.model.profile import Profile
-from tfprobe.views import meetings
-from tfprobe.views.aligned import aligned
-from tfprobe.views.clocks import Clock, Clocks
 
 MS = 1_000_000
 REDUCE = "CollectiveReduceV2"
@@ -40,7 +40,7 @@ def clocks(*offsets_ns: int | Missing) -> Clocks:
 
 
 def document(found: Profile, by: Clocks, *, as_recorded: bool = False) -> Any:  # Any: JSON
-    together = aligned(found, meetings.part(found), by, as_recorded=as_recorded)
+    together = aligned(found, synchronization_events.part(found), by, as_recorded=as_recorded)
     return json.loads("".join(run_timeline(together)))
 
 

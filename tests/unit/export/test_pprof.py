@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.graphs import MICROS, graph_profile
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.export.pprof import NOWHERE, UNKNOWN, pprof
 from tfprobe.schema import message_class
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import costs
 
 
 def written(choice: Choice, **more: Any) -> Any:

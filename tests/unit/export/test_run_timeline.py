@@ -10,11 +10,11 @@ from typing import Any
 from tests.support.golden import golden
 from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.distributed.aligned import align
 from tfprobe.export.run_timeline import run_timeline
 from tfprobe.ingest import run_metadata
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
-from tfprobe.views.aligned import align
 
 KERNEL = Place.ACCELERATOR
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.support.graphs import MICROS, graph_profile
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.cost_stacks import code_stacks, scope_stacks
+from tfprobe.analysis.ops.costs import Costs, costs
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.export.speedscope import UNKNOWN, speedscope
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import Costs, costs
-from tfprobe.views.scope import scope
-from tfprobe.views.stacks import code_stacks, scope_stacks
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
 

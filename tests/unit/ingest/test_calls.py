@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.support.captures import Function, Op, graph_def
+from tfprobe.analysis.ops.parameters import parameters
 from tfprobe.ingest.calls import Calls
 from tfprobe.ingest.graph_profile import graph_nodes
 from tfprobe.ingest.messages import parse
 from tfprobe.model.sampled import LoopVariable
-from tfprobe.views.parameters import parameters
 
 KERNEL = [(8, 100)]
 # What Keras makes of an LSTM: the step reads its kernel, and so does the body of its loop.

@@ -19,6 +19,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.analysis.account.account import Account, accounts
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
 from tfprobe.errors import Missing
 from tfprobe.ingest import newest as newest_module
 from tfprobe.ingest import noted as noted_module
@@ -31,7 +32,6 @@ from tfprobe.model.profile import Profile
 from tfprobe.store import lines
 from tfprobe.store.layout import ProcessFolder, RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views.breakdown.whole import Breakdown, divide
 
 # What a decoding takes by the clock of these tests, and the time between two of them.
 COST_S = 0.5

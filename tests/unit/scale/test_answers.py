@@ -21,12 +21,12 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.ingest.run import load
 from tfprobe.ingest.sampled import dearest
+from tfprobe.report.documents.run_report import document, gather
 from tfprobe.scale import kept
 from tfprobe.scale.answers import Answer, answer
 from tfprobe.scale.runners import Here
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views.report import document, gather
 
 
 def by_the_whole(run: RunFolder, here: Machine = ELSEWHERE) -> list[object]:

@@ -15,9 +15,9 @@ from textual.widgets import Static
 from tests.support.profiles import profile, timed_work
 from tfprobe.advice.engine import advise
 from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.report.documents.run_report import gather
 from tfprobe.terminal.followed import FollowedReport, Shown
 from tfprobe.terminal.live_page import INTERRUPTED
-from tfprobe.views.report import gather
 
 PATIENCE_S = 30.0
 

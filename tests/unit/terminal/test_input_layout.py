@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Span, Step, op, process, profile, work
+from tfprobe.analysis.input.input_verdict import judge
 from tfprobe.model.spans import SpanKind
 from tfprobe.terminal.input import lay_out
-from tfprobe.views.input.verdict import judge
 
 ROOT = "Iterator::Root"
 

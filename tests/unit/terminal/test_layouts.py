@@ -10,20 +10,20 @@ from tests.support.paths import SHORT_PATHS
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.advice.engine import advise
+from tfprobe.analysis.compare.comparison import Diff, diff
+from tfprobe.analysis.compare.gate import judge
+from tfprobe.analysis.steps.step_times import Bar
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
 from tfprobe.model.catalogue import RunLine
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Problem
+from tfprobe.report.documents.run_report import Report, gather
+from tfprobe.report.documents.step_report import gather as step_gather
 from tfprobe.terminal import diff as diff_layout
 from tfprobe.terminal import diff_markdown, markdown, page, runs, steps
 from tfprobe.terminal import report as report_layout
 from tfprobe.terminal.bars import sparkline
-from tfprobe.views.diff.gate import judge
-from tfprobe.views.diff.whole import Diff, diff
-from tfprobe.views.report import Report, gather
-from tfprobe.views.step_report import gather as step_gather
-from tfprobe.views.step_times import Bar
 
 LONG = "gradients/layer/" * 12
 MS = 1_000_000

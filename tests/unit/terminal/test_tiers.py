@@ -12,10 +12,10 @@ from tfprobe.model.activities import ThreadTimes, ThreadUse
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
+from tfprobe.report.documents.tiers import Tiers, document, gather
 from tfprobe.terminal import page
 from tfprobe.terminal.machines import in_short
 from tfprobe.terminal.tiers import lay_out
-from tfprobe.views.tiers import Tiers, document, gather
 
 LONG = "a_kernel_of_many_template_arguments<float, 4, " * 5
 

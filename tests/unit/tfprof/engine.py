@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.golden import golden
+from tfprobe.analysis.ops.view_options import METRICS, Choice
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
 from tfprobe.ingest.profile_proto import graph_profile
 from tfprobe.model.records import GraphProfile
-from tfprobe.views.choice import METRICS, Choice
 
 # How many bodies each recording holds, so that a recording half read is noticed.
 CASES = {

@@ -8,14 +8,14 @@ import json
 import pytest
 
 from tests.unit.tfprof.engine import CASES, body_of, choice, read, read_profile, recorded, rewritten
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.graph_view import graph
+from tfprobe.analysis.ops.op_view import op
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.model.records import GraphProfile
 from tfprobe.tfprof import layout
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import costs
-from tfprobe.views.graph import graph
-from tfprobe.views.op import op
-from tfprobe.views.scope import scope
 
 # The engine fails to write a profile of a graph in which an input is no node.
 SOURCES = [

@@ -12,6 +12,12 @@ from typing import Any
 import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.graph_view import graph as graph_view
+from tfprobe.analysis.ops.op_view import op
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline
 from tfprobe.ingest.graph_profile import GraphProfileBuilder
@@ -19,12 +25,6 @@ from tfprobe.ingest.profile_proto import graph_profile
 from tfprobe.model.records import GraphProfile
 from tfprobe.schema import message_class
 from tfprobe.tfprof import layout
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import costs
-from tfprobe.views.graph import graph as graph_view
-from tfprobe.views.op import op
-from tfprobe.views.scope import scope
 
 CHOICE = Choice(as_engine=True, select=())
 

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from tests.unit.tfprof.engine import choice, read, recorded
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.costs import costs
 from tfprobe.export.pprof import engine_pprof
-from tfprobe.views.code import code
-from tfprobe.views.costs import costs
 
 # The recordings with code; how many files each holds, so that one half read is noticed.
 FILES = {"cpu_model_while_grad": 27, "syn_code": 9}

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import text_format
 
 from tests.unit.tfprof.engine import CASES, choice, read, recorded
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.model.graph import Graph, Node
 from tfprobe.model.records import GraphProfile
 from tfprobe.tfprof import results
@@ -17,7 +18,6 @@ from tfprobe.tfprof.advice import advice_text, advise
 from tfprobe.tfprof.option_dict import options_of
 from tfprobe.tfprof.options import lines
 from tfprobe.tfprof.viewed import viewed
-from tfprobe.views.choice import Choice
 
 # The only select that pprof refuses: the engine then answers with nothing.
 REFUSED = ("occurrence",)

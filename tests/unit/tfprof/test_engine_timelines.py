@@ -8,11 +8,11 @@ import json
 import pytest
 
 from tests.unit.tfprof.engine import CASES, choice, read, recorded
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.graph_view import graph
+from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.export.timeline import graph_timeline, tree_timeline
-from tfprobe.views.code import code
-from tfprobe.views.costs import costs
-from tfprobe.views.graph import graph
-from tfprobe.views.scope import scope
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -14,6 +14,12 @@ from tests.support import captures, kineto
 from tests.support.captures import CPU, GPU, Node, TraceEvent
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.costs import costs
+from tfprobe.analysis.ops.graph_view import graph
+from tfprobe.analysis.ops.op_view import op
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import ATTRIBUTES, Choice
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline, tree_timeline
@@ -26,12 +32,6 @@ from tfprobe.model.executions import Executions
 from tfprobe.model.records import GraphProfile
 from tfprobe.schema import message_class
 from tfprobe.tfprof import layout
-from tfprobe.views.choice import ATTRIBUTES, Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import costs
-from tfprobe.views.graph import graph
-from tfprobe.views.op import op
-from tfprobe.views.scope import scope
 
 # Of each kind of file; seeded, so that a failure comes again.
 MUTANTS = 2500

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
 from tfprobe.tfprof.option_dict import options_of
 from tfprobe.tfprof.options import Options, Output
-from tfprobe.views.choice import Choice
 
 
 def test_an_empty_dict_shows_nothing() -> None:

@@ -13,13 +13,12 @@ from tests.support.planted import KEY, team
 from tests.support.profiles import Step, process, profile, timed_work
 from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import row
+from tfprobe.analysis.distributed.rank_comparison import Across, merge
+from tfprobe.analysis.distributed.rank_parts import RankPart, part, parts_of, within
+from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
-from tfprobe.views.across import Across, merge
-from tfprobe.views.rank_document import document
-from tfprobe.views.rank_parts import RankPart, part, parts_of, within
-from tfprobe.views.rank_servers import Servers
-from tfprobe.views.rank_waits import Waits
+from tfprobe.report.documents.rank_report import document
 
 SMALL = {
     "ranks": 8,

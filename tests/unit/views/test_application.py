@@ -10,11 +10,10 @@ import pytest
 from tests.support.profiles import HOOKS, process, profile, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
+from tfprobe.analysis.core.intervals import union
+from tfprobe.analysis.system.application import ActivityUse, ProcessActivities, activities, nest
 from tfprobe.errors import Missing
 from tfprobe.model.profile import RecentSteps
-from tfprobe.views.application import ActivityUse, ProcessActivities, activities
-from tfprobe.views.intervals import union
-from tfprobe.views.nesting import nest
 
 MS = 1_000_000
 NODE = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.support.profiles import Step, profile, work
 from tests.unit.views.test_transfers import row
+from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.ops.costs import sampled_costs
+from tfprobe.analysis.ops.op_view import as_executed, in_graph, op
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.ingest.sampled import join
 from tfprobe.model.executions import Place
 from tfprobe.model.graph import Node
-from tfprobe.views import ops
-from tfprobe.views.choice import Choice
-from tfprobe.views.costs import sampled_costs
-from tfprobe.views.op import as_executed, in_graph, op
 
 FUSED = "_FusedConv2D"
 
@@ -33,7 +33,7 @@ def test_an_op_has_the_name_that_the_report_has() -> None:
     found = as_executed(sampled)
 
     view = op(found, sampled_costs(found, -1), Choice(order_by="micros"))
-    table = ops.merge([ops.part(made)])
+    table = op_totals.merge([op_totals.part(made)])
     assert [each.name for each in view.entries] == [each.type for each in table.types]
     assert [each.name for each in view.entries] == [FUSED, "Relu"]
     assert in_graph(found.graph.nodes) == ["Relu"]

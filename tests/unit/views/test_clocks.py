@@ -10,9 +10,9 @@ import pytest
 from tests.support.known_clocks import MS, US, Known, S, errors_ns, known_clocks
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.distributed.clocks import Clocks, clocks
+from tfprobe.analysis.distributed.synchronization_events import Meetings
 from tfprobe.errors import Missing
-from tfprobe.views.clocks import Clocks, clocks
-from tfprobe.views.meetings import Meetings
 
 PLAIN = {
     "machines": 2,

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.profiles import Step, process, profile, work
 from tests.unit.views.test_transfers import kernel, row, spans
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place, Row
 from tfprobe.model.graph import Graph, Node
 from tfprobe.model.profile import Profile
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.spans import SpanKind
-from tfprobe.views.collectives import Collectives, collectives
-from tfprobe.views.origins import Origins
 
 REDUCE = "CollectiveReduceV2"
 

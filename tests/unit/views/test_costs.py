@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import Step, op, profile, work
+from tfprobe.analysis.ops import costs
+from tfprobe.analysis.ops.costs import AT, sampled_costs
 from tfprobe.model.graph import Graph, Node
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views import costs
-from tfprobe.views.costs import AT, sampled_costs
 
 
 @pytest.mark.parametrize("table_bytes", [1, 2**26])

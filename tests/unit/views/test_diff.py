@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import Step, op, process, profile, timed_work, work
+from tfprobe.analysis.compare.comparison import Diff, diff
+from tfprobe.analysis.compare.gate import Verdict, judge
+from tfprobe.analysis.compare.matching_loops import match
+from tfprobe.analysis.compare.measurements import Change, compare, sample
+from tfprobe.analysis.compare.op_changes import OpChanges
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import UNTOLD, Profile, Run, Work
-from tfprobe.views.diff.compare import Change, compare, sample
-from tfprobe.views.diff.documents import document
-from tfprobe.views.diff.gate import Verdict, judge
-from tfprobe.views.diff.match import match
-from tfprobe.views.diff.ops import OpChanges
-from tfprobe.views.diff.whole import Diff, diff
+from tfprobe.report.documents.comparison_document import document
 
 MS = 1_000_000
 

@@ -8,14 +8,22 @@ from typing import Any
 import pytest
 
 from tests.support.profiles import profile, timed_work
+from tfprobe.analysis.compare.change_cause import (
+    Cause,
+    Evidence,
+    Piece,
+    Processor,
+    Shape,
+    Whose,
+    cause,
+    processor,
+    shape,
+)
+from tfprobe.analysis.compare.comparison import Diff, diff
+from tfprobe.analysis.compare.measurements import Change
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import UNTOLD, Profile
-from tfprobe.views.diff.cause import Cause, Evidence, Whose, cause
-from tfprobe.views.diff.compare import Change
-from tfprobe.views.diff.machine import Processor, processor
-from tfprobe.views.diff.shape import Piece, Shape, shape
-from tfprobe.views.diff.whole import Diff, diff
 
 MS = 1_000_000
 QUIET = Processor(wall_ns=10 * MS, cpu_ns=8 * MS, waited_ns=0.0, others_cpus=0.0)

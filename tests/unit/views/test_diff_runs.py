@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import Step, op, profile, timed_work
+from tfprobe.analysis.compare.gate import judge_runs
+from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, quantile
+from tfprobe.analysis.compare.sides import Answer, Sides, levels, sides
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import UNTOLD, Profile, Run, Work
-from tfprobe.views.diff.gate import judge_runs
-from tfprobe.views.diff.runs import Observation, RunsChange, compare_runs
-from tfprobe.views.diff.runs_document import document
-from tfprobe.views.diff.sides import Answer, Sides, levels, sides
-from tfprobe.views.diff.student import quantile
+from tfprobe.report.documents.several_runs_document import document
 
 MS = 1_000_000
 

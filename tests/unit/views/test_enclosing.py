@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from tfprobe.analysis.core.name_scopes import (
+    MOST_CHARACTERS,
+    MOST_SCOPES,
+    bounded,
+    by_layer,
+    scopes_around,
+)
 from tfprobe.model.graph import Graph, Node
-from tfprobe.views.enclosing import MOST_CHARACTERS, MOST_SCOPES, bounded, scopes_around
-from tfprobe.views.layers import by_layer
 
 DEEP = "/".join(["a"] * 100_000)
 

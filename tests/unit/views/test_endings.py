@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.profiles import process
+from tfprobe.analysis.system import endings
 from tfprobe.model.profile import Ending, Process, Raised, Run
-from tfprobe.views import endings
 
 NOTHING = Ending()
 RAISED = Ending(1, exception=Raised("ValueError", "no data", "/x/evaluate.py", 6))

@@ -21,11 +21,11 @@ from tests.support.looks import (
 )
 from tests.support.profiles import timed_work
 from tests.support.rundir import MONO_NS
+from tfprobe.analysis.jobs.fleet import ProcessRow, document, run_rows
+from tfprobe.analysis.jobs.job_totals import straggler
 from tfprobe.errors import Missing
 from tfprobe.model.fleet import ProcessLook, Request, Shares
 from tfprobe.model.profile import Problem
-from tfprobe.views.fleet import ProcessRow, document, run_rows
-from tfprobe.views.together import straggler
 
 MS = 10**6
 NOTHING = Missing("nothing")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfprobe.analysis.jobs.history import earlier_runs, job_key, jobs
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
-from tfprobe.views.history import earlier_runs, job_key, jobs
 
 
 def line(at: int, command: str = "python a.py", **facts: Any) -> RunLine:

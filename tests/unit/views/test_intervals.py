@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tfprobe.views.intervals import Intervals, difference, intersection, joined, one, union
+from tfprobe.analysis.core.intervals import Intervals, difference, intersection, joined, one, union
 
 
 def moments(intervals: Intervals) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.views.lanes import rows
+from tfprobe.analysis.timeline.lanes import rows
 
 
 def _rows(*intervals: tuple[int, int], most: int = 64) -> list[int]:

@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.profiles import Step, profile, work
 from tests.unit.views.test_transfers import row
+from tfprobe.analysis.core.name_scopes import by_layer
+from tfprobe.analysis.core.op_attribution import NO_LAYER, Origins
 from tfprobe.ingest.sampled import join
 from tfprobe.model.executions import Place
 from tfprobe.model.graph import Graph, Node
-from tfprobe.views.layers import by_layer
-from tfprobe.views.origins import NO_LAYER, Origins
 
 FORWARD = ("net/dense/MatMul", "net/dense/MatMul/ReadVariableOp", "net/dense/Relu", "Mean")
 

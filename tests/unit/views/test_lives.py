@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support.profiles import process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
+from tfprobe.analysis.steps.process_timeline import EVALUATION, STEPS, Life, lives
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
-from tfprobe.views.lives import EVALUATION, STEPS, Life, lives
 
 MS = 1_000_000
 

@@ -10,9 +10,9 @@ from tests.support.profiles import Step, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import row
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, merge, part
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
-from tfprobe.views.meetings import MeetingKind, Meetings, merge, part
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 

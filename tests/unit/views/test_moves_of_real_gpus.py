@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from tests.support.golden import golden
+from tfprobe.analysis.core.copies import Memory, Move, Waits
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.distributed.collectives import Collectives, collectives
+from tfprobe.analysis.memory.memory_roles import Role
+from tfprobe.analysis.memory.memory_summary import memories
+from tfprobe.analysis.transfers.bus_transfers import Transfers, transfers
 from tfprobe.ingest.file import whole_file
 from tfprobe.schema import message_class
-from tfprobe.views.collectives import Collectives, collectives
-from tfprobe.views.copies import Memory, Move, Waits
-from tfprobe.views.memory.roles import Role
-from tfprobe.views.memory.whole import memories
-from tfprobe.views.origins import Origins
-from tfprobe.views.transfers import Transfers, transfers
 
 KINETO = (
     "critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfprobe.views.nesting import innermost
+from tfprobe.analysis.system.application import innermost
 
 
 def _stretches(*rows: tuple[int, int, int]) -> list[tuple[int, int, int]]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tests.support.profiles import process, profile, work
+from tfprobe.analysis.jobs.updates import news
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Capture, Profile, RecentSteps, Work
-from tfprobe.views.news import news
 
 
 def made(process_index: int, count: int, *, kept: int = 100, raised: tuple[int, ...] = ()) -> Work:

@@ -14,11 +14,11 @@ from tests.unit.analysis.account.test_collectives import job
 from tests.unit.views.test_collectives import reduce
 from tfprobe.advice.engine import advise
 from tfprobe.advice.engine import document as advice_document
+from tfprobe.analysis.breakdown import breakdown_totals
+from tfprobe.analysis.compare import run_trend
 from tfprobe.model.profile import Profile
-from tfprobe.views import run_trend
-from tfprobe.views.breakdown import whole
-from tfprobe.views.breakdown.documents import shares_document
-from tfprobe.views.report import document, gather
+from tfprobe.report.documents.breakdown_document import shares_document
+from tfprobe.report.documents.run_report import document, gather
 from tfprobe.web import answers
 from tfprobe.web.question import Question
 
@@ -88,7 +88,7 @@ def test_the_cycle_of_a_step(told: Profile) -> None:
     report = document(gather(told))["breakdown"]
     page = _page(told, "shares")["breakdown"]
 
-    assert shares_document(whole.divide(told)) == report
+    assert shares_document(breakdown_totals.divide(told)) == report
     of_page = {each["part"]: each["share_ratio"] for g in page["groups"] for each in g["parts"]}
     of_report = {
         name: share

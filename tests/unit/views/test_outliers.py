@@ -11,13 +11,13 @@ import pytest
 
 from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.analysis.steps import outliers
+from tfprobe.analysis.steps.outliers import Outliers
+from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
+from tfprobe.analysis.steps.step_window import remember
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity, Call, Gap, Pulse
 from tfprobe.model.profile import Work
-from tfprobe.views import outliers
-from tfprobe.views.causes import Cause, Causes
-from tfprobe.views.outliers import Outliers
-from tfprobe.views.remembered import remember
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import HOOKS, process, work
+from tfprobe.analysis.steps.recording_overhead import Overhead, measure
 from tfprobe.errors import Missing
-from tfprobe.views.overhead import Overhead, measure
 
 
 def test_hooks_and_traces_are_charged():

@@ -8,13 +8,13 @@ import numpy as np
 
 from tests.support.profiles import op
 from tests.unit.export.test_aligned_timeline import REDUCE, ranks
-from tfprobe.views import meetings
-from tfprobe.views.peers import peers
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.aligned import peers
 
 
 def found(*rows: Any, without: frozenset[int] = frozenset()) -> list[tuple[int, int, int]]:
     """Return (group, last, waited us) of each meeting."""
-    met = peers(meetings.part(ranks(*rows)), [0] * len(rows), without=without)
+    met = peers(synchronization_events.part(ranks(*rows)), [0] * len(rows), without=without)
     waited_us = np.where(met.waited_ns < 0, -1, met.waited_ns // 1000)
     return list(zip(met.group.tolist(), met.last.tolist(), waited_us.tolist(), strict=True))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfprobe.views.periods import Period, periods
+from tfprobe.analysis.steps.outliers import Period, periods
 
 
 def test_a_checkpoint_every_hundred_steps_is_found():

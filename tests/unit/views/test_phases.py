@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Work
-from tfprobe.views.phases import PHASES, Life, life
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -7,9 +7,17 @@ from collections.abc import Sequence
 import pytest
 
 from tests.support.profiles import timed_work, work
+from tfprobe.analysis.jobs.rank_steps import (
+    ALONE,
+    MOST_COLUMNS,
+    MOST_LANES,
+    MOST_POINTS,
+    Measure,
+    Ranks,
+    beside,
+)
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
-from tfprobe.views.ranks import ALONE, MOST_COLUMNS, MOST_LANES, MOST_POINTS, Measure, Ranks, beside
 
 MS = 1_000_000
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import timed_work
-from tfprobe.views.remembered import lengthened_gaps
+from tfprobe.analysis.steps.step_window import lengthened_gaps
 
 MS = 1_000_000
 

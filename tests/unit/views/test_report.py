@@ -7,7 +7,7 @@ import json
 from tests.support.profiles import Step, op, process, profile, work
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Problem
-from tfprobe.views.report import document, gather
+from tfprobe.report.documents.run_report import document, gather
 
 
 def test_the_document_has_the_promised_keys():

@@ -10,16 +10,24 @@ import pytest
 from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rank_runs import write_ranks
 from tests.support.rundir import WrittenProcess, WrittenWork, write_process, write_run
+from tfprobe.analysis.ops import op_totals
 from tfprobe.errors import Missing
 from tfprobe.ingest.run import load
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Problem, Run
+from tfprobe.report.documents.run_report import (
+    Report,
+    ReportPart,
+    beside,
+    document,
+    gather,
+    merge,
+    part,
+)
 from tfprobe.scale.shards import load_shard, rest_of, shards_of
 from tfprobe.store.catalogue import glance
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views import ops
-from tfprobe.views.report import Report, ReportPart, beside, document, gather, merge, part
 
 ELSEWHERE = Machine("elsewhere", None)
 # A thousand of them are held at once: the budget of all is 300 MB.
@@ -108,7 +116,7 @@ def test_kernels_of_one_process_do_not_count_beside_ops_of_another():
     on_host = profile([Step([op("MatMul", 0, 5), op("MatMul", 9, 5)])])
     kernels = profile([Step([op("MatMul", 0, 7, Place.ACCELERATOR)])])
 
-    table = ops.merge([ops.part(kernels), ops.part(on_host)])
+    table = op_totals.merge([op_totals.part(kernels), op_totals.part(on_host)])
 
     assert not isinstance(table, Missing)
     (only,) = table.types

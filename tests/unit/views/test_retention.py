@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from tfprobe.analysis.jobs.retention import Candidate, Rules, choose
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
-from tfprobe.views.retention import Candidate, Rules, choose
 
 NOW_NS = 2_000_000_000_000_000_000
 HOUR_NS = 3600 * 10**9

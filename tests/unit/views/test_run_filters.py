@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from tfprobe.analysis.core.patterns import compile_patterns
+from tfprobe.analysis.jobs.run_filters import Filters, choose
 from tfprobe.errors import Missing
 from tfprobe.model.catalogue import RunLine
-from tfprobe.views.patterns import compile_patterns
-from tfprobe.views.run_filters import Filters, choose
 
 NOW_NS = 2_000_000_000_000_000_000
 HOUR_NS = 3600 * 10**9

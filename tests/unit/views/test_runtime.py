@@ -11,11 +11,11 @@ import pytest
 from tests.support.golden import golden
 from tests.support.profiles import Step, op, profile
 from tests.support.tiers import Call, calls_and_rows
+from tfprobe.analysis.system import runtime as view
+from tfprobe.analysis.system.runtime import Launches, Runtime, runtime
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
 from tfprobe.model.spans import SpanKind
-from tfprobe.views import runtime as view
-from tfprobe.views.runtime import Launches, Runtime, runtime
 
 LAUNCH, COPY, SYNC = SpanKind.LAUNCH, SpanKind.COPY_CALL, SpanKind.SYNC
 

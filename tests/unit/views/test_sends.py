@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.support.profiles import Step, profile
 from tests.unit.views.test_collectives import _sampled
 from tests.unit.views.test_transfers import row
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.transfers.sends import Sends, sends
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
 from tfprobe.model.graph import Node
-from tfprobe.views.origins import Origins
-from tfprobe.views.sends import Sends, sends
 
 CPU, PS = "/job:worker/task:0/cpu:0", "/job:ps/task:0/cpu:0"
 

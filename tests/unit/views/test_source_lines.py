@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, op, profile, work
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import SourceLines, innermost
+from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.cost_stacks import scope_stacks
+from tfprobe.analysis.ops.costs import summed_costs
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.ingest.sampled import join
 from tfprobe.model.graph import Frame, Node, known_name
-from tfprobe.views.choice import Choice
-from tfprobe.views.code import code
-from tfprobe.views.costs import summed_costs
-from tfprobe.views.origins import Origins
-from tfprobe.views.source_lines import SourceLines, innermost
-from tfprobe.views.stacks import scope_stacks
 
 TRAIN = "/home/ada/train.py"
 TF = "/env/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.support.profiles import process, profile
 from tests.support.stacks import FRAMES, sampled
-from tfprobe.views.stack_lines import (
+from tfprobe.analysis.system.stack_lines import (
     document,
     hottest,
     is_of_program,
@@ -15,7 +15,7 @@ from tfprobe.views.stack_lines import (
     summaries,
     without_importers,
 )
-from tfprobe.views.stack_samples import samples_within, trees
+from tfprobe.analysis.system.stack_samples import samples_within, trees
 
 
 def test_the_hottest_line_is_the_programs_own() -> None:

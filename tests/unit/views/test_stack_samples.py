@@ -10,10 +10,10 @@ import pytest
 from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.stacks import FRAMES, MAIN, MS, sampled
+from tfprobe.analysis.core.intervals import Intervals, one
+from tfprobe.analysis.system.stack_samples import Call, in_step, of_thread, samples_within, trees
 from tfprobe.errors import Missing
 from tfprobe.model.stack_samples import SampledThread
-from tfprobe.views.intervals import Intervals, one
-from tfprobe.views.stack_samples import Call, in_step, of_thread, samples_within, trees
 
 S = 1_000_000_000
 POOL = SampledThread(78, "pool_0")

@@ -8,12 +8,12 @@ import numpy as np
 
 from tests.support.profiles import process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
+from tfprobe.analysis.steps.phases import life
+from tfprobe.analysis.steps.step_series import Band, bands, series, usual_most_ns
+from tfprobe.analysis.steps.step_window import Remembered, remember
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import RecentSteps
-from tfprobe.views.phases import life
-from tfprobe.views.remembered import Remembered, remember
-from tfprobe.views.step_series import Band, bands, series, usual_most_ns
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS

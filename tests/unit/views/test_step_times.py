@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import durations, timed_work, work
+from tfprobe.analysis.steps import step_times
+from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
+from tfprobe.analysis.steps.step_window import remember
 from tfprobe.errors import Missing
-from tfprobe.views import step_times
-from tfprobe.views.remembered import remember
-from tfprobe.views.step_times import QUANTILES, Distribution
 
 VALUES_NS = [random.Random(9).randrange(1_000, 50_000_000) for _ in range(5_000)]
 

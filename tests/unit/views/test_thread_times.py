@@ -6,9 +6,7 @@ import pytest
 
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, pulse
-from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse, ThreadTimes, ThreadUse
-from tfprobe.views.thread_times import (
+from tfprobe.analysis.system.thread_times import (
     NOT_TAKEN,
     ONE_SAMPLE,
     ProcessThreads,
@@ -16,6 +14,8 @@ from tfprobe.views.thread_times import (
     ThreadGroup,
     thread_times,
 )
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse, ThreadTimes, ThreadUse
 
 
 def sampled(at_s: int, since_s: int | None, *threads: ThreadUse, **changes) -> Pulse:

@@ -9,17 +9,16 @@ import pytest
 
 from tests.support.profiles import Step, process, profile
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.core.copies import Memory, Move, Waits
+from tfprobe.analysis.core.intervals import covered_ns, union
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.transfers.bus_transfers import NO_OP, Flow, Transfers, cause, transfers
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place, Row
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind, Spans
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, TableBuilder
-from tfprobe.views.copies import Memory, Move, Waits
-from tfprobe.views.intervals import union
-from tfprobe.views.origins import Origins
-from tfprobe.views.overlap import covered_ns
-from tfprobe.views.transfers import NO_OP, Flow, Transfers, cause, transfers
 
 MIB = 2**20
 PAGEABLE = "kind_src:pageable kind_dst:device size:1048576 dest:0 async:0"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.profiles import timed_work
+from tfprobe.analysis.steps.step_window import remember, warm_up_steps
+from tfprobe.analysis.steps.trend import Trend, trend
 from tfprobe.errors import Missing
-from tfprobe.views.remembered import remember
-from tfprobe.views.trend import Trend, trend
-from tfprobe.views.warm_up import warm_up_steps
 
 
 def noisy(count: int, *, seed: int = 3) -> np.ndarray:

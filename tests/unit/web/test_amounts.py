@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tfprobe.analysis.core import series
 from tfprobe.errors import Missing
-from tfprobe.views import series
 from tfprobe.web.amounts import curve
 
 

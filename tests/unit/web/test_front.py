@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tfprobe.views.breakdown.parts import Part
+from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.web import front, vendor
 
 OURS = sorted(path for path in front.STATIC.rglob("*.js") if vendor.FOLDER not in path.parents)

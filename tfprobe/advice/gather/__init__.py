@@ -37,15 +37,15 @@ from tfprobe.advice.signals import (
 from tfprobe.advice.thresholds import Thresholds
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.account import accounts as accounts_of
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.core.main_loop import fills_queue
+from tfprobe.analysis.input.input_verdict import WorkInput, judge
+from tfprobe.analysis.system.application import ProcessActivities
+from tfprobe.analysis.system.application import activities as did_by_process
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views.application import ProcessActivities
-from tfprobe.views.application import activities as did_by_process
-from tfprobe.views.breakdown.cycles import WorkParts, by_work
-from tfprobe.views.input.verdict import WorkInput, judge
-from tfprobe.views.main_loop import fills_queue
 
 _NS_PER_US = 1000
 _Key = tuple[int, int]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from tfprobe.advice.signals import ActivityUse
+from tfprobe.analysis.system.application import ProcessActivities
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views.application import ProcessActivities
 
 
 def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivityUse, ...]:

@@ -10,11 +10,11 @@ import numpy as np
 from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.gather.ops import waits_or_calls
 from tfprobe.advice.signals import CodeUse
+from tfprobe.analysis.core.op_attribution import NO_LAYER, Origin, Origins
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.origins import NO_LAYER, Origin, Origins
 
 _TOP = 5
 _DOUBLE = "DT_DOUBLE"

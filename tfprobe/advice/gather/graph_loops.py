@@ -7,12 +7,12 @@ import numpy as np
 from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.gather.ops import waits_or_calls
 from tfprobe.advice.signals import GraphLoop
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.input.pipeline_timeline import GET_NEXT
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Place
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.input.seen import GET_NEXT
-from tfprobe.views.origins import Origins
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
 # In graphs of TensorFlow 1 a loop is a frame, of which this node is the one condition.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tfprobe.advice.signals import Input
+from tfprobe.analysis.breakdown.python_lines import python_lines
+from tfprobe.analysis.breakdown.watched_gaps import followed
+from tfprobe.analysis.core.source_lines import is_of_library
+from tfprobe.analysis.input.input_sources import Kind
+from tfprobe.analysis.input.input_verdict import WorkInput
+from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
+from tfprobe.analysis.input.stage_stats import PipelineUse
+from tfprobe.analysis.system.thread_times import thread_times
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile
-from tfprobe.views.breakdown.python_lines import python_lines
-from tfprobe.views.followed import followed
-from tfprobe.views.input.kinds import is_source, is_wrapper
-from tfprobe.views.input.sources import Kind
-from tfprobe.views.input.use import PipelineUse
-from tfprobe.views.input.verdict import WorkInput
-from tfprobe.views.source_lines import is_of_library
-from tfprobe.views.thread_times import thread_times
 
 # What makes these stages, as activities name it.
 _METHODS = {

@@ -8,13 +8,13 @@ import numpy as np
 
 from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.signals import Layout, Precision
+from tfprobe.analysis.breakdown.row_kinds import is_part, names, parts_of
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.tables import Flags, Int32s, having
-from tfprobe.views.breakdown.kinds import is_part, names, parts_of
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.origins import Origins
 
 # Ops with a faster form in 16 bits: XProf's list of those that tensor cores can run.
 _PRODUCTS = re.compile(

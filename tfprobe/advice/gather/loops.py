@@ -6,10 +6,10 @@ import numpy as np
 
 from tfprobe.advice.gather.threads import Apart, ThreadKey, apart, thread_times_ns
 from tfprobe.advice.signals import Loop
+from tfprobe.analysis.core.robust_statistics import spread
 from tfprobe.model.durations import Durations, bucket_bounds_ns
 from tfprobe.model.profile import Profile, Work
 from tfprobe.model.tables import Int64s
-from tfprobe.views.robust import spread
 
 # Slow steps named as evidence.
 _NAMED = 5

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.advice.signals import Machine
+from tfprobe.analysis.memory.host_memory import Verdict, memory_of
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import Profile
-from tfprobe.views.memory.growth import Verdict
-from tfprobe.views.memory.host import memory_of
 
 _NS_PER_S = 1_000_000_000
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tfprobe.advice.signals import DeviceMemory
+from tfprobe.analysis.memory.allocator_levels import fullest
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile
-from tfprobe.views.memory.fullest import fullest
 
 
 def device_memories(profile: Profile) -> dict[int, tuple[DeviceMemory, ...]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfprobe.advice.signals import Copies
+from tfprobe.analysis.core.copies import Memory, Move
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.transfers.bus_transfers import Flow, Transfers, transfers
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Capture, Profile
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views.copies import Memory, Move
-from tfprobe.views.origins import Origins
-from tfprobe.views.transfers import Flow, Transfers, transfers
 
 _DIRECTIONS = {
     Move.HOST_TO_DEVICE: "to the device",

@@ -9,11 +9,11 @@ import numpy as np
 
 from tfprobe.advice.gather.busy import busy_ns
 from tfprobe.advice.signals import Ops, OpUse
+from tfprobe.analysis.system.application import innermost
 from tfprobe.errors import Missing
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.profile import Capture
 from tfprobe.model.tables import Flags, Int64s, having, used
-from tfprobe.views.nesting import innermost
 
 _TOP = 10
 # The path of calls through which a function was reached: of no use to a reader.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.advice.signals import Outliers
+from tfprobe.analysis.steps import outliers as view
+from tfprobe.analysis.steps.outliers import Outlier
+from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, told
+from tfprobe.analysis.steps.step_window import remember
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views import outliers as view
-from tfprobe.views.causes import Cause, Causes, told
-from tfprobe.views.machine_causes import BY_OTHERS
-from tfprobe.views.outliers import Outlier
-from tfprobe.views.remembered import remember
 
 # What the job does beside training, and what rules of their own are about.
 _EXPECTED = frozenset(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tfprobe.advice.signals import Loop, Parts, Waste
+from tfprobe.analysis.breakdown.cycles import WorkParts
+from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
-from tfprobe.views.breakdown.between import Cause
-from tfprobe.views.breakdown.cycles import WorkParts
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.source_lines import is_of_library
 
 _Sums = dict[str, float]
 

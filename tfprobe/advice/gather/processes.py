@@ -12,12 +12,12 @@ from tfprobe.advice.gather.thread_use import thread_use
 from tfprobe.advice.signals import ActivityUse, DeviceMemory, ProcessSignals
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.core.releases import release_of
+from tfprobe.analysis.core.source_lines import is_of_library
+from tfprobe.analysis.steps import recording_overhead
+from tfprobe.analysis.system.application import ProcessActivities
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process, Profile
-from tfprobe.views import overhead
-from tfprobe.views.application import ProcessActivities
-from tfprobe.views.releases import release_of
-from tfprobe.views.source_lines import is_of_library
 
 # A device that steps run on, as TensorFlow names it; those of the host are no accelerators.
 _DEVICE = re.compile(r"device:(?!(?:XLA_)?CPU:)[A-Z_]+:\d+", re.IGNORECASE)
@@ -33,7 +33,7 @@ def process_signals(
 ) -> ProcessSignals:
     """Return the signals of a process; `loop_ns` is that of the thread with most steps."""
     process = did.process
-    cost = overhead.measure(process, profile.works)
+    cost = recording_overhead.measure(process, profile.works)
     return ProcessSignals(
         subject=subject_of(process),
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,

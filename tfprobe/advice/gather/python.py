@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from tfprobe.advice.signals import Python, PythonUse
+from tfprobe.analysis.breakdown.python_lines import python_lines
+from tfprobe.analysis.breakdown.watched_gaps import followed, watched_gaps
+from tfprobe.analysis.core.main_loop import fills_queue
+from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Gap
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views.breakdown.python_lines import python_lines
-from tfprobe.views.breakdown.watched import watched_gaps
-from tfprobe.views.followed import followed
-from tfprobe.views.main_loop import fills_queue
-from tfprobe.views.source_lines import is_of_library
 
 _TOP = 5
 

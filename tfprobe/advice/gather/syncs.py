@@ -6,10 +6,10 @@ import re
 from collections import Counter
 
 from tfprobe.advice.signals import Syncs
+from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views.followed import followed
 
 # The class of eager tensors lives in one of these.
 _FILE = re.compile(r"tensorflow(_core)?/python/(framework/(ops|tensor)|eager/context)\.py$")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.advice.signals import PythonThread, ThreadUse
+from tfprobe.analysis.system.thread_times import ThreadGroup, thread_times
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse, ThreadTimes
 from tfprobe.model.profile import Profile
-from tfprobe.views.thread_times import ThreadGroup, thread_times
 
 # The first thread, the one of which the kernel's wait for a CPU is noted.
 _FIRST = "MainThread"

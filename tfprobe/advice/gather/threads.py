@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.analysis.steps.step_window import gaps_around_traces, remember
 from tfprobe.model.profile import Work
 from tfprobe.model.tables import Flags, Int64s
-from tfprobe.views.remembered import gaps_around_traces, remember
 
 ThreadKey = tuple[int, str]
 

@@ -9,12 +9,12 @@ import numpy as np
 from tfprobe.advice.finding import Subject
 from tfprobe.advice.gather.processes import subject_of
 from tfprobe.advice.signals import Turns
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.collectives import on_one_clock
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_groups import Met, groups
 from tfprobe.model.profile import Process, Profile
 from tfprobe.model.tables import Int64s
-from tfprobe.views import meetings
-from tfprobe.views.collectives import on_one_clock
-from tfprobe.views.meeting_groups import Met, groups
-from tfprobe.views.meetings import MeetingKind, Meetings
 
 # Of fewer, one of two equal ranks is last in nearly all by chance.
 _LEAST_MATCHED = 5
@@ -24,7 +24,7 @@ _Attending = tuple[_Key, Subject]
 
 def turns(profile: Profile) -> dict[_Key, Turns]:
     """Return the turns of each work of a rank, by its process and number; see `met`."""
-    return met(_attending(profile), profile.processes, meetings.part(profile))
+    return met(_attending(profile), profile.processes, synchronization_events.part(profile))
 
 
 def met(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from tfprobe.views.breakdown.parts import Part
+from tfprobe.analysis.breakdown.step_parts import Part
 
 
 class Category(Enum):
@@ -93,7 +93,7 @@ _OF_GAP: Mapping[Part, Category] = {
     Part.SYNC_WAIT: Category.PRODUCTIVE,
     Part.FEED: Category.INPUT_WAIT,
 }
-# Kinds of activities, and of what explains a gap (see views.causes).
+# Kinds of activities, and of what explains a gap (see steps.slow_step_causes).
 OF_KIND: Mapping[str, Category] = {
     "import": Category.IMPORTS,
     "build": Category.PREPARATION,

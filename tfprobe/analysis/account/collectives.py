@@ -1,7 +1,7 @@
 """Move what processes waited for each other in collectives from their productive steps.
 
 The account of one process cannot tell it: it shows where several recorded the same steps, and is
-then what `views.rank_waits` says, as far as nothing else went on in the step meanwhile.
+then what `distributed.rank_waits` says, as far as nothing else went on in the step meanwhile.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.items import label
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import bounds
+from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.core.intervals import NONE, Intervals, joined, within_ns
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.clocks import clocks
+from tfprobe.analysis.distributed.rank_facts import name
+from tfprobe.analysis.distributed.rank_slots import seats
+from tfprobe.analysis.distributed.rank_waits import CollectiveWaits, in_collectives
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_groups import in_several
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process, Profile, Work
 from tfprobe.model.tables import Int64s
-from tfprobe.views import meetings
-from tfprobe.views.breakdown.cycles import StepParts, WorkParts, by_work
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.clocks import clocks
-from tfprobe.views.intervals import NONE, Intervals, joined, within_ns
-from tfprobe.views.meeting_groups import in_several
-from tfprobe.views.meetings import MeetingKind, Meetings
-from tfprobe.views.places import seats
-from tfprobe.views.rank_facts import name
-from tfprobe.views.rank_waits import CollectiveWaits, in_collectives
 
 _COLLECTIVES = label(Part.COLLECTIVES)
 
@@ -86,7 +86,9 @@ def of_run(
     alone = accounts(profile, works)
     told = part(profile, works)
     return (
-        with_waits(alone, told, profile.processes, meetings.part(profile)) if any(told) else alone
+        with_waits(alone, told, profile.processes, synchronization_events.part(profile))
+        if any(told)
+        else alone
     )
 
 

@@ -19,11 +19,11 @@ from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.ledger import Part as AccountPart
 from tfprobe.analysis.account.stacks import add_lines
 from tfprobe.analysis.account.timeline import TRAINS_ANEW, Layer, first_steps
+from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference, joined, one
+from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
+from tfprobe.analysis.steps import recording_overhead
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
-from tfprobe.views import overhead
-from tfprobe.views.intervals import NONE, Int64s, Intervals, difference, joined, one
-from tfprobe.views.silence import SERVER_ROLE
 
 # Activities by layer: their names are what its time went to.
 _KINDS: Mapping[Layer, tuple[Category, tuple[str, ...]]] = {
@@ -205,7 +205,7 @@ def _divide_steps(facts: Facts, ledger: Ledger, loop: Work, ns: int) -> None:
 
 def _take_recording(facts: Facts, ledger: Ledger) -> None:
     """Give recording what it took by the agent's own measure, and the rest back to the job."""
-    cost = overhead.measure(facts.process, facts.works)
+    cost = recording_overhead.measure(facts.process, facts.works)
     if isinstance(cost, Missing):
         return
     took_ns = cost.traced_ns + cost.hook_ns

@@ -10,10 +10,10 @@ import numpy as np
 from tfprobe.analysis.account.gaps import Gaps, Steps
 from tfprobe.analysis.account.loops import Loops
 from tfprobe.analysis.account.timeline import Bounds, Timeline
+from tfprobe.analysis.breakdown.cycles import WorkParts
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity, Gap, Pulse
 from tfprobe.model.profile import Process, Profile, Work
-from tfprobe.views.breakdown.cycles import WorkParts
 
 
 @dataclass(frozen=True, slots=True)

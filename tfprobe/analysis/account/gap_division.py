@@ -16,13 +16,13 @@ from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import Shares
 from tfprobe.analysis.account.stacks import add_lines
 from tfprobe.analysis.account.timeline import Layer
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
+from tfprobe.analysis.core.intervals import Int64s, union
+from tfprobe.analysis.steps.slow_step_causes import OF_MACHINE, Causes, told
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Gap
 from tfprobe.model.profile import Work
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.watched import WatchedGaps, watched_gaps
-from tfprobe.views.causes import OF_MACHINE, Causes, told
-from tfprobe.views.intervals import Int64s, union
 
 _UNWATCHED = "gaps of {loop} that were not watched"
 _LONG = "long gaps of {loop}: no reason was seen"

@@ -9,13 +9,12 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from tfprobe.analysis.breakdown.gap_breakdown import usual_gaps
+from tfprobe.analysis.core.intervals import Int64s, Intervals, union
+from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.profile import Work
-from tfprobe.views.breakdown.between import usual_gaps
-from tfprobe.views.intervals import Int64s, Intervals, union
-from tfprobe.views.remembered import remember
-from tfprobe.views.warm_up import warm_up_steps
 
 Flags = npt.NDArray[np.bool_]
 _EVER_NS = np.iinfo(np.int64).max

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.account.shares import Share
-from tfprobe.views.breakdown.parts import LABELS, Part
+from tfprobe.analysis.breakdown.step_parts import LABELS, Part
 
 
 def label(part: Part) -> str:

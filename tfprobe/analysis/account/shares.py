@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.analysis.breakdown import gap_breakdown
+from tfprobe.analysis.breakdown.cycles import WorkParts
+from tfprobe.analysis.breakdown.gap_breakdown import Between, Usual
+from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, Part
+from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Gap
 from tfprobe.model.profile import Process, Profile, Work
-from tfprobe.views.breakdown import between
-from tfprobe.views.breakdown.between import Between, Usual
-from tfprobe.views.breakdown.cycles import WorkParts
-from tfprobe.views.breakdown.parts import ON_DEVICE, Part
-from tfprobe.views.followed import followed
 
 _ON_DEVICE = frozenset(ON_DEVICE)
 # Two standard errors of a mean: an interval of about 95 %.
@@ -70,8 +70,8 @@ def of_steps(parts: WorkParts, *, with_compile: bool) -> Shares | Missing:
 def of_gaps(
     gaps: Iterable[Gap], *, has_accelerator: bool, usual: Usual | None = None
 ) -> Shares | Missing:
-    """Return the shares of watched gaps, by call and line; `usual` as in `between.divide`."""
-    rows = [between.divide(gap, has_accelerator=has_accelerator, usual=usual) for gap in gaps]
+    """Return the shares of watched gaps, by call and line; `usual` as in `gap_breakdown.divide`."""
+    rows = [gap_breakdown.divide(gap, has_accelerator=has_accelerator, usual=usual) for gap in gaps]
     rows = [row for row in rows if row.duration_ns > 0]
     if not rows:
         return Missing("no such gap was watched")

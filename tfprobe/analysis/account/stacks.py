@@ -5,11 +5,11 @@ from __future__ import annotations
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.facts import Facts
 from tfprobe.analysis.account.ledger import Item, Ledger
+from tfprobe.analysis.core.intervals import Intervals
+from tfprobe.analysis.system.stack_lines import is_of_program, stacks_of
+from tfprobe.analysis.system.stack_samples import main_thread, of_thread, samples_within
 from tfprobe.errors import Missing
 from tfprobe.model.stack_samples import SampledFrame
-from tfprobe.views.intervals import Intervals
-from tfprobe.views.stack_lines import is_of_program, stacks_of
-from tfprobe.views.stack_samples import main_thread, of_thread, samples_within
 
 # Fewer stacks tell nothing of the lines of a time.
 _FEWEST = 5

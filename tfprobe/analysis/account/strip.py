@@ -10,7 +10,7 @@ import numpy as np
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.ledger import Part
 from tfprobe.analysis.account.timeline import Layer, Timeline
-from tfprobe.views.intervals import within_ns
+from tfprobe.analysis.core.intervals import within_ns
 
 # A screen and a page have no more room.
 SLICES = 200

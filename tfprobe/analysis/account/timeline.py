@@ -14,9 +14,7 @@ import numpy as np
 
 from tfprobe.analysis.account.gaps import GapKind, Gaps, Steps
 from tfprobe.analysis.account.loops import Loops
-from tfprobe.model.activities import Activity, Pulse
-from tfprobe.model.profile import Work
-from tfprobe.views.intervals import (
+from tfprobe.analysis.core.intervals import (
     NONE,
     Int64s,
     Intervals,
@@ -27,7 +25,9 @@ from tfprobe.views.intervals import (
     union,
     within_ns,
 )
-from tfprobe.views.stretches import TRACED_TIMES, is_training, of_steps
+from tfprobe.analysis.steps.phase_intervals import TRACED_TIMES, is_training, of_steps
+from tfprobe.model.activities import Activity, Pulse
+from tfprobe.model.profile import Work
 
 
 class Layer(IntEnum):

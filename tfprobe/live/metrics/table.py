@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from tfprobe.analysis.jobs.fleet import run_row
+from tfprobe.analysis.jobs.job_totals import slowness
+from tfprobe.analysis.steps.recent_steps import last_end_ns, longest_interval_ns
+from tfprobe.analysis.steps.recording_overhead import Overhead, measure
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import Family, Kind, Series, Value, label
 from tfprobe.live.metrics.histogram import histogram
@@ -27,10 +31,6 @@ from tfprobe.live.metrics.subjects import (
 from tfprobe.model.activities import Pulse
 from tfprobe.model.profile import Work
 from tfprobe.store.liveness import LIVE, STATES, UNKNOWN
-from tfprobe.views.fleet import run_row
-from tfprobe.views.overhead import Overhead, measure
-from tfprobe.views.recent_steps import last_end_ns, longest_interval_ns
-from tfprobe.views.together import slowness
 
 _LONGEST_COMMAND = 200
 

@@ -9,10 +9,10 @@ from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.ledger import Item, Part
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
+from tfprobe.report.documents.run_report import Report
 from tfprobe.scale.shards import Shard
 from tfprobe.scale.tables.facts import Place, Row
 from tfprobe.scale.tables.shapes import PROCESS_KEY, Shape, Source, real, text, whole
-from tfprobe.views.report import Report
 
 ACCOUNT = Shape(
     "account",

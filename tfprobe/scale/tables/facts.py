@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.model.activities import (
     Call,
@@ -23,7 +24,6 @@ from tfprobe.scale.tables.of_runs import ACCELERATORS, PULSES
 from tfprobe.scale.tables.shapes import PROCESS_KEY
 from tfprobe.store.catalogue import RunEntry
 from tfprobe.store.manifests import RunManifest
-from tfprobe.views import endings
 
 # Any, here and below: the value of a cell, None or Missing where it is not known.
 Row = tuple[Any, ...]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from tfprobe.analysis.jobs.fleet import RunRow
 from tfprobe.errors import TfprobeError
 from tfprobe.printable import printable
 from tfprobe.terminal.live_page import LivePage
@@ -19,7 +20,6 @@ from tfprobe.terminal.top.pager import ReportScreen
 from tfprobe.terminal.top.process import ProcessScreen
 from tfprobe.terminal.top.source import Key, Seen, Source
 from tfprobe.terminal.top.watching import Result, Watching, beside
-from tfprobe.views.fleet import RunRow
 
 # On a page this low the list needs all lines.
 _LOW = 16

@@ -10,12 +10,12 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tfprobe.analysis.jobs.fleet import RunRow
+from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.model.profile import titled
 from tfprobe.printable import printable
 from tfprobe.terminal.top.lines import command_text
 from tfprobe.terminal.top.source import Key
-from tfprobe.views.fleet import RunRow
-from tfprobe.views.together import is_live
 
 # One step is chance; a few show what is usual and cost little.
 USUAL_STEPS = "5"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from tfprobe.analysis.jobs.fleet import NOT_SEEN
 from tfprobe.errors import Missing
 from tfprobe.model.fleet import Shares
 from tfprobe.terminal import numbers
 from tfprobe.terminal.sparkline import sparkline
-from tfprobe.views.fleet import NOT_SEEN
 
 # Texts of one cell of a table, each with a style of rich.
 Cell = tuple[tuple[str, str], ...]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+from tfprobe.analysis.jobs.fleet import ProcessRow
+from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.errors import Missing
 from tfprobe.model.profile import titled
 from tfprobe.printable import printable
@@ -18,8 +20,6 @@ from tfprobe.terminal.top import cells
 from tfprobe.terminal.top.cells import NOTHING, Cell
 from tfprobe.terminal.top.lines import Line, Order, Value, command_text
 from tfprobe.terminal.top.standing import standing
-from tfprobe.views.fleet import ProcessRow
-from tfprobe.views.together import is_live
 
 GAP = 2
 # The shortest name that still tells one job from another, on the narrowest page; where there is

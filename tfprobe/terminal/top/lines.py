@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
+from tfprobe.analysis.jobs.job_totals import is_live, together
 from tfprobe.errors import Missing
 from tfprobe.terminal.top.source import Key, Seen
-from tfprobe.views.fleet import ProcessRow, RunRow
-from tfprobe.views.together import is_live, together
 
 # What a line is ordered by; None where it is not known.
 Value = float | str | None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.terminal import page
 from tfprobe.terminal.top import pages
 from tfprobe.terminal.top.columns import BY_NAME, GAP, ORDERS, Fitted, fit, order_of, shown
 from tfprobe.terminal.top.lines import Line, lines, starts_open
 from tfprobe.terminal.top.source import Seen
-from tfprobe.views.together import is_live
 
 # What fits below a table; --json has all.
 _SHOWN_PROBLEMS = 5

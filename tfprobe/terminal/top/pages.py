@@ -11,6 +11,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfprobe.advice.finding import Finding
+from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, WorkRow
+from tfprobe.analysis.jobs.job_totals import is_live, straggler
+from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing
 from tfprobe.model.profile import titled
 from tfprobe.printable import printable
@@ -21,9 +24,6 @@ from tfprobe.terminal.top.columns import process_named
 from tfprobe.terminal.top.lines import Line
 from tfprobe.terminal.top.source import Noted, Seen
 from tfprobe.terminal.top.standing import is_quiet
-from tfprobe.views.fleet import ProcessRow, RunRow, WorkRow
-from tfprobe.views.ops import OpTable, OpType
-from tfprobe.views.together import is_live, straggler
 
 _ELLIPSIS = "…"
 _TREND_WIDTH = 24

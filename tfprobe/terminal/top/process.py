@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static, Tab, Tabs
 
+from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
 from tfprobe.errors import TfprobeError
 from tfprobe.printable import printable
 from tfprobe.terminal import page as text_page
@@ -20,7 +21,6 @@ from tfprobe.terminal.top.columns import BY_NAME
 from tfprobe.terminal.top.lines import Line
 from tfprobe.terminal.top.live_screen import LiveScreen
 from tfprobe.terminal.top.source import Key, Seen
-from tfprobe.views.fleet import ProcessRow, RunRow
 
 # The first is in every look; what the others show is read when one is opened.
 TABS = ("works", "ops", "findings", "log")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tfprobe.advice.finding import Finding
+from tfprobe.analysis.jobs.fleet import RunRow
+from tfprobe.analysis.ops.op_totals import OpTable
 from tfprobe.errors import Missing
-from tfprobe.views.fleet import RunRow
-from tfprobe.views.ops import OpTable
 
 # Told (done, all) of the captures that are being read.
 Watch = Callable[[int, int], None]

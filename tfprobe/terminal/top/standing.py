@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
 from tfprobe.errors import Missing
-from tfprobe.views.fleet import ProcessRow, RunRow
 
 # An epoch's end, an evaluation or a save often take seconds; a person begins to wonder after this.
 QUIET_NS = 10_000_000_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.errors import Missing
 from tfprobe.ingest.sampled import captures_of
 from tfprobe.model.profile import Process, Profile, Work
 from tfprobe.model.sampled import SampledWork
-from tfprobe.views.origins import Origins
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.works import works_document
 

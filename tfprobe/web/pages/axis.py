@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.views.series import silences
+from tfprobe.analysis.core.series import silences
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]

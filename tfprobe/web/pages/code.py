@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfprobe.analysis.ops.code_view import Line
+from tfprobe.analysis.ops.costs import AT
+from tfprobe.analysis.ops.line_costs import FileCost, LineCost
 from tfprobe.errors import UsageError
-from tfprobe.views.code import Line
-from tfprobe.views.costs import AT
-from tfprobe.views.lines import FileCost, LineCost
 from tfprobe.web import folded, names, priced
 from tfprobe.web.code_tree import CodeTree, code_files, code_tree
 from tfprobe.web.folded import Place

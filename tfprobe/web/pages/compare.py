@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfprobe.analysis.breakdown.step_parts import LABELS, Part
+from tfprobe.analysis.compare.comparison import Diff, WorkDiff, diff
+from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
+from tfprobe.analysis.compare.memory_changes import MemoryChange
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
+from tfprobe.analysis.compare.step_time_changes import MEASURES
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.profile import Run
-from tfprobe.views.breakdown.parts import LABELS, Part
-from tfprobe.views.diff.compare import LEAST_BLOCKS, Change
-from tfprobe.views.diff.memory import MemoryChange
-from tfprobe.views.diff.ops import CostChange, OpChanges
-from tfprobe.views.diff.step_times import MEASURES
-from tfprobe.views.diff.whole import Diff, WorkDiff, diff
 from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.header import command_line

@@ -6,12 +6,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfprobe.analysis.core.source_lines import SourceLines
+from tfprobe.analysis.core.tensor_sizes import shape_text
+from tfprobe.analysis.ops.costs import AT, Int64s, nothing
+from tfprobe.analysis.ops.scope_neighbours import (
+    ARGUMENTS,
+    Edge,
+    Group,
+    Neighbours,
+    flows,
+    neighbours,
+    without,
+)
 from tfprobe.errors import NoAnswer
 from tfprobe.model.graph import Node
-from tfprobe.views.costs import AT, Int64s, nothing
-from tfprobe.views.neighbours import ARGUMENTS, Edge, Group, Neighbours, flows, neighbours, without
-from tfprobe.views.sizes import shape_text
-from tfprobe.views.source_lines import SourceLines
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun

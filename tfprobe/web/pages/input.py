@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.input.input_verdict import WorkInput, judge
+from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
-from tfprobe.views import silence
-from tfprobe.views.input.documents import work_document as input_document
-from tfprobe.views.input.use import PipelineUse, StageUse
-from tfprobe.views.input.verdict import WorkInput, judge
+from tfprobe.report.documents.input_document import work_document as input_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import chosen_document, process_document
 from tfprobe.web.question import Question
@@ -48,7 +48,7 @@ def document(run: OpenRun, question: Question) -> Document:
         ],
     }
     if item is None:
-        why = " ".join(silence.explain(run.profile)) or "No step of this work was sampled."
+        why = " ".join(no_data_reasons.explain(run.profile)) or "No step of this work was sampled."
         return {**head, "input": None, "missing": why}
     return {**head, "input": _input(run, item), "missing": None}
 

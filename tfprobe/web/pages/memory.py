@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
+from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece
+from tfprobe.analysis.memory.memory_roles import Variable, variables
+from tfprobe.analysis.memory.memory_summary import Lasting, Memory, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.profile import Work
-from tfprobe.views.memory.documents import growth_document
-from tfprobe.views.memory.host import HostMemory, host_memory
-from tfprobe.views.memory.peak import HELD_BYS, HeldBy, Holder, Piece
-from tfprobe.views.memory.roles import Variable, variables
-from tfprobe.views.memory.whole import Lasting, Memory, lasting, memories
+from tfprobe.report.documents.memory_document import growth_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import Alike, alike, chosen_document, known, process_document
 from tfprobe.web.pages.axis import Measured, on_one_axis

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.core.source_lines import SourceLines
+from tfprobe.analysis.ops.costs import AT, Int64s, nothing
+from tfprobe.analysis.ops.flops.count import coverage
+from tfprobe.analysis.ops.op_view import OpEntry, in_graph, op
+from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
 from tfprobe.model.executions import Place
 from tfprobe.model.graph import Node
-from tfprobe.views.choice import Choice
-from tfprobe.views.costs import AT, Int64s, nothing
-from tfprobe.views.flops.coverage import coverage
-from tfprobe.views.op import OpEntry, in_graph, op
-from tfprobe.views.source_lines import SourceLines
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun

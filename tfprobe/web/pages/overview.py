@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.steps.recent_steps import last_end_ns, steps_per_s
+from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.step_series import series, usual_most_ns
+from tfprobe.analysis.steps.step_summary import StepTimes
+from tfprobe.analysis.system import endings, hardware
+from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views import endings, hardware, report, silence
-from tfprobe.views.hardware import DeviceHardware, ProcessHardware
-from tfprobe.views.overhead import Overhead
-from tfprobe.views.recent_steps import last_end_ns, steps_per_s
-from tfprobe.views.report import ProcessReport
-from tfprobe.views.step_report import WorkSteps
-from tfprobe.views.step_series import series, usual_most_ns
-from tfprobe.views.steps import StepTimes
+from tfprobe.report.documents import run_report
+from tfprobe.report.documents.run_report import ProcessReport
+from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.amounts import Document, facts, known
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.header import command_line
@@ -41,7 +43,7 @@ def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - al
 
 def _document(run: Reading) -> Document:
     profile = run.profile
-    processes = [report.process_report(each, profile) for each in profile.processes]
+    processes = [run_report.process_report(each, profile) for each in profile.processes]
     steps = [work.count for work in profile.works]
     return {
         "run": {
@@ -61,7 +63,7 @@ def _document(run: Reading) -> Document:
         "processes_in_all": len(processes),
         "overhead": _overhead(processes),
         "hardware": _hardware(profile),
-        "silences": list(silence.explain(profile)),
+        "silences": list(no_data_reasons.explain(profile)),
     }
 
 

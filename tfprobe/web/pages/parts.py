@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tfprobe.analysis.breakdown.bottleneck import DOES, judge
+from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
+from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
-from tfprobe.views.breakdown.between import Cause
-from tfprobe.views.breakdown.cycles import StepParts, WorkParts, by_work
-from tfprobe.views.breakdown.parts import GROUPS, LABELS, Part
-from tfprobe.views.breakdown.verdict import DOES, judge
 from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question

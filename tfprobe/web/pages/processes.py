@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.jobs import rank_steps
+from tfprobe.analysis.jobs.rank_steps import MEASURES, Lane, Measure, Ranks
+from tfprobe.analysis.steps import process_timeline, recording_overhead, step_summary
+from tfprobe.analysis.steps.process_timeline import Bar, Life
+from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.model.profile import LIVE_STATES, Process, Profile, Work
-from tfprobe.views import lives, overhead, ranks, steps
-from tfprobe.views.hardware import ProcessHardware
-from tfprobe.views.lives import Bar, Life
-from tfprobe.views.overhead import Overhead
-from tfprobe.views.ranks import MEASURES, Lane, Measure, Ranks
-from tfprobe.views.series import Curve
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.alike import known, process_document, works_alike
 from tfprobe.web.pages.processes_hardware import hardware_document, used_of
@@ -132,9 +133,9 @@ def _process(
 ) -> Document:
     process = profile.processes[at]
     own = [work for _, work in works]
-    cost = overhead.measure(process, own)
+    cost = recording_overhead.measure(process, own)
     place, main = max(works, key=lambda each: each[1].times.sum_ns, default=(None, None))
-    times = Missing("no step was completed") if main is None else steps.summarise(main)
+    times = Missing("no step was completed") if main is None else step_summary.summarise(main)
     rate = Missing("no step was completed") if main is None else _steps_per_s(main)
     machine = _machine(used)
     facts: dict[str, Any] = {
@@ -200,7 +201,7 @@ def _ranks(profile: Profile, group: Sequence[Work], measure: Measure) -> Documen
     # Hosts stand in the order of their names, by which node10 comes before node2.
     ordered = sorted(of_process.values(), key=lambda each: _order(profile.processes[each.process]))
     head = {"kind": kind, "name": name, "measure": measure, "measures": list(MEASURES)}
-    found = ranks.beside(ordered, measure)
+    found = rank_steps.beside(ordered, measure)
     if isinstance(found, Missing):
         return {**head, "lanes": [], "slow": [], "left_out": 0, "missing": found.reason}
     place = {(work.process, work.index): at for at, work in enumerate(profile.works)}
@@ -251,7 +252,7 @@ def _lane(lane: Lane) -> Document:
 
 
 def _lives(profile: Profile) -> tuple[int | None, list[Document]]:
-    found = lives.lives(profile)
+    found = process_timeline.lives(profile)
     if not found:
         return None, []
     start_ns = min(each.start_ns for each in found)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.errors import Missing, UsageError
-from tfprobe.views.hardware import (
+from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
     DeviceHardware,
     Hardware,
     ProcessHardware,
     hardware,
 )
-from tfprobe.views.series import Curve
+from tfprobe.errors import Missing, UsageError
 from tfprobe.web.opened import Reading
 from tfprobe.web.pages.alike import known, process_document
 from tfprobe.web.pages.axis import Measured, on_one_axis

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfprobe.analysis.distributed.rank_comparison import Across, Row, StepFigures
+from tfprobe.analysis.distributed.rank_times import Straggler
+from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Process
-from tfprobe.views.across import Across, Row, StepFigures
-from tfprobe.views.rank_servers import ServerLoad, Servers
-from tfprobe.views.rank_times import Straggler
-from tfprobe.views.rank_waits import Waits
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import known, process_document
 from tfprobe.web.pages.timeline_ranks import process_title

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, run_rows
 from tfprobe.errors import Missing
 from tfprobe.model.fleet import FleetLook
 from tfprobe.model.profile import LIVE_STATES
-from tfprobe.views.fleet import ProcessRow, RunRow, run_rows
 
 # More than a person looks through; newest are first.
 MOST_RUNS = 2000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfprobe.analysis.ops.costs import AT, Int64s
+from tfprobe.analysis.ops.scope_view import SCOPE_TYPE
 from tfprobe.errors import NoAnswer
-from tfprobe.views.costs import AT, Int64s
-from tfprobe.views.scope import SCOPE_TYPE
 from tfprobe.web import folded, names, priced
 from tfprobe.web.folded import Place
 from tfprobe.web.opened import OpenRun

@@ -9,12 +9,13 @@ from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.account.ledger import Part
 from tfprobe.analysis.account.strip import Strip
+from tfprobe.analysis.breakdown import breakdown_totals
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile
-from tfprobe.views import ops, runtime
-from tfprobe.views.breakdown import whole
-from tfprobe.views.breakdown.cycles import WorkParts, by_work
-from tfprobe.views.breakdown.whole import Breakdown
 from tfprobe.web.amounts import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.parts import answer_document, cause_document, groups_document
@@ -38,7 +39,7 @@ def _document(run: OpenRun) -> Document:
     profile = run.profile
     problems = profile.problems
     cycles = run.made("cycles", lambda: by_work(profile))
-    divided = whole.merge(map(whole.cycle, cycles), len(profile.captures))
+    divided = breakdown_totals.merge(map(breakdown_totals.cycle, cycles), len(profile.captures))
     return {
         "account": _account(profile, cycles),
         "captures": len(profile.captures),
@@ -130,7 +131,7 @@ def _breakdown(found: Breakdown | Missing) -> Document:
 
 
 def _ops(run: OpenRun) -> Document:
-    table = ops.by_type(run.profile)
+    table = op_totals.by_type(run.profile)
     if isinstance(table, Missing):
         return {"missing": table.reason}
     whole_ns = table.total_ns or 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tfprobe.analysis.system.stack_lines import without_importers
+from tfprobe.analysis.system.stack_samples import Call, CallTree, ProcessTrees, trees
 from tfprobe.errors import Missing, UsageError
 from tfprobe.model.stack_samples import StackSamples
-from tfprobe.views.stack_lines import without_importers
-from tfprobe.views.stack_samples import Call, CallTree, ProcessTrees, trees
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question
 

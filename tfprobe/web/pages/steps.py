@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.steps.outliers import Outlier, Outliers
+from tfprobe.analysis.steps.phases import PHASES, life
+from tfprobe.analysis.steps.step_series import series, usual_most_ns
+from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.durations import bucket_bounds_ns, bucket_of
 from tfprobe.model.profile import Profile, Work
-from tfprobe.views import silence, step_report
-from tfprobe.views.outliers import Outlier, Outliers
-from tfprobe.views.phases import PHASES, life
-from tfprobe.views.step_report import WorkSteps
-from tfprobe.views.step_series import series, usual_most_ns
-from tfprobe.views.step_times import QUANTILES, Distribution
+from tfprobe.report.documents import step_report
+from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.amounts import Document, facts
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.works import works_document
@@ -40,7 +41,11 @@ def document(run: OpenRun, question: Question) -> Document:
     early = run.early
     if not early.profile.works:
         why = "no step has been recorded"
-        return {"work": None, "missing": why, "silences": list(silence.explain(early.profile))}
+        return {
+            "work": None,
+            "missing": why,
+            "silences": list(no_data_reasons.explain(early.profile)),
+        }
     work = early.work(question)
     place, found = early.place(work), work_steps(early, work)
     most = work.executed

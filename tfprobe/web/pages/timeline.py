@@ -14,19 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.breakdown.row_kinds import names
+from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
+from tfprobe.analysis.timeline.detail_levels import Window, drawn
+from tfprobe.analysis.timeline.rank_timeline import same_step
+from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, Band, work_of
+from tfprobe.analysis.timeline.tracks import Laid, Source, Track, lay_out
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.ingest.sampled import captures_of
 from tfprobe.model.executions import Place
 from tfprobe.model.profile import Capture, Profile, Work
 from tfprobe.model.tables import Int64s
-from tfprobe.views.breakdown.kinds import names
-from tfprobe.views.intervals import Intervals, union
-from tfprobe.views.overlap import covered_ns
-from tfprobe.views.timeline.across import same_step
-from tfprobe.views.timeline.bands import Band, work_of
-from tfprobe.views.timeline.categories import CATEGORIES, NUMBER
-from tfprobe.views.timeline.levels import Window, drawn
-from tfprobe.views.timeline.tracks import Laid, Source, Track, lay_out
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question
 

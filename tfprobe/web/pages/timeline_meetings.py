@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind
+from tfprobe.analysis.timeline.rank_timeline import Across
 from tfprobe.errors import Missing
 from tfprobe.model.tables import Int64s
-from tfprobe.views.meetings import MeetingKind
-from tfprobe.views.timeline.across import Across
 
 Document = dict[str, Any]  # Any: JSON, see docs/web.md
 

@@ -13,19 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.breakdown.row_kinds import names
+from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
+from tfprobe.analysis.distributed.aligned import Aligned
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind
+from tfprobe.analysis.timeline import lanes
+from tfprobe.analysis.timeline.detail_levels import Window, drawn
+from tfprobe.analysis.timeline.rank_timeline import Across, RankStep, across, same_step
+from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, bands_of
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.profile import Process
 from tfprobe.model.tables import Int64s
-from tfprobe.views import lanes
-from tfprobe.views.aligned import Aligned
-from tfprobe.views.breakdown.kinds import names
-from tfprobe.views.intervals import Intervals, union
-from tfprobe.views.meetings import MeetingKind
-from tfprobe.views.overlap import covered_ns
-from tfprobe.views.timeline.across import Across, RankStep, across, same_step
-from tfprobe.views.timeline.bands import bands_of
-from tfprobe.views.timeline.categories import CATEGORIES, NUMBER
-from tfprobe.views.timeline.levels import Window, drawn
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import process_document
 from tfprobe.web.pages.timeline import CELLS, chosen_capture, cut

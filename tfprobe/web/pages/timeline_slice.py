@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from tfprobe.analysis.core.collective_ops import launches
+from tfprobe.analysis.core.source_lines import SourceLines
+from tfprobe.analysis.timeline.slice_categories import CATEGORIES, work_of
+from tfprobe.analysis.timeline.tracks import Laid, Source
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.model.executions import Executions, Place
 from tfprobe.model.graph import Node, Shape, known_name
 from tfprobe.model.profile import Profile
 from tfprobe.model.spans import SpanKind
-from tfprobe.views.collective_rows import launches
-from tfprobe.views.source_lines import SourceLines
-from tfprobe.views.timeline.bands import work_of
-from tfprobe.views.timeline.categories import CATEGORIES
-from tfprobe.views.timeline.tracks import Laid, Source
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import SOURCES, laid_out, share
 from tfprobe.web.question import Question

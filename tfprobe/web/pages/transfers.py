@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.advice.gather.syncs import syncs
+from tfprobe.analysis.breakdown.cycles import by_work
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.core.op_attribution import BYS, By
+from tfprobe.analysis.distributed import transfer_report
+from tfprobe.analysis.distributed.collectives import collectives
+from tfprobe.analysis.distributed.transfer_report import Moves
+from tfprobe.analysis.transfers.bus_transfers import transfers
+from tfprobe.analysis.transfers.sends import sends
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Work
-from tfprobe.views import moves
-from tfprobe.views.breakdown.cycles import by_work
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.collectives import collectives
-from tfprobe.views.moves import Moves
-from tfprobe.views.origins import BYS, By
-from tfprobe.views.sends import sends
-from tfprobe.views.transfers import transfers
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import Alike, alike, chosen_document
 from tfprobe.web.question import Question
@@ -47,7 +47,7 @@ def document(run: OpenRun, question: Question) -> Document:
             "missing": dict.fromkeys(parts, found.reason),
         }
     moved = run.made(("moves", work.kind, work.name, by), lambda: _moves(found, by))
-    return {**head, **_cut(moves.document(moved)), **waits}
+    return {**head, **_cut(transfer_report.document(moved)), **waits}
 
 
 def _moves(found: Alike, by: By) -> Moves:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from starlette.responses import StreamingResponse
 
+from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.errors import NoAnswer
 from tfprobe.export.run_timeline import run_timeline
-from tfprobe.views.aligned import Aligned
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import chosen_capture
 from tfprobe.web.question import Question

@@ -15,11 +15,11 @@ from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.collectives import of_run
 from tfprobe.analysis.account.documents import document
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.analysis.distributed.rank_comparison import merge as beside
+from tfprobe.analysis.distributed.rank_parts import parts_of
+from tfprobe.analysis.distributed.rank_waits import Waits
 from tfprobe.model.executions import Row
 from tfprobe.model.profile import Profile
-from tfprobe.views.across import merge as beside
-from tfprobe.views.rank_parts import parts_of
-from tfprobe.views.rank_waits import Waits
 
 MS = 1_000_000
 STEP_US, GAP_US = 1000, 10

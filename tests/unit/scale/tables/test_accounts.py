@@ -12,12 +12,12 @@ from tests.support.rank_runs import write_ranks
 from tests.support.rundir import write_run
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
+from tfprobe.report.documents.run_report import Report, document
 from tfprobe.scale import engine
 from tfprobe.scale.answers import answer
 from tfprobe.scale.tables.query import ask
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
-from tfprobe.views.report import Report, document
 
 
 def report_of(run: Path) -> Report:

@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.asked_tables import asked, sampled_process, window, write_recorded
 from tests.support.rundir import UNIX_NS, WrittenProcess, write_run
+from tfprobe.analysis.ops.op_totals import OpTable, by_type
 from tfprobe.ingest.run import load
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import this_machine
-from tfprobe.views.ops import OpTable, by_type
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.profiles import Step, op, profile, work
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.breakdown.breakdown_totals import divide
+from tfprobe.analysis.breakdown.cycles import StepParts, by_work, of_steps
+from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.executions import Place
-from tfprobe.views.breakdown.cycles import StepParts, by_work, of_steps
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import divide
 
 TF = "/env/lib/python3.11/site-packages/tensorflow/python"
 KERAS = "/env/lib/python3.11/site-packages/keras/src"

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.profiles import Step, op, profile, work
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
+from tfprobe.analysis.breakdown.cycles import by_work, of_steps
+from tfprobe.analysis.breakdown.row_kinds import names
+from tfprobe.analysis.breakdown.step_breakdown import Moments, moments
+from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Activity
 from tfprobe.model.executions import Place
-from tfprobe.views.breakdown.cycles import by_work, of_steps
-from tfprobe.views.breakdown.inside import Moments, moments
-from tfprobe.views.breakdown.kinds import names
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.breakdown.whole import Breakdown, divide
 
 GPU = "/device:GPU:0"
 

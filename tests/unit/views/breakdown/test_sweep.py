@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tfprobe.views.breakdown.sweep import NOBODY, Claims, charge
+from tfprobe.analysis.breakdown.attribution import NOBODY, Claims, charge
 
 
 def claims(*rows: tuple[int, int, int, int]) -> Claims:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.profiles import Step, op, profile, timed_work
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.model.activities import Call, Gap
-from tfprobe.views.breakdown.cycles import WorkParts, by_work
-from tfprobe.views.breakdown.parts import Part
-from tfprobe.views.followed import followed
 
 MS = 1_000_000
 STEPS = 200

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tfprobe.analysis.ops.flops.solve import solved
 from tfprobe.model.graph import Node, Shape
 from tfprobe.model.sampled import LoopVariable
-from tfprobe.views.flops.solve import solved
 
 BATCH = (64, 8)
 

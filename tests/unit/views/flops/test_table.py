@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tfprobe.analysis.ops.flops import table
+from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
 from tfprobe.model.graph import Shape
-from tfprobe.views.flops import movement, table
-from tfprobe.views.flops.call import Call, UnknownOperands
 
 # A convolution of 2 images 6x6 with 3 channels by 3x3 into 8 channels of 4x4.
 IMAGE, FILTER, MADE = (2, 6, 6, 3), (3, 3, 3, 8), (2, 4, 4, 8)
@@ -244,6 +244,6 @@ def test_what_is_not_known_has_a_reason(op, inputs, says):
 
 def test_no_op_both_computes_and_moves():
     """The tables do not contradict each other."""
-    both = {*table.FORMULAS} & {*movement.OPS, *movement.CALLS}
+    both = {*table.FORMULAS} & {*table.MOVEMENT, *table.CALLS}
 
     assert both == set()

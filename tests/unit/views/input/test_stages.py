@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.profiles import Span, spans
+from tfprobe.analysis.input.stages import Stage, pipeline
 from tfprobe.model.spans import SpanKind
-from tfprobe.views.input.stages import Stage, pipeline
 
 ROOT = "Iterator::Root"
 

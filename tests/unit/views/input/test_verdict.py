@@ -7,13 +7,13 @@ import pytest
 from tests.support.looks import pulse
 from tests.support.profiles import Span, Step, op, profile, work
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.input.input_sources import Kind
+from tfprobe.analysis.input.input_verdict import Level, Thresholds, WorkInput, judge
+from tfprobe.analysis.input.stage_stats import PipelineUse
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Call, Gap
 from tfprobe.model.executions import Row
 from tfprobe.model.spans import SpanKind
-from tfprobe.views.input.sources import Kind
-from tfprobe.views.input.use import PipelineUse
-from tfprobe.views.input.verdict import Level, Thresholds, WorkInput, judge
 
 ROOT = "Iterator::Root"
 

@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.profiles import Span, op, spans, table
 from tests.support.rundir import UNIX_NS
+from tfprobe.analysis.core.intervals import one
+from tfprobe.analysis.input.input_waits import Share, active_ns, share
+from tfprobe.analysis.input.pipeline_timeline import see
+from tfprobe.analysis.input.stages import Pipeline, pipeline
 from tfprobe.model.spans import SpanKind
-from tfprobe.views.input.seen import see
-from tfprobe.views.input.stages import Pipeline, pipeline
-from tfprobe.views.input.waits import Share, active_ns, share
-from tfprobe.views.intervals import one
 
 ROOT = "Iterator::Root"
 

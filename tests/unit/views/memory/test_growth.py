@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfprobe.analysis.memory.host_memory import Growth, Verdict, growth
 from tfprobe.errors import Missing
-from tfprobe.views.memory.growth import Growth, Verdict, growth
 
 MIB = 2**20
 STEPS = np.arange(0, 1000, 10, dtype=np.int64)

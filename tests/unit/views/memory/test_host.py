@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.support.profiles import process, profile
+from tfprobe.analysis.memory.host_memory import Growth, Verdict, host_memory
 from tfprobe.errors import Missing
 from tfprobe.model.activities import Pulse
-from tfprobe.views.memory.growth import Growth, Verdict
-from tfprobe.views.memory.host import host_memory
 
 MIB = 2**20
 NO = Missing("none")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfprobe.analysis.memory.allocator_levels import level, pieces
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns
-from tfprobe.views.memory.levels import level, pieces
 
 
 def events(rows: Sequence[tuple[int, int, int, int]], ops: Sequence[str] = ()) -> Allocations:

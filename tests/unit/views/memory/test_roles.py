@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes, role_of
 from tfprobe.model.graph import Node
-from tfprobe.views.memory.roles import Role, lasting_bytes, role_of
 
 ROLES = {
     ("dense/kernel", "VariableV2"): Role.PARAMETERS,

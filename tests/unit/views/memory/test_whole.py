@@ -11,6 +11,18 @@ import pytest
 from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.unit.views.test_transfers import row
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.memory.host_memory import Growth, Verdict
+from tfprobe.analysis.memory.memory_peak import HeldBy
+from tfprobe.analysis.memory.memory_roles import Role, Variable, variables
+from tfprobe.analysis.memory.memory_summary import (
+    ESTIMATE,
+    Lasting,
+    Memory,
+    StepLevel,
+    lasting,
+    memories,
+)
 from tfprobe.errors import Missing
 from tfprobe.model.allocations import Allocations
 from tfprobe.model.executions import Place, Row
@@ -19,18 +31,6 @@ from tfprobe.model.profile import Profile
 from tfprobe.model.sampled import SampledWork
 from tfprobe.model.strings import Interner
 from tfprobe.model.tables import Columns, TableBuilder
-from tfprobe.views.memory.growth import Growth, Verdict
-from tfprobe.views.memory.peak import HeldBy
-from tfprobe.views.memory.roles import Role, Variable, variables
-from tfprobe.views.memory.whole import (
-    ESTIMATE,
-    Lasting,
-    Memory,
-    StepLevel,
-    lasting,
-    memories,
-)
-from tfprobe.views.origins import Origins
 
 KIB = 1024
 GPU, BFC = "/device:GPU:0", "GPU_0_bfc"

@@ -7,18 +7,26 @@ from typing import Any
 
 from tests.support.profiles import op
 from tests.unit.export.test_aligned_timeline import REDUCE, UNKNOWN, clocks, ranks
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.aligned import aligned
+from tfprobe.analysis.timeline.rank_timeline import (
+    ASKED,
+    FIRST,
+    LAST,
+    SLOW,
+    Across,
+    across,
+    same_step,
+)
 from tfprobe.errors import Missing
 from tfprobe.model.profile import Profile
-from tfprobe.views import meetings
-from tfprobe.views.aligned import aligned
-from tfprobe.views.timeline.across import ASKED, FIRST, LAST, SLOW, Across, across, same_step
 
 S = 1_000_000_000
 
 
 def of(found: Profile, *offsets_ns: int | Missing, asked: int = 0, **more: Any) -> Across:
     by = clocks(*(offsets_ns or [0] * len(found.processes)))
-    together = aligned(found, meetings.part(found), by)
+    together = aligned(found, synchronization_events.part(found), by)
     return across(together, together.profile.captures[asked], **more)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfprobe.analysis.timeline.detail_levels import Window, drawn
 from tfprobe.model.tables import Int64s
-from tfprobe.views.timeline.levels import Window, drawn
 
 
 def _slices(count: int, rows: int) -> tuple[Int64s, Int64s, Int64s]:

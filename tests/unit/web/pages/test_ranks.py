@@ -13,10 +13,10 @@ from tests.support.profiles import op, process, profile, timed_work
 from tests.support.rank_steps import write_rank_steps
 from tests.support.rundir import BOOT_ID, HOST
 from tests.unit.export.test_aligned_timeline import REDUCE, ranks
+from tfprobe.analysis.distributed import rank_comparison, rank_parts
 from tfprobe.model.profile import Profile
 from tfprobe.store.layout import RunFolder
 from tfprobe.store.liveness import Machine
-from tfprobe.views import across, rank_parts
 from tfprobe.web import together
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import ranks as page
@@ -122,6 +122,6 @@ def test_a_process_by_itself_is_what_the_views_make_of_it(run) -> None:
     profile = run.profile
     parts = [rank_parts.part(together.alone(profile, each)) for each in profile.processes]
 
-    assert page._document(across.merge(parts)) == page._document(
-        across.merge(rank_parts.parts_of(profile))
+    assert page._document(rank_comparison.merge(parts)) == page._document(
+        rank_comparison.merge(rank_parts.parts_of(profile))
     )

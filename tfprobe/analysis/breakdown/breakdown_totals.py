@@ -1,0 +1,101 @@
+"""Sum up the cycles of all works of a run: those of each process by itself, then merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.step_parts import GROUPS, ON_DEVICE, Part
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile
+
+# Every share is a multiple of this, which a binary float holds exactly: shares sum to 1 exactly.
+RESOLUTION = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The mean cycle of one work, with what the answer for a run takes of it and no steps.
+
+    `weight_ns` is what all its steps took, sampled or not, with the time between them.
+    """
+
+    weight_ns: float
+    cycle_ns: float
+    shares: Mapping[Part, float]
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Shares of the cycles of all works, which sum to exactly 1; each part is there.
+
+    Each work has its weight, the first the most.
+    """
+
+    shares: Mapping[Part, float]
+    works: tuple[Cycle, ...]
+    captures: int
+    has_accelerator: bool
+
+    @property
+    def total_ns(self) -> float:
+        """Return what all cycles of all works took, of several processes together."""
+        return sum(each.weight_ns for each in self.works)
+
+    @property
+    def causes(self) -> tuple[tuple[Cause, float], ...]:
+        """Return what time went to in the cycles of all works, with its share, largest first."""
+        total_ns = self.total_ns or 1
+        found: dict[tuple[Part, str, str, int], tuple[Cause, float]] = {}
+        for each in self.works:
+            for cause in each.causes:
+                share = cause.duration_ns / (each.cycle_ns or 1) * each.weight_ns / total_ns
+                key = (cause.part, cause.what, cause.file, cause.line)
+                known, before = found.get(key, (cause, 0.0))
+                found[key] = (known, before + share)
+        return tuple(sorted(found.values(), key=lambda each: -each[1]))
+
+    def group(self, name: str) -> float:
+        """Return the share of before, on, after or other."""
+        return sum(self.shares[part] for part in GROUPS[name])
+
+
+def cycle(item: WorkParts) -> Cycle:
+    """Return the mean cycle of a work without its steps."""
+    return Cycle(item.weight_ns, item.cycle_ns, item.shares, item.causes)
+
+
+def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
+    """Return the breakdown over all works of so many sampled steps."""
+    if not captures:
+        return Missing("no step was sampled")
+    ordered = tuple(sorted(works, key=lambda each: -each.weight_ns))
+    weighted: dict[Part, float] = {}
+    for each in ordered:
+        for part, share in each.shares.items():
+            weighted[part] = weighted.get(part, 0.0) + share * each.weight_ns
+    total_ns = sum(weighted.values())
+    if total_ns <= 0:
+        return Missing("the sampled steps took no time")
+    on_device = set(ON_DEVICE)
+    return Breakdown(
+        shares=_exact({part: ns / total_ns for part, ns in weighted.items()}),
+        works=ordered,
+        captures=captures,
+        has_accelerator=any(on_device & set(each.shares) for each in ordered),
+    )
+
+
+def divide(profile: Profile) -> Breakdown | Missing:
+    """Return the breakdown of all sampled steps."""
+    return merge(map(cycle, by_work(profile)), len(profile.captures))
+
+
+def _exact(shares: Mapping[Part, float]) -> dict[Part, float]:
+    """Return all parts with shares that sum to 1 exactly: what rounding leaves is idle."""
+    units = {part: int(shares.get(part, 0.0) * RESOLUTION) for part in Part}
+    units[Part.IDLE] += RESOLUTION - sum(units.values())
+    return {part: number / RESOLUTION for part, number in units.items()}

@@ -1,0 +1,407 @@
+"""Tell whether steps of another length are the program's doing or the machine's.
+
+Of one recording a side that is often not known, and then it is said: two recordings of one program
+on a machine that others use differ by half, and their intervals do not know of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.compare.measurements import Change, Level
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
+from tfprobe.analysis.compare.step_time_changes import StepChange
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse
+from tfprobe.model.profile import Profile, Work
+
+# Waiting for a CPU explains a change from this part of it on, and is no matter below the other.
+_EXPLAINS_RATIO = 0.5
+_MATTERS_RATIO = 0.25
+# CPU time is the same that changed by at most this part of what steps did, on logarithms.
+_SAME_CPU_RATIO = 0.25
+# And it goes with steps that changed by at least this part.
+_FOLLOWS_CPU_RATIO = 0.5
+
+
+class Whose(Enum):
+    """Whose doing a change is. The value is its word in documents and texts."""
+
+    PROGRAM = "program"
+    MACHINE = "machine"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Whose doing a change of steps is, and what says so, as the rest of a sentence."""
+
+    whose: Whose
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """Say whose doing a change is."""
+        if self.whose is Whose.UNKNOWN:
+            return f"Whose doing that is cannot be told from one run each: {self.why}."
+        return f"That is the {self.whose.value}: {self.why}."
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a change of `growth_ratio`, which is +0.12 where steps are 12 % longer.
+
+    `fed_ratio` is by how much a step is fed more bytes in B, `asked_ratio` by how much more its
+    ops ask their allocators for: no machine changes either. `same_setup` says that versions,
+    settings and CPUs are the same; `is_busy` that others kept the machine busy.
+    """
+
+    growth_ratio: float
+    before: Processor | Missing
+    after: Processor | Missing
+    shapes: tuple[Shape, ...]
+    fed_ratio: float = 0.0
+    asked_ratio: float = 0.0
+    same_setup: bool = True
+    is_busy: bool = False
+
+
+NO_EVIDENCE = "the recordings do not tell the program from the machine"
+
+
+def cause(evidence: Evidence) -> Cause:
+    """Return whose doing a change is."""
+    grown = math.log1p(evidence.growth_ratio)
+    if _goes_with(evidence.fed_ratio, grown):
+        return Cause(Whose.PROGRAM, f"a step is fed {1 + evidence.fed_ratio:.3g} times the bytes")
+    if _goes_with(evidence.asked_ratio, grown):
+        times = f"{1 + evidence.asked_ratio:.3g} times the memory"
+        return Cause(Whose.PROGRAM, f"the ops of a step ask for {times}")
+    waited = _waited_ratio(evidence)
+    concentrated = _concentrated(evidence)
+    if concentrated is not None:
+        return _of_concentrated(evidence, concentrated, waited)
+    alike = next((shape for shape in _matching(evidence) if shape.is_alike), None)
+    if alike is None:
+        return Cause(Whose.UNKNOWN, NO_EVIDENCE)
+    parts = "steps and the time between them" if alike.of == "cycle" else f"all {alike.of}"
+    if waited is not None and waited >= _EXPLAINS_RATIO:
+        return Cause(
+            Whose.MACHINE,
+            f"{parts} changed alike, and {min(waited, 1) * 100:.0f} % of the change is waiting "
+            "for a CPU",
+        )
+    if evidence.same_setup and _cpu_is_same(evidence, grown):
+        return Cause(Whose.MACHINE, f"{parts} changed alike, and a step takes as much CPU time")
+    return Cause(Whose.UNKNOWN, f"{parts} changed alike, and nothing shows that the machine did")
+
+
+def _goes_with(ratio: float, grown: float) -> bool:
+    """Say whether something of the program's grew with its steps, whose growth is a logarithm."""
+    return bool(grown) and grown * math.log1p(max(ratio, -0.99)) >= _FOLLOWS_CPU_RATIO * grown**2
+
+
+def _of_concentrated(evidence: Evidence, shape: Shape, waited: float | None) -> Cause:
+    where = _where(shape)
+    if waited is not None and waited >= _MATTERS_RATIO:
+        why = f"{where}, but {min(waited, 1) * 100:.0f} % of the change is waiting for a CPU"
+        return Cause(Whose.UNKNOWN, why)
+    if evidence.is_busy and not _is_own(evidence, shape, waited):
+        return Cause(Whose.UNKNOWN, f"{where}, but others kept the machine busy")
+    return Cause(Whose.PROGRAM, where)
+
+
+def _is_own(evidence: Evidence, shape: Shape, waited: float | None) -> bool:
+    """Say whether a piece is the program's own although others kept the machine busy.
+
+    The first thread waits for no CPU between steps, or that was seen. Ops run in threads of which
+    nobody knows how long they waited: there the CPU time of a step has to go with it.
+    """
+    if shape.of == "cycle" and shape.most.name != "the step":
+        return waited is not None
+    grown = math.log1p(evidence.growth_ratio)
+    cpu = _cpu_growth(evidence)
+    return cpu is not None and cpu * grown >= _FOLLOWS_CPU_RATIO * grown**2
+
+
+def _where(shape: Shape) -> str:
+    least = "" if shape.witness is None else f", while {shape.witness.name} hardly did"
+    return f"{shape.most.name} changed most{least}"
+
+
+def _concentrated(evidence: Evidence) -> Shape | None:
+    return next((shape for shape in _matching(evidence) if shape.is_concentrated), None)
+
+
+def _matching(evidence: Evidence) -> Sequence[Shape]:
+    """Return the shapes that show the change: traced steps may differ from the others."""
+    grown = math.log1p(evidence.growth_ratio)
+    return [
+        shape
+        for shape in evidence.shapes
+        if shape.growth_ratio > -1
+        and math.log1p(shape.growth_ratio) * grown >= _FOLLOWS_CPU_RATIO * grown**2
+    ]
+
+
+def _waited_ratio(evidence: Evidence) -> float | None:
+    """Return which part of the change of a step was waiting for a CPU, None where nobody knows."""
+    one, other = evidence.before, evidence.after
+    if isinstance(one, Missing) or isinstance(other, Missing):
+        return None
+    if isinstance(one.waited_ns, Missing) or isinstance(other.waited_ns, Missing):
+        return None
+    change_ns = one.wall_ns * evidence.growth_ratio
+    return max((other.waited_ns - one.waited_ns) / change_ns, 0.0)
+
+
+def _cpu_growth(evidence: Evidence) -> float | None:
+    """Return the change of the CPU time of a step, as a logarithm."""
+    one, other = evidence.before, evidence.after
+    if isinstance(one, Missing) or isinstance(other, Missing):
+        return None
+    if isinstance(one.cpu_ns, Missing) or isinstance(other.cpu_ns, Missing):
+        return None
+    return math.log(max(other.cpu_ns, 1.0) / max(one.cpu_ns, 1.0))
+
+
+def _cpu_is_same(evidence: Evidence, grown: float) -> bool:
+    cpu = _cpu_growth(evidence)
+    return cpu is not None and abs(cpu) <= _SAME_CPU_RATIO * abs(grown)
+
+
+# A piece of less of the whole is no witness of anything.
+LEAST_SHARE_RATIO = 0.1
+# One piece of more is the whole: nothing is left to compare it with.
+MOST_SHARE_RATIO = 0.8
+# A change is concentrated where the pieces that changed less grew by at most this part of it.
+OTHERS_GROWTH_RATIO = 0.5
+# And alike where at most this part of it would not be there if all had changed by one factor.
+ALIKE_RATIO = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a whole, in ns; `change` says how sure its change is, if that is known."""
+
+    name: str
+    before_ns: float
+    after_ns: float
+    change: Change | Missing
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Say whether only one of the recordings has it."""
+        return not self.before_ns or not self.after_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the change of a whole lies in its pieces.
+
+    `excess_ratio` is the part of the change that would not be there if all had changed alike;
+    `most` is the piece with most of that. `others_growth_ratio` is the growth of the pieces that
+    changed less than the whole; `witness` is the largest of them that surely did.
+    """
+
+    of: str
+    growth_ratio: float
+    others_growth_ratio: float
+    excess_ratio: float
+    largest_share_ratio: float
+    most: Piece
+    witness: Piece | None
+    is_one_way: bool
+
+    @property
+    def is_concentrated(self) -> bool:
+        """Say whether most of the change lies in one piece, while another has hardly changed."""
+        change = self.most.change
+        is_sure = self.most.is_one_sided or (
+            isinstance(change, Change)
+            and change.is_significant
+            and change.ratio * self.growth_ratio > 0
+        )
+        few = self.others_growth_ratio / self.growth_ratio <= OTHERS_GROWTH_RATIO
+        return few and is_sure and self.witness is not None
+
+    @property
+    def is_alike(self) -> bool:
+        """Say whether every piece changed by about the same factor."""
+        has_others = self.largest_share_ratio <= MOST_SHARE_RATIO
+        return has_others and self.is_one_way and self.excess_ratio <= ALIKE_RATIO
+
+
+def shape(of: str, pieces: Sequence[Piece]) -> Shape | Missing:
+    """Return how the change of a whole lies in its pieces, which together are the whole."""
+    whole_ns = sum(piece.before_ns for piece in pieces)
+    delta_ns = sum(piece.after_ns - piece.before_ns for piece in pieces)
+    if len(pieces) < 2 or not whole_ns or not delta_ns:
+        return Missing("there are no pieces to compare")
+    growth = delta_ns / whole_ns
+    excess_ns = {
+        piece.name: (piece.after_ns - piece.before_ns * (1 + growth)) / delta_ns for piece in pieces
+    }
+    others = [piece for piece in pieces if excess_ns[piece.name] <= 0]
+    large = [piece for piece in pieces if piece.before_ns >= LEAST_SHARE_RATIO * whole_ns]
+    witnesses = [piece for piece in large if _changed_less(piece, growth)]
+    return Shape(
+        of=of,
+        growth_ratio=growth,
+        others_growth_ratio=_growth(others),
+        excess_ratio=sum(excess for excess in excess_ns.values() if excess > 0),
+        largest_share_ratio=max(piece.before_ns for piece in pieces) / whole_ns,
+        most=max(pieces, key=lambda piece: excess_ns[piece.name]),
+        witness=max(witnesses, key=lambda piece: piece.before_ns, default=None),
+        is_one_way=all((piece.after_ns - piece.before_ns) * delta_ns > 0 for piece in large),
+    )
+
+
+def _growth(pieces: Sequence[Piece]) -> float:
+    before_ns = sum(piece.before_ns for piece in pieces)
+    return sum(piece.after_ns for piece in pieces) / before_ns - 1 if before_ns else 0.0
+
+
+def _changed_less(piece: Piece, growth: float) -> bool:
+    change = piece.change
+    if not isinstance(change, Change):
+        return False
+    return change.high_ratio < growth if growth > 0 else change.low_ratio > growth
+
+
+def of_cycle(steps: StepChange) -> Shape | Missing:
+    """Return the shape of a change by steps and gaps, of which there are many."""
+    changes = (("the step", steps.step), ("the time between steps", steps.gap))
+    pieces = [
+        Piece(name, change.before, change.after, change)
+        for name, change in changes
+        if isinstance(change, Change)
+    ]
+    return shape("cycle", pieces)
+
+
+def of_parts(parts: Sequence[CostChange] | Missing) -> Shape | Missing:
+    """Return the shape of a change by the parts of traced steps, without what tracing took."""
+    if isinstance(parts, Missing):
+        return parts
+    return shape("parts", _pieces(part for part in parts if part.name != Part.RECORDING.value))
+
+
+def of_ops(ops: OpChanges | Missing) -> Shape | Missing:
+    """Return the shape of a change by types of op."""
+    return ops if isinstance(ops, Missing) else shape("ops", _pieces(ops.types))
+
+
+def _pieces(costs: Iterable[CostChange]) -> list[Piece]:
+    """Return the levels of what was compared, and the means of what only one side has.
+
+    What there were too few samples of is left out: means of a few tell nothing.
+    """
+    found = []
+    for cost in costs:
+        if isinstance(cost.change, Change):
+            found.append(Piece(cost.name, cost.change.before, cost.change.after, cost.change))
+        elif cost.before_ns is None or cost.after_ns is None:
+            found.append(Piece(cost.name, cost.before_ns or 0, cost.after_ns or 0, cost.change))
+    return found
+
+
+# The first resource sample is of the first step, so what lies before the second is starting up.
+_LEAST_SAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What a step of a process took, from its second resource sample to its last, in ns.
+
+    `cpu_ns` is CPU time of all threads; `waited_ns` is how long the first thread was ready to run
+    and had no CPU, and what the hypervisor took of a CPU; `others_cpus` is how many CPUs were busy
+    with other processes.
+    """
+
+    wall_ns: float
+    cpu_ns: float | Missing
+    waited_ns: float | Missing
+    others_cpus: float | Missing
+
+
+def processor(profile: Profile, work: Work) -> Processor | Missing:
+    """Return what the resource samples of a loop's process say, or why they say nothing."""
+    samples = [
+        pulse for pulse in profile.pulses if pulse.process == work.process and not pulse.at_exit
+    ]
+    if len(samples) < _LEAST_SAMPLES:
+        return Missing("the run is too short for resource samples")
+    first, last = _ends(samples)
+    steps, wall_ns = last.steps - first.steps, last.at_ns - first.at_ns
+    if steps <= 0 or wall_ns <= 0:
+        return Missing("no step ended between two resource samples")
+    cpu_ns = _sum(_grown(first.user_ns, last.user_ns), _grown(first.system_ns, last.system_ns))
+    waited_ns = _grown(first.run_delay_ns, last.run_delay_ns)
+    busy_ns = _grown(first.machine_busy_ns, last.machine_busy_ns)
+    return Processor(
+        wall_ns=wall_ns / steps,
+        cpu_ns=_over(cpu_ns, steps),
+        waited_ns=_over(_sum(waited_ns, _stolen_ns(first, last)), steps),
+        others_cpus=_over(_sum(busy_ns, _negative(cpu_ns)), wall_ns),
+    )
+
+
+def fast_cpu_ns(profile: Profile, work: Work) -> float | Missing:
+    """Return the CPU time of a step that a tenth of the intervals between samples stay below.
+
+    Whoever shares a CPU or its caches only makes it more.
+    """
+    samples = [
+        pulse for pulse in profile.pulses if pulse.process == work.process and not pulse.at_exit
+    ]
+    rates_ns = []
+    for first, last in itertools.pairwise(samples[1:]):
+        cpu_ns = _sum(_grown(first.user_ns, last.user_ns), _grown(first.system_ns, last.system_ns))
+        steps = last.steps - first.steps
+        if steps > 0 and not isinstance(cpu_ns, Missing) and cpu_ns > 0:
+            rates_ns.append(cpu_ns / steps)
+    if not rates_ns:
+        return Missing("no step ended between two resource samples that tell CPU time")
+    return float(np.quantile(rates_ns, Level.FAST.value or 0.0))
+
+
+def _ends(samples: Sequence[Pulse]) -> tuple[Pulse, Pulse]:
+    """Return the second sample and the last; of a slow /proc/stat those that have it."""
+    usable = [each for each in samples[1:] if not isinstance(each.machine_busy_ns, Missing)]
+    chosen = usable if len(usable) > 1 else samples[1:]
+    return chosen[0], chosen[-1]
+
+
+def _stolen_ns(first: Pulse, last: Pulse) -> float | Missing:
+    """Return what the hypervisor took of each CPU; nothing where the system does not tell."""
+    stolen_ns = _grown(first.machine_steal_ns, last.machine_steal_ns)
+    cpus = 1 if isinstance(last.cpus, Missing) else max(last.cpus, 1)
+    return 0.0 if isinstance(stolen_ns, Missing) else stolen_ns / cpus
+
+
+def _grown(first: int | Missing, last: int | Missing) -> float | Missing:
+    if isinstance(first, Missing):
+        return first
+    return last if isinstance(last, Missing) else float(max(last - first, 0))
+
+
+def _sum(one: float | Missing, other: float | Missing) -> float | Missing:
+    if isinstance(one, Missing):
+        return one
+    return other if isinstance(other, Missing) else one + other
+
+
+def _negative(value: float | Missing) -> float | Missing:
+    return value if isinstance(value, Missing) else -value
+
+
+def _over(value: float | Missing, divisor: int) -> float | Missing:
+    return value if isinstance(value, Missing) else max(value / divisor, 0.0)

@@ -1,0 +1,207 @@
+"""Gather all that changed from one recording to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.compare.change_cause import (
+    Cause,
+    Evidence,
+    Processor,
+    Whose,
+    cause,
+    of_cycle,
+    of_ops,
+    of_parts,
+    processor,
+)
+from tfprobe.analysis.compare.matching_loops import Pair, match
+from tfprobe.analysis.compare.measurements import Change
+from tfprobe.analysis.compare.memory_changes import (
+    MemoryChange,
+    memory_changes,
+    requested_growth_ratio,
+)
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges, op_changes
+from tfprobe.analysis.compare.parity import (
+    Difference,
+    differences,
+    fed_bytes,
+    fed_growth_ratio,
+    load_told,
+)
+from tfprobe.analysis.compare.part_changes import part_changes
+from tfprobe.analysis.compare.step_time_changes import (
+    JUDGED,
+    JUDGED_WHEN_BUSY,
+    StepChange,
+    step_changes,
+)
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile, Run, Work
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDiff:
+    """What changed in a pair of works.
+
+    `cause` is whose doing it is that steps changed, and `op_cause` that ops did; `before` and
+    `after` are what the processor did for a step.
+    """
+
+    pair: Pair
+    steps: StepChange
+    ops: OpChanges | Missing
+    parts: tuple[CostChange, ...] | Missing
+    cause: Cause | Missing
+    op_cause: Cause | Missing
+    before: Processor | Missing
+    after: Processor | Missing
+
+    @property
+    def name(self) -> str:
+        return f"{self.pair.before.kind} {self.pair.before.name}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What changed from A (`before`) to B; works with most time in A first.
+
+    `load` says how busy the machines were, where they were too busy.
+    """
+
+    before: Run
+    after: Run
+    differences: tuple[Difference, ...]
+    works: tuple[WorkDiff, ...]
+    only_before: tuple[Work, ...]
+    only_after: tuple[Work, ...]
+    memory: tuple[MemoryChange, ...] | Missing
+    load: str
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Return which measures of steps say something of the job: on a busy machine one alone."""
+        return _judged(self.load)
+
+    @property
+    def whose(self) -> Whose | None:
+        """Return whose doing it is that steps changed: the program's where any work's is.
+
+        None where no step time changed significantly.
+        """
+        found = {work.cause.whose for work in self.works if isinstance(work.cause, Cause)}
+        return next(
+            (whose for whose in (Whose.PROGRAM, Whose.UNKNOWN) if whose in found), None
+        ) or (Whose.MACHINE if found else None)
+
+    @property
+    def changed_steps(self) -> tuple[tuple[WorkDiff, str, Change], ...]:
+        """Return the step times that changed significantly, and what of them."""
+        return tuple(
+            (work, what, change)
+            for work in self.works
+            for what, change in work.steps.measures
+            if what in self.judged and isinstance(change, Change) and change.is_significant
+        )
+
+
+def diff(before: Profile, after: Profile) -> Diff | Missing:
+    """Return what changed, or why nothing can be compared."""
+    matches = match(before, after)
+    if not matches.pairs:
+        return Missing(_no_common(before, after))
+    fed = [fed_bytes(before, after, pair) for pair in matches.pairs]
+    programs = differences(before, after, matches)
+    setup = _Setup(
+        before,
+        after,
+        parts=(by_work(before), by_work(after)),
+        is_same=not programs,
+        load=load_told(before, after),
+    )
+    return Diff(
+        before=before.run,
+        after=after.run,
+        differences=(*programs, *(each for each in fed if each is not None)),
+        works=tuple(_work(setup, change) for change in step_changes(before, after, matches)),
+        only_before=matches.only_before,
+        only_after=matches.only_after,
+        memory=memory_changes(before, after, matches.pairs),
+        load=setup.load,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """Both recordings, and how fair it is to compare them."""
+
+    before: Profile
+    after: Profile
+    parts: tuple[Sequence[WorkParts], Sequence[WorkParts]]
+    is_same: bool
+    load: str
+
+
+def _work(setup: _Setup, steps: StepChange) -> WorkDiff:
+    before, after, pair = setup.before, setup.after, steps.pair
+    ops = op_changes(before, after, pair)
+    parts = part_changes(*setup.parts, pair)
+    processors = (processor(before, pair.before), processor(after, pair.after))
+    evidence = Evidence(
+        0.0,
+        *processors,
+        shapes=(),
+        fed_ratio=fed_growth_ratio(before, after, pair),
+        asked_ratio=requested_growth_ratio(before, after, pair),
+        same_setup=setup.is_same,
+        is_busy=bool(setup.load),
+    )
+    shapes = tuple(
+        shape
+        for shape in (of_cycle(steps), of_parts(parts), of_ops(ops))
+        if not isinstance(shape, Missing)
+    )
+    return WorkDiff(
+        pair,
+        steps,
+        ops,
+        parts,
+        _cause(replace(evidence, shapes=shapes), steps, _judged(setup.load)),
+        _op_cause(evidence, ops),
+        *processors,
+    )
+
+
+def _cause(evidence: Evidence, steps: StepChange, judged: tuple[str, ...]) -> Cause | Missing:
+    """Return whose doing the largest of the significant changes is."""
+    changes = [
+        change.ratio
+        for name, change in steps.measures
+        if name in judged and isinstance(change, Change) and change.is_significant
+    ]
+    if not changes:
+        return Missing("its step times have not changed significantly")
+    return cause(replace(evidence, growth_ratio=max(changes, key=abs)))
+
+
+def _op_cause(evidence: Evidence, ops: OpChanges | Missing) -> Cause | Missing:
+    """Return whose doing it is that all ops together take another time."""
+    shape = of_ops(ops)
+    if isinstance(shape, Missing):
+        return shape
+    return cause(replace(evidence, shapes=(shape,), growth_ratio=shape.growth_ratio))
+
+
+def _judged(load: str) -> tuple[str, ...]:
+    return JUDGED_WHEN_BUSY if load else JUDGED
+
+
+def _no_common(before: Profile, after: Profile) -> str:
+    told = [
+        ", ".join(sorted({f"{work.kind} {work.name}" for work in side.works})[:10]) or "none"
+        for side in (before, after)
+    ]
+    return f"they have no kind of step in common: A has {told[0]}; B has {told[1]}"

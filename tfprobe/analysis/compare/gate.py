@@ -1,0 +1,154 @@
+"""Decide whether a change is one that a build should fail over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tfprobe.analysis.compare.change_cause import Cause, Whose
+from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.measurements import Change
+from tfprobe.analysis.compare.op_changes import OpChanges
+from tfprobe.analysis.compare.several_runs import RunsChange
+from tfprobe.analysis.compare.sides import NO_CHANGE_RATIO, RUN_MEASURES, Sides
+from tfprobe.analysis.compare.step_time_changes import MEASURES
+from tfprobe.errors import Missing
+
+# What to look at, in the words of the command line.
+WATCHED: tuple[str, ...] = ("steps", "memory", "op")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether it fails, and one line that says why.
+
+    `is_known` is false where something grew and nobody knows by whose doing.
+    """
+
+    fails: bool
+    why: str
+    is_known: bool = True
+
+    @property
+    def word(self) -> str:
+        """Return the verdict as texts have it."""
+        if self.fails:
+            return "FAIL"
+        return "pass" if self.is_known else "cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """Something that was compared: by how much it grew, and whether that is no chance."""
+
+    what: str
+    ratio: float
+    is_significant: bool
+    cause: Cause | Missing | None = None
+
+    @property
+    def is_programs(self) -> bool:
+        """Say whether it is known to be the program's doing; memory is nobody else's."""
+        return self.cause is None or (
+            isinstance(self.cause, Cause) and self.cause.whose is Whose.PROGRAM
+        )
+
+
+def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -> Verdict:
+    """Return whether the program got worse by more than is allowed, and significantly.
+
+    Step times and ops have to be outside their interval of no change, and it has to be known that
+    the machine did not do it, unless `strict`. Memory, of which there is one measurement
+    on each side, has to be only beyond what is allowed. Where nothing could be compared it fails: a
+    build that is no longer looked at is not a good one.
+    """
+    measures = list(_measures(found, on))
+    allowed = f"{allowed_ratio * 100:g} %"
+    if not measures:
+        return Verdict(True, f"{_LACKING[on]}, so it cannot be told")
+    over = [each for each in measures if each.is_significant and each.ratio > allowed_ratio]
+    if not over:
+        return Verdict(False, f"nothing grew by more than {allowed}, as far as can be told")
+    failing = over if strict else [each for each in over if each.is_programs]
+    worst = max(failing or over, key=lambda each: each.ratio)
+    # Then it may not be the job's fault.
+    busy = f", but the load of the machine was {found.load}" if found.load and failing else ""
+    grew = f"{worst.what} grew by {worst.ratio * 100:.1f} %; {allowed} are allowed{busy}"
+    if failing:
+        return Verdict(True, grew)
+    if all(isinstance(each.cause, Cause) and each.cause.whose is Whose.MACHINE for each in over):
+        return Verdict(False, f"{grew}, but that is the machine")
+    unclear = "one run each does not tell the program from the machine"
+    return Verdict(False, f"{grew}, but {unclear}; compare several runs a side", is_known=False)
+
+
+def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> Verdict:
+    """Return whether the runs of B are significantly slower than those of A, by more than allowed.
+
+    Where the runs scatter too far to tell it does not fail; where nothing could be compared it
+    does.
+    """
+    changes = list(_run_changes(found, on))
+    if not changes:
+        return Verdict(True, f"{_LACKING[on]}, so it cannot be told")
+    over = [
+        (what, change)
+        for what, change, is_decisive in changes
+        if is_decisive and change.ratio > allowed_ratio
+    ]
+    allowed = f"{allowed_ratio * 100:g} %"
+    if over:
+        what, change = max(over, key=lambda each: each[1].ratio)
+        return Verdict(True, f"{what} grew by {change.ratio * 100:.1f} %; {allowed} are allowed")
+    least_ratio = max(change.least_ratio for _, change, _ in changes)
+    seen = f"{least_ratio * 100:.1f} % more would have been seen"
+    if least_ratio > max(allowed_ratio, NO_CHANGE_RATIO):
+        return Verdict(False, f"the runs scatter: {seen}", is_known=False)
+    return Verdict(False, f"nothing grew by more than {allowed}; {seen}")
+
+
+def _run_changes(found: Sides, on: str) -> Iterator[tuple[str, RunsChange, bool]]:
+    """Give what is watched, its change, and whether that counts."""
+    for work in found.works:
+        if on == "steps":
+            for name, change in work.verdicts:
+                is_decisive = name in dict(work.decisive)
+                yield f"the {RUN_MEASURES[name]} of {work.name}", change, is_decisive
+        elif on == "op" and work.judged:
+            for name, change in work.ops.changes:
+                yield f"the time of {name} in {work.name}", change, change.is_significant
+
+
+_LACKING: Mapping[str, str] = {
+    "steps": "no kind of step has enough steps in both",
+    "memory": "they do not both tell of memory",
+    "op": "no kind of step has enough sampled steps in both",
+}
+
+
+def _measures(found: Diff, on: str) -> Iterator[_Measure]:
+    if on == "steps":
+        for work in found.works:
+            yield from _steps(work, found.judged)
+    elif on == "op":
+        for work in found.works:
+            yield from _ops(work)
+    elif not isinstance(found.memory, Missing):
+        for each in found.memory:
+            yield _Measure(each.of, each.ratio, is_significant=True)
+
+
+def _steps(work: WorkDiff, judged: Sequence[str]) -> Iterator[_Measure]:
+    for name, change in work.steps.measures:
+        if name in judged and isinstance(change, Change):
+            what = f"the {MEASURES[name]} of {work.name}"
+            yield _Measure(what, change.ratio, change.is_significant, work.cause)
+
+
+def _ops(work: WorkDiff) -> Iterator[_Measure]:
+    if not isinstance(work.ops, OpChanges):
+        return
+    for each in work.ops.types:
+        if isinstance(each.change, Change):
+            what = f"the time of {each.name} in {work.name}"
+            yield _Measure(what, each.change.ratio, each.change.is_significant, work.op_cause)

@@ -1,0 +1,225 @@
+"""Compare what types of op, and name scopes, cost in the sampled steps of two recordings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.compare.matching_loops import Pair
+from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
+from tfprobe.analysis.core.name_scopes import by_layer, scopes_around
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Graph, Node
+from tfprobe.model.profile import Capture, Profile, Work
+
+Int64s = npt.NDArray[np.int64]
+
+# More tell no more, and a table of them and of all nodes has to fit into memory.
+MOST_CAPTURES = 256
+# What costs less of a step on both sides is not looked at: it would only make chance likelier.
+LEAST_SHARE_RATIO = 0.01
+# One version of TensorFlow names an op by the calls around it, another does not.
+_CALLS = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
+
+
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """What something costs in a sampled step, in ns, on average in A and in B; None: not there.
+
+    `change` is that of medians, with how sure it is.
+    """
+
+    name: str
+    before_ns: float | None
+    after_ns: float | None
+    change: Change | Missing
+
+    @property
+    def delta_ns(self) -> float:
+        return (self.after_ns or 0.0) - (self.before_ns or 0.0)
+
+    @property
+    def is_significant(self) -> bool:
+        return isinstance(self.change, Change) and self.change.is_significant
+
+
+@dataclass(frozen=True, slots=True)
+class OpChanges:
+    """How the sampled steps of a work changed; of each list the largest change comes first.
+
+    `before_ns` and `after_ns` are what all ops of a step take together. `new` and `gone` are types
+    of op that only one of them ran.
+    """
+
+    pair: Pair
+    before_steps: int
+    after_steps: int
+    before_ns: float
+    after_ns: float
+    types: tuple[CostChange, ...]
+    scopes: tuple[CostChange, ...]
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What each node cost in each sampled step of a work: a row for each step, in ns."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    rows_ns: Int64s
+
+
+def op_changes(before: Profile, after: Profile, pair: Pair) -> OpChanges | Missing:
+    """Return what changed in the sampled steps of a pair of works."""
+    one, other = costs_of(before, pair.before), costs_of(after, pair.after)
+    sides = ((one, "A"), (other, "B"))
+    lacking = [name for costs, name in sides if not len(costs.rows_ns) or not costs.rows_ns.any()]
+    if lacking:
+        return Missing(f"no step was sampled in {' and '.join(lacking)}")
+    types = (by_type(one), by_type(other))
+    layers = _layers(one, other)
+    scopes = (_by_scope(one, layers), _by_scope(other, layers))
+    wholes = (float(one.rows_ns.sum(axis=1).mean()), float(other.rows_ns.sum(axis=1).mean()))
+    return OpChanges(
+        pair=pair,
+        before_steps=len(one.rows_ns),
+        after_steps=len(other.rows_ns),
+        before_ns=wholes[0],
+        after_ns=wholes[1],
+        types=_changes(*types, wholes),
+        scopes=_without_repeats(_changes(*scopes, wholes)),
+        new=tuple(sorted(types[1].keys() - types[0].keys())),
+        gone=tuple(sorted(types[0].keys() - types[1].keys())),
+    )
+
+
+def costs_of(profile: Profile, work: Work) -> Costs:
+    """Return what the nodes of a work's sampled steps cost."""
+    chosen = _spread_out([capture.index for capture in usual_captures(profile, work)])
+    rows = profile.executions
+    mine = np.isin(rows.capture, chosen) & ~rows.background
+    mine &= (rows.place == Place.HOST) | (rows.place == Place.ACCELERATOR)
+    nodes = rows.name[mine].astype(np.int64) * len(rows.strings.values) + rows.op_type[mine]
+    keys, node = np.unique(nodes, return_inverse=True)
+    step = np.searchsorted(chosen, rows.capture[mine])
+    spent_ns = np.bincount(
+        step * len(keys) + node,
+        rows.duration_ns[mine].astype(np.float64),
+        minlength=len(chosen) * len(keys),
+    )
+    names, types = np.divmod(keys, len(rows.strings.values))
+    return Costs(
+        names=tuple(rows.strings[int(each)] for each in names),
+        types=tuple(rows.strings[int(each)] for each in types),
+        rows_ns=spent_ns.astype(np.int64).reshape(len(chosen), len(keys)),
+    )
+
+
+def usual_captures(profile: Profile, work: Work) -> list[Capture]:
+    """Return the sampled steps of a work in order; the very first only where there is no other."""
+    mine = [
+        capture
+        for capture in profile.captures
+        if (capture.process, capture.work) == (work.process, work.index)
+    ]
+    mine.sort(key=lambda capture: capture.step)
+    return [capture for capture in mine if capture.step > 0] or mine
+
+
+def _spread_out(captures: Sequence[int]) -> Int64s:
+    """Return the captures, or of many some from first to last."""
+    every = np.array(sorted(captures), dtype=np.int64)
+    at = np.unique(np.linspace(0, len(every) - 1, min(len(every), MOST_CAPTURES)).astype(np.int64))
+    chosen: Int64s = every[at]
+    return chosen
+
+
+def by_type(costs: Costs) -> dict[str, Int64s]:
+    """Return what each type of op cost in each sampled step."""
+    return _summed(costs, ((name,) for name in costs.types))
+
+
+def _by_scope(costs: Costs, layers: Mapping[str, str]) -> dict[str, Int64s]:
+    """Return what each scope costs; gradients are below the layer they are of."""
+    return _summed(costs, (scopes_around(layers[name])[::-1] for name in costs.names))
+
+
+def _layers(before: Costs, after: Costs) -> dict[str, str]:
+    """Return the place of each node by its layer, found among the nodes of both sides.
+
+    A layer is told by its forward ops, and in a single step one of them may be missing.
+    """
+    types = dict(zip((*before.names, *after.names), (*before.types, *after.types), strict=True))
+    names = [_CALLS.sub("", name) for name in types]
+    nodes = tuple(Node(name, op) for name, op in zip(names, types.values(), strict=True))
+    placed = by_layer(Graph(nodes)).nodes
+    return {name: node.name for name, node in zip(types, placed, strict=True)}
+
+
+def _summed(costs: Costs, keys: Iterable[Iterable[str]]) -> dict[str, Int64s]:
+    """Return the ns of each step by key, of which a node may have several."""
+    members: dict[str, list[int]] = {}
+    for at, of_node in enumerate(keys):
+        for key in of_node:
+            members.setdefault(key, []).append(at)
+    return {key: costs.rows_ns[:, nodes].sum(axis=1) for key, nodes in members.items()}
+
+
+def _changes(
+    before: Mapping[str, Int64s], after: Mapping[str, Int64s], wholes: tuple[float, float]
+) -> tuple[CostChange, ...]:
+    """Return the changes of what costs enough to be looked at, the largest first."""
+    names = [
+        name
+        for name in sorted(before.keys() | after.keys())
+        if _share(before.get(name), wholes[0]) >= LEAST_SHARE_RATIO
+        or _share(after.get(name), wholes[1]) >= LEAST_SHARE_RATIO
+    ]
+    found = [_change(name, before.get(name), after.get(name), asked=len(names)) for name in names]
+    return tuple(sorted(found, key=lambda each: (not each.is_significant, -abs(each.delta_ns))))
+
+
+def _share(times_ns: Int64s | None, whole_ns: float) -> float:
+    return 0.0 if times_ns is None or not whole_ns else float(times_ns.mean()) / whole_ns
+
+
+def _change(name: str, before: Int64s | None, after: Int64s | None, *, asked: int) -> CostChange:
+    change: Change | Missing = Missing("new" if before is None else "gone")
+    if before is not None and after is not None:
+        change = too_few(len(before), len(after)) or compare(
+            sample(before, each_block=1), sample(after, each_block=1), asked=asked
+        )
+    return CostChange(
+        name=name,
+        before_ns=None if before is None else float(before.mean()),
+        after_ns=None if after is None else float(after.mean()),
+        change=change,
+    )
+
+
+def too_few(before: int, after: int) -> Missing | None:
+    """Say whether too few steps were sampled to compare."""
+    if min(before, after) >= LEAST_BLOCKS:
+        return None
+    return Missing("too few samples to tell")
+
+
+def _without_repeats(scopes: Sequence[CostChange]) -> tuple[CostChange, ...]:
+    """Leave out a scope whose change is that of one scope in it, almost alone."""
+    return tuple(each for each in scopes if not _is_repeated(each, scopes))
+
+
+def _is_repeated(scope: CostChange, scopes: Sequence[CostChange]) -> bool:
+    inner = [each for each in scopes if each.name.startswith(f"{scope.name}/")]
+    return any(
+        each.delta_ns * scope.delta_ns > 0 and abs(each.delta_ns) >= 0.8 * abs(scope.delta_ns)
+        for each in inner
+        if each.is_significant == scope.is_significant
+    )

@@ -1,0 +1,205 @@
+"""Say where two recordings are not of the same job: what makes comparing them unfair."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tfprobe.analysis.compare.matching_loops import Matches, Pair
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse
+from tfprobe.model.profile import Profile, Work
+
+# More than this above the number of CPUs, others had to wait, or we.
+BUSY_LOAD_RATIO = 1.25
+# Bytes fed to a step differ a little where texts do.
+_SAME_BYTES_RATIO = 0.01
+_UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is not the same in A and B, as texts; `of` is what or whose."""
+
+    of: str
+    before: str
+    after: str
+
+
+def differences(before: Profile, after: Profile, matches: Matches) -> tuple[Difference, ...]:
+    """Return what differs of what should be the same, the most telling first."""
+    return tuple(
+        each
+        for each in (
+            *_programs(before, after),
+            *_settings(before, after),
+            *_works(matches),
+            *_machines(before, after),
+        )
+        if each.before != each.after and _UNKNOWN not in (each.before, each.after)
+    )
+
+
+def _programs(before: Profile, after: Profile) -> Iterator[Difference]:
+    sides = (before, after)
+    yield _commands(before, after)
+    yield _both("TensorFlow", *(_all(p.tensorflow for p in side.processes) for side in sides))
+    yield _both("Python", *(_all(p.python for p in side.processes) for side in sides))
+    yield _both("devices", *(_devices(side) for side in sides))
+    yield _both("processes", *(str(len(side.processes)) for side in sides))
+
+
+def _commands(before: Profile, after: Profile) -> Difference:
+    """Return the words in which the commands differ, with the option that they belong to."""
+    commands = [before.run.command, after.run.command]
+    if any(isinstance(each, Missing) for each in commands):
+        return _both("command", _UNKNOWN, _UNKNOWN)
+    # The path of the interpreter is told by the versions; another of the same is no difference.
+    one, other = ([] if isinstance(each, Missing) else list(each[1:]) for each in commands)
+    same = _alike(one, other)
+    end = _alike(one[same:][::-1], other[same:][::-1])
+    first = same - 1 if same and one[same - 1].startswith("-") else same
+    shown = (words[first : len(words) - end] for words in (one, other))
+    return _both("command", *(" ".join(words) or "(nothing there)" for words in shown))
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many words are the same from the start."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in pairs)
+
+
+def _all(values: Iterable[str | Missing]) -> str:
+    found = sorted({each for each in values if not isinstance(each, Missing)})
+    return ", ".join(found) or _UNKNOWN
+
+
+def _devices(profile: Profile) -> str:
+    """Return the devices of all processes by how many there are of a kind."""
+    told = [p.devices for p in profile.processes if not isinstance(p.devices, Missing)]
+    names = [name.split("device:")[-1].rpartition(":")[0] for each in told for name in each]
+    counts = {name: names.count(name) for name in names}
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or _UNKNOWN
+
+
+def _settings(before: Profile, after: Profile) -> Iterator[Difference]:
+    """Give each setting that the first processes of both have told of."""
+    told = [_first_settings(before), _first_settings(after)]
+    if not all(told):
+        return
+    for name in sorted(told[0].keys() | told[1].keys()):
+        yield _both(name, *(_text(each.get(name)) for each in told))
+
+
+def _first_settings(profile: Profile) -> dict[str, object]:
+    for process in profile.processes:
+        if not isinstance(process.settings, Missing):
+            return dict(process.settings)
+    return {}
+
+
+def _text(value: object) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _works(matches: Matches) -> Iterator[Difference]:
+    only = (matches.only_before, matches.only_after)
+    yield _both("other kinds of step", *(_names(works) for works in only))
+    for pair in matches.pairs:
+        one, other = pair.before, pair.after
+        name = f"{one.kind} {one.name}"
+        yield _both(
+            f"{name}: steps_per_execution",
+            str(one.steps_per_execution),
+            str(other.steps_per_execution),
+        )
+
+
+def _names(works: Sequence[Work]) -> str:
+    names = sorted({f"{work.kind} {work.name}" for work in works})
+    return ", ".join(names) or "none"
+
+
+def fed_bytes(before: Profile, after: Profile, pair: Pair) -> Difference | None:
+    """Say how many bytes a step is fed where that differs: the batch is not the same."""
+    sides = (_fed(before, pair.before), _fed(after, pair.after))
+    least, most = min(sides), max(sides)
+    if least <= 0 or most - least <= _SAME_BYTES_RATIO * most:
+        return None
+    name = f"{pair.before.kind} {pair.before.name}: bytes fed to a step"
+    return _both(name, *(f"{round(each):,}" for each in sides))
+
+
+def fed_growth_ratio(before: Profile, after: Profile, pair: Pair) -> float:
+    """Return by how much a step is given more in B: bytes that are fed, or training steps in it."""
+    fed = (_fed(before, pair.before), _fed(after, pair.after))
+    steps = (pair.before.steps_per_execution, pair.after.steps_per_execution)
+    ratios = [other / one for one, other in (fed, steps) if one > 0 and other > 0]
+    return math.prod(ratios) - 1
+
+
+def _fed(profile: Profile, work: Work) -> float:
+    fed = [
+        capture.fed_bytes
+        for capture in profile.captures
+        if (capture.process, capture.work) == (work.process, work.index)
+        and not isinstance(capture.fed_bytes, Missing)
+    ]
+    return float(median(fed)) if fed else 0.0
+
+
+def _machines(before: Profile, after: Profile) -> Iterator[Difference]:
+    sides = (before.pulses, after.pulses)
+    yield _both("CPUs it may use", *(_cpus(side) for side in sides))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The median load of a machine, and its CPUs that the job may use."""
+
+    load: float
+    cpus: int
+
+    @property
+    def ratio(self) -> float:
+        return self.load / self.cpus
+
+    @property
+    def is_busy(self) -> bool:
+        return self.load > BUSY_LOAD_RATIO * self.cpus
+
+
+def load_told(before: Profile, after: Profile) -> str:
+    """Say how high the load of the machines was, "" where neither was busy as far as is known."""
+    loads = [load_of(side) for side in (before, after)]
+    if not any(load is not None and load.is_busy for load in loads):
+        return ""
+    return f"{load_text(loads[0])} in A and {load_text(loads[1])} in B"
+
+
+def load_text(load: Load | None) -> str:
+    """Write how busy a machine was."""
+    return _UNKNOWN if load is None else f"{load.load:.1f} on {load.cpus} CPUs"
+
+
+def load_of(profile: Profile) -> Load | None:
+    """Return how busy the machine of a recording was, None where it does not tell."""
+    loads = [p.load_1min for p in profile.pulses if not isinstance(p.load_1min, Missing)]
+    cpus = [p.cpus for p in profile.pulses if not isinstance(p.cpus, Missing)]
+    return Load(float(median(loads)), max(cpus)) if loads and cpus else None
+
+
+def _cpus(pulses: Sequence[Pulse]) -> str:
+    known = [p.cpus for p in pulses if not isinstance(p.cpus, Missing)]
+    limits = [p.cpu_limit for p in pulses if not isinstance(p.cpu_limit, Missing)]
+    if not known:
+        return _UNKNOWN
+    limit = f", limited to {min(limits):g}" if limits else ""
+    return f"{max(known)}{limit}"
+
+
+def _both(of: str, before: str, after: str) -> Difference:
+    return Difference(of, before, after)

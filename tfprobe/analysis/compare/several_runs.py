@@ -1,0 +1,173 @@
+"""Compare several runs a side: each is one observation, and how far they scatter is measured.
+
+The test is Welch's t on logarithms, so a change is a ratio. Where a side has a single run, its
+scatter is taken to be that of the other side: the interval is then one of prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+
+from tfprobe.analysis.compare.measurements import LEAST_CHANGE_RATIO, NOTHING, Sample
+from tfprobe.errors import Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one run says of something: its level, and by how much that is off by its own scatter.
+
+    `error` is the standard error of the level's logarithm, 0 where it is not known.
+    """
+
+    level: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunsChange:
+    """From the runs of A to those of B, with the interval of the ratio.
+
+    `before` and `after` are geometric means. `least_ratio` is the least growth that would have been
+    significant; `degrees` are the degrees of freedom of the test.
+    """
+
+    before: float
+    after: float
+    before_runs: tuple[float, ...]
+    after_runs: tuple[float, ...]
+    ratio: float
+    low_ratio: float
+    high_ratio: float
+    least_ratio: float
+    confidence: float
+    degrees: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Say whether no change is outside the interval, and the change worth a word."""
+        outside = self.low_ratio > 0 or self.high_ratio < 0
+        return outside and abs(self.ratio) >= LEAST_CHANGE_RATIO
+
+
+def observed(sample: Sample) -> Observation | Missing:
+    """Return a run's level of some measurements, and how sure the run itself is of it."""
+    if sample.level <= NOTHING:
+        return Missing("there is none of it in most steps")
+    return Observation(sample.level, sample.scatter / math.sqrt(max(len(sample.blocks), 1)))
+
+
+def compare_runs(
+    before: Sequence[Observation], after: Sequence[Observation], *, asked: int
+) -> RunsChange | Missing:
+    """Return the change between two sides, one of `asked` that are judged together."""
+    if not before or not after:
+        return Missing("no run of a side has it")
+    if len(before) + len(after) < 3:
+        return Missing("one run a side does not tell how far runs scatter")
+    error, degrees = _error(before, after)
+    confidence = 1 - 0.05 / max(asked, 1)
+    width = quantile(confidence, degrees) * error
+    shift = _mean(after) - _mean(before)
+    return RunsChange(
+        before=math.exp(_mean(before)),
+        after=math.exp(_mean(after)),
+        before_runs=tuple(each.level for each in before),
+        after_runs=tuple(each.level for each in after),
+        ratio=_ratio(shift),
+        low_ratio=_ratio(shift - width),
+        high_ratio=_ratio(shift + width),
+        least_ratio=max(_ratio(width), LEAST_CHANGE_RATIO),
+        confidence=confidence,
+        degrees=degrees,
+    )
+
+
+def _error(before: Sequence[Observation], after: Sequence[Observation]) -> tuple[float, float]:
+    """Return the standard error of the difference, and its degrees of freedom."""
+    counts = (len(before), len(after))
+    if min(counts) == 1:
+        many = before if len(before) > 1 else after
+        both = max(_variance(many), _own(before), _own(after))
+        return math.sqrt(both * (1 / counts[0] + 1 / counts[1])), max(counts) - 1
+    parts = [_variance(side) / len(side) for side in (before, after)]
+    if not sum(parts):
+        return 0.0, sum(counts) - 2
+    # Welch and Satterthwaite.
+    below = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    return math.sqrt(sum(parts)), sum(parts) ** 2 / below
+
+
+def _variance(side: Sequence[Observation]) -> float:
+    """Return the variance of a side; two runs that agree by luck are no surer than each is."""
+    return max(variance(math.log(each.level) for each in side), _own(side))
+
+
+def _own(side: Sequence[Observation]) -> float:
+    return fmean(each.error**2 for each in side)
+
+
+def _mean(side: Sequence[Observation]) -> float:
+    return fmean(math.log(each.level) for each in side)
+
+
+def _ratio(shift: float) -> float:
+    # Two runs a side may have an interval beyond what a float can hold.
+    return math.expm1(min(shift, 700.0))
+
+
+# The continued fraction converges within a few dozen terms; this is to end in any case.
+_MOST_TERMS = 300
+_TINY = 1e-300
+_HALVINGS = 60
+
+
+def quantile(confidence: float, degrees: float) -> float:
+    """Return the t beyond which, on either side, 1 - `confidence` of the distribution lies."""
+    low, high = 0.0, 1.0
+    while _within(high, degrees) < confidence and high < 1e12:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < confidence else (low, middle)
+    return high
+
+
+def _within(t: float, degrees: float) -> float:
+    """Return how much of the distribution lies between -t and t."""
+    return 1 - _incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularized incomplete beta function (Abramowitz and Stegun 26.5.8)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    log_front += a * math.log(x) + b * math.log1p(-x)
+    return math.exp(log_front) / (a * _continued_fraction(x, a, b))
+
+
+def _continued_fraction(x: float, a: float, b: float) -> float:
+    """Return the denominator of the continued fraction by Lentz's method."""
+    c, d = 1.0, 0.0
+    found = 1.0
+    for term in range(1, _MOST_TERMS):
+        half = term // 2
+        if term % 2:
+            factor = -(a + half) * (a + b + half) * x / ((a + term - 1) * (a + term))
+        else:
+            factor = half * (b - half) * x / ((a + term - 1) * (a + term))
+        d = 1 / _not_zero(1 + factor * d)
+        c = _not_zero(1 + factor / c)
+        found *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return found
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

@@ -1,0 +1,282 @@
+"""Compare two sides of several runs: what changed, and what the scatter between runs hides."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from statistics import median
+
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.compare.change_cause import fast_cpu_ns
+from tfprobe.analysis.compare.matching_loops import match
+from tfprobe.analysis.compare.op_changes import LEAST_SHARE_RATIO, by_type, costs_of
+from tfprobe.analysis.compare.parity import Difference, Load, differences, load_of, load_text
+from tfprobe.analysis.compare.part_changes import traced_cycles
+from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, observed
+from tfprobe.analysis.compare.step_time_changes import LEAST_STEPS, MEASURES, times_of
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile, Run, Work
+
+CPU = "cpu"
+# What is compared of steps, by its name in documents, and in words.
+RUN_MEASURES: Mapping[str, str] = {
+    **MEASURES,
+    CPU: "CPU time of a step (p10)",
+}
+# On a busy machine fast ones, for what disturbs a step only makes it longer, and CPU time, which
+# scatters least there.
+JUDGED = ("step", "cycle")
+JUDGED_WHEN_BUSY = ("fast_cycle", CPU)
+# A work of less of the time of steps is shown and not judged: each that is judged hides others.
+_LEAST_WORK_RATIO = 0.05
+# Runs that would have shown a change of this size and did not have shown that there is none.
+NO_CHANGE_RATIO = 0.05
+
+
+class Answer(Enum):
+    """What the runs of two sides say. The value is its word in documents and texts."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    NO_CHANGE = "no change"
+    UNKNOWN = "cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """How what a traced step consists of changed, by name, the largest difference first."""
+
+    of: str
+    changes: tuple[tuple[str, RunsChange], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SidesWork:
+    """What changed in a work that all runs have; `judged` is empty where it is too small."""
+
+    work: Work
+    rank: int | None
+    measures: tuple[tuple[str, RunsChange | Missing], ...]
+    judged: tuple[str, ...]
+    parts: Costs
+    ops: Costs
+
+    @property
+    def name(self) -> str:
+        return f"{self.work.kind} {self.work.name}".strip()
+
+    @property
+    def verdicts(self) -> tuple[tuple[str, RunsChange], ...]:
+        """Return the changes that are judged, by measure."""
+        return tuple(
+            (name, change)
+            for name, change in self.measures
+            if name in self.judged and isinstance(change, RunsChange)
+        )
+
+    @property
+    def decisive(self) -> tuple[tuple[str, RunsChange], ...]:
+        """Return the changes that decide: those of times, else that of CPU time.
+
+        More CPU time in less time is no slowdown.
+        """
+        significant = [each for each in self.verdicts if each[1].is_significant]
+        times = [each for each in significant if each[0] != CPU]
+        return tuple(times or significant)
+
+    @property
+    def answer(self) -> Answer:
+        """Say what its runs say; one measure that is worse outweighs one that is better."""
+        changes = [change for _, change in self.verdicts]
+        if self.decisive:
+            is_worse = any(change.ratio > 0 for _, change in self.decisive)
+            return Answer.SLOWER if is_worse else Answer.FASTER
+        if changes and all(change.least_ratio <= NO_CHANGE_RATIO for change in changes):
+            return Answer.NO_CHANGE
+        return Answer.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What changed from the runs of A to those of B; works with most time first.
+
+    `load` says how busy the machines were, where they were too busy; `is_in_turns` that runs of A
+    and of B were recorded by turns, so that a drift of the machine is on both sides.
+    """
+
+    before: tuple[Run, ...]
+    after: tuple[Run, ...]
+    differences: tuple[Difference, ...]
+    works: tuple[SidesWork, ...]
+    load: str
+    is_in_turns: bool
+
+    @property
+    def answer(self) -> Answer:
+        """Return the answer of the judged works: that anything is slower comes first."""
+        found = {work.answer for work in self.works if work.judged}
+        order = (Answer.SLOWER, Answer.UNKNOWN, Answer.FASTER, Answer.NO_CHANGE)
+        return next((answer for answer in order if answer in found), Answer.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLevels:
+    """What one run says of each work of the reference run, by the place of that there.
+
+    Works that it does not have are not in it. Levels are by what they are of: a measure, a part or
+    a type of op.
+    """
+
+    run: Run
+    load: Load | None
+    steps: Mapping[int, Mapping[str, Observation]]
+    parts: Mapping[int, Mapping[str, Observation]]
+    ops: Mapping[int, Mapping[str, Observation]]
+
+
+def levels(reference: Profile, profile: Profile) -> RunLevels:
+    """Return what a run says of the works of another, which may be itself."""
+    matches = match(reference, profile)
+    all_parts = by_work(profile)
+    places = {id(work): place for place, work in enumerate(reference.works)}
+    pairs = [(places[id(pair.before)], pair.after) for pair in matches.pairs]
+    return RunLevels(
+        run=profile.run,
+        load=load_of(profile),
+        steps={place: _steps(profile, work) for place, work in pairs},
+        parts={place: _parts(all_parts, work) for place, work in pairs},
+        ops={place: _ops(profile, work) for place, work in pairs},
+    )
+
+
+def _steps(profile: Profile, work: Work) -> Mapping[str, Observation]:
+    times = times_of(profile, work)
+    samples = {name: getattr(times, name) for name in RUN_MEASURES if name != CPU}
+    found = {
+        name: observed(sample) for name, sample in samples.items() if sample.count >= LEAST_STEPS
+    }
+    cpu_ns = fast_cpu_ns(profile, work)
+    if not isinstance(cpu_ns, Missing):
+        found[CPU] = Observation(cpu_ns)
+    return {name: each for name, each in found.items() if not isinstance(each, Missing)}
+
+
+def _parts(all_parts: Sequence[WorkParts], work: Work) -> Mapping[str, Observation]:
+    steps = traced_cycles(all_parts, work)
+    names = {part for step in steps for part in step.parts if part is not Part.RECORDING}
+    return _medians({part.value: [step.parts.get(part, 0) for step in steps] for part in names})
+
+
+def _ops(profile: Profile, work: Work) -> Mapping[str, Observation]:
+    return _medians({name: row.tolist() for name, row in by_type(costs_of(profile, work)).items()})
+
+
+def _medians(times_ns: Mapping[str, Sequence[int]]) -> Mapping[str, Observation]:
+    medians = {name: float(median(times)) for name, times in times_ns.items() if len(times)}
+    return {name: Observation(level) for name, level in sorted(medians.items()) if level > 1}
+
+
+def sides(
+    reference: Profile,
+    first_after: Profile,
+    before: Sequence[RunLevels],
+    after: Sequence[RunLevels],
+) -> Sides | Missing:
+    """Return what changed between two sides, or why nothing can be compared.
+
+    `reference` is the run whose works the levels are by; settings are compared of it and the first
+    run of the other side.
+    """
+    every = (*before, *after)
+    times_ns = {
+        place: work.times.sum_ns
+        for place, work in enumerate(reference.works)
+        if all(place in run.steps for run in every)
+    }
+    if not times_ns:
+        return Missing("they have no kind of step in common")
+    least_ns = _LEAST_WORK_RATIO * sum(times_ns.values())
+    main = {place for place, time_ns in times_ns.items() if time_ns >= least_ns}
+    load = _load(before, after)
+    judged = JUDGED_WHEN_BUSY if load else JUDGED
+    return Sides(
+        before=tuple(run.run for run in before),
+        after=tuple(run.run for run in after),
+        differences=differences(reference, first_after, match(reference, first_after)),
+        works=tuple(
+            SidesWork(
+                work=reference.works[place],
+                rank=reference.processes[reference.works[place].process].rank,
+                measures=_measures(place, before, after, asked=len(main) * len(judged)),
+                judged=judged if place in main else (),
+                parts=_costs("parts", place, before, after),
+                ops=_costs("ops", place, before, after),
+            )
+            for place in sorted(times_ns, key=lambda place: -times_ns[place])
+        ),
+        load=load,
+        is_in_turns=_are_in_turns(before, after),
+    )
+
+
+def _load(before: Sequence[RunLevels], after: Sequence[RunLevels]) -> str:
+    """Say how busy the machines were, "" where none was, as far as is known."""
+    known = [[run.load for run in side if run.load is not None] for side in (before, after)]
+    if not any(load.is_busy for side in known for load in side):
+        return ""
+    highest = [max(side, key=lambda load: load.ratio) if side else None for side in known]
+    return f"at most {load_text(highest[0])} in A and {load_text(highest[1])} in B"
+
+
+def _measures(
+    place: int, before: Sequence[RunLevels], after: Sequence[RunLevels], *, asked: int
+) -> tuple[tuple[str, RunsChange | Missing], ...]:
+    found = []
+    for name in RUN_MEASURES:
+        one, other = ([run.steps[place] for run in side] for side in (before, after))
+        found.append((name, _change(name, one, other, asked=asked)))
+    return tuple(found)
+
+
+def _change(
+    name: str,
+    before: Sequence[Mapping[str, Observation]],
+    after: Sequence[Mapping[str, Observation]],
+    *,
+    asked: int,
+) -> RunsChange | Missing:
+    if not all(name in levels for levels in (*before, *after)):
+        return Missing("not all runs have enough of it")
+    return compare_runs(
+        [levels[name] for levels in before], [levels[name] for levels in after], asked=asked
+    )
+
+
+def _costs(of: str, place: int, before: Sequence[RunLevels], after: Sequence[RunLevels]) -> Costs:
+    """Return how parts or ops changed that all runs have and that cost enough."""
+    one, other = ([getattr(run, of)[place] for run in side] for side in (before, after))
+    every = (*one, *other)
+    common = set.intersection(*(set(levels) for levels in every))
+    large = sorted(name for name in common if any(_is_large(name, levels) for levels in every))
+    changes = [
+        (name, change)
+        for name in large
+        if isinstance(change := _change(name, one, other, asked=len(large)), RunsChange)
+    ]
+    return Costs(of, tuple(sorted(changes, key=lambda each: -abs(each[1].after - each[1].before))))
+
+
+def _is_large(name: str, levels: Mapping[str, Observation]) -> bool:
+    return levels[name].level >= LEAST_SHARE_RATIO * sum(each.level for each in levels.values())
+
+
+def _are_in_turns(before: Iterable[RunLevels], after: Iterable[RunLevels]) -> bool:
+    """Say whether the runs of one side began between runs of the other."""
+    starts = [(run.run.started, side) for side, runs in enumerate((before, after)) for run in runs]
+    if any(isinstance(start, Missing) for start, _ in starts):
+        return True
+    order = [side for _, side in sorted((str(start), side) for start, side in starts)]
+    return sum(one != other for one, other in itertools.pairwise(order)) > 1

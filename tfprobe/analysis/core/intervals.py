@@ -1,0 +1,126 @@
+"""Do arithmetic with sets of moments: each set is disjoint intervals, sorted, in ns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Intervals(NamedTuple):
+    """Disjoint intervals by start; each goes from `start_ns` up to, without, `end_ns`."""
+
+    start_ns: Int64s
+    end_ns: Int64s
+
+    @property
+    def length_ns(self) -> int:
+        """Return how long they are together."""
+        return int((self.end_ns - self.start_ns).sum())
+
+
+NONE = Intervals(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def one(start_ns: int, end_ns: int) -> Intervals:
+    """Return one interval, or none where it is empty."""
+    if end_ns <= start_ns:
+        return NONE
+    return Intervals(np.array([start_ns], dtype=np.int64), np.array([end_ns], dtype=np.int64))
+
+
+def union(start_ns: Int64s, end_ns: Int64s) -> Intervals:
+    """Return the moments that lie in any of these intervals, which may overlap."""
+    real = end_ns > start_ns
+    start_ns, end_ns = start_ns[real], end_ns[real]
+    if not len(start_ns):
+        return NONE
+    order = np.argsort(start_ns, kind="stable")
+    starts, ends = start_ns[order], np.maximum.accumulate(end_ns[order])
+    is_new = np.concatenate([[True], starts[1:] > ends[:-1]])
+    last = np.concatenate([np.flatnonzero(is_new)[1:] - 1, [len(starts) - 1]])
+    return Intervals(starts[is_new], ends[last])
+
+
+def joined(*sets: Intervals) -> Intervals:
+    """Return the moments that lie in any of these sets."""
+    return union(
+        np.concatenate([each.start_ns for each in sets]),
+        np.concatenate([each.end_ns for each in sets]),
+    )
+
+
+def intersection(one_set: Intervals, other: Intervals) -> Intervals:
+    """Return the moments that lie in both sets."""
+    return _where_depth(one_set, other, weight=1, depth=2)
+
+
+def difference(one_set: Intervals, other: Intervals) -> Intervals:
+    """Return the moments of the first set that are not in the second."""
+    return _where_depth(one_set, other, weight=2, depth=1)
+
+
+def clipped(intervals: Intervals, start_ns: int, end_ns: int) -> Intervals:
+    """Return the moments of a set from one time up to another."""
+    return union(
+        np.clip(intervals.start_ns, start_ns, end_ns), np.clip(intervals.end_ns, start_ns, end_ns)
+    )
+
+
+def within_ns(intervals: Intervals, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+    """Return how much of each interval from `start_ns` to `end_ns` the moments of a set fill."""
+    lengths_ns = np.concatenate([[0], np.cumsum(intervals.end_ns - intervals.start_ns)])
+    before_ns, after_ns = (_until_ns(intervals, at, lengths_ns) for at in (start_ns, end_ns))
+    filled: Int64s = after_ns - before_ns
+    return filled
+
+
+def _until_ns(intervals: Intervals, at_ns: Int64s, lengths_ns: Int64s) -> Int64s:
+    """Return how much is filled before each time; the first n intervals last `lengths_ns[n]`."""
+    begun = np.searchsorted(intervals.start_ns, at_ns, side="right")
+    found: Int64s = lengths_ns[begun]
+    # The last that has begun by then may not be over.
+    inside = np.flatnonzero(begun)
+    found[inside] -= np.maximum(intervals.end_ns[begun[inside] - 1] - at_ns[inside], 0)
+    return found
+
+
+def lasting(intervals: Intervals, least_ns: int) -> Intervals:
+    """Return the intervals that last so long."""
+    long = intervals.end_ns - intervals.start_ns >= least_ns
+    return Intervals(intervals.start_ns[long], intervals.end_ns[long])
+
+
+def _where_depth(one_set: Intervals, other: Intervals, *, weight: int, depth: int) -> Intervals:
+    """Return where the number of sets that hold a moment, the other weighted, is `depth`."""
+    if not len(one_set.start_ns):
+        return NONE
+    if not len(other.start_ns):
+        return one_set if depth == 1 else NONE
+    mine, theirs = len(one_set.start_ns), len(other.start_ns)
+    at = np.concatenate([*one_set, *other])
+    change = np.repeat([1, -1, weight, -weight], [mine, mine, theirs, theirs])
+    order = np.argsort(at, kind="stable")
+    at, held = at[order], np.cumsum(change[order])
+    # Of several changes at one moment, only the state after the last lasts any time.
+    chosen = (held[:-1] == depth) & (at[1:] > at[:-1])
+    return union(at[:-1][chosen], at[1:][chosen])
+
+
+def covered_ns(start_ns: Int64s, end_ns: Int64s, held: Intervals) -> Int64s:
+    """Return for each interval how long it lies in `held`. The intervals may overlap."""
+    before = np.concatenate(([0], np.cumsum(held.end_ns - held.start_ns)))
+
+    def until(moment_ns: Int64s) -> Int64s:
+        """Return how much of `held` lies before each moment."""
+        count = np.searchsorted(held.start_ns, moment_ns, side="right")
+        if not len(held.end_ns):
+            return np.zeros(len(moment_ns), dtype=np.int64)
+        behind = np.where(count > 0, held.end_ns[np.maximum(count - 1, 0)] - moment_ns, 0)
+        found: Int64s = before[count] - np.maximum(behind, 0)
+        return found
+
+    return until(end_ns) - until(start_ns)

@@ -1,0 +1,1 @@
+"""Compare the processes of a job: their clocks, who is slow, and who waits for whom."""

@@ -1,0 +1,160 @@
+"""Place what all processes of a run did on one clock, that of its reference.
+
+A process whose offset is not known stays on its own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
+from tfprobe.analysis.distributed.rank_slots import seats
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_groups import Met, groups, in_several
+from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Profile
+from tfprobe.model.tables import Flags, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A profile and its meetings, on the clock of the reference or `as_recorded`.
+
+    `peers` are found on the clock of the reference in any case.
+    """
+
+    profile: Profile
+    meetings: Meetings
+    clocks: Clocks
+    peers: Peers
+    as_recorded: bool
+
+    def clock(self, process: int) -> Clock:
+        """Return the clock of a process, by its place in the profile."""
+        return self.clocks.clocks[process]
+
+
+def align(profile: Profile, *, as_recorded: bool = False) -> Aligned:
+    """Estimate the clocks of a profile's processes, and move captures and their rows by them.
+
+    Activities, gaps and pulses stay where they are: they are drawn for one process at a time.
+    """
+    found = synchronization_events.part(profile)
+    return aligned(profile, found, clocks(profile.processes, found), as_recorded=as_recorded)
+
+
+def aligned(profile: Profile, found: Meetings, by: Clocks, *, as_recorded: bool = False) -> Aligned:
+    """Move a profile and its meetings by the clocks of its processes."""
+    process = found.process.astype(np.int64)
+    moved = replace(
+        found,
+        start_ns=on_reference(by, process, found.start_ns),
+        end_ns=on_reference(by, process, found.end_ns),
+    )
+    generation = [each.matched_by for each in seats(profile.processes)]
+    met = peers(moved, generation, without=unknown(by))
+    if as_recorded:
+        return Aligned(profile, found, by, met, as_recorded)
+    return Aligned(_moved(profile, by), moved, by, met, as_recorded)
+
+
+def unknown(by: Clocks) -> frozenset[int]:
+    """Return the processes whose clocks nobody can tell from the reference's."""
+    return frozenset(each.process for each in by.clocks if isinstance(each.offset_ns, Missing))
+
+
+def on_reference(by: Clocks, process: Int64s, unix_ns: Int64s) -> Int64s:
+    """Return unix times of these processes on the clock of the reference, where that is known."""
+    order = np.argsort(process, kind="stable")
+    edges = np.searchsorted(process[order], np.arange(len(by.clocks) + 1)).tolist()
+    found = unix_ns.copy()
+    for clock, begin, end in zip(by.clocks, edges, edges[1:], strict=False):
+        mine = order[begin:end]
+        times = clock.on_reference(unix_ns[mine]) if len(mine) else unix_ns[mine]
+        if not isinstance(times, Missing):
+            found[mine] = times
+    return found
+
+
+def _moved(profile: Profile, by: Clocks) -> Profile:
+    of_capture = np.array([each.process for each in profile.captures], dtype=np.int64)
+    starts_ns = np.array([each.start_ns for each in profile.captures], dtype=np.int64)
+    moved_ns = on_reference(by, of_capture, starts_ns).tolist()
+    rows, spans = profile.executions, profile.spans
+    return replace(
+        profile,
+        captures=tuple(
+            replace(each, start_ns=start_ns)
+            for each, start_ns in zip(profile.captures, moved_ns, strict=True)
+        ),
+        executions=replace(
+            rows, start_ns=on_reference(by, of_capture[rows.capture], rows.start_ns)
+        ),
+        spans=replace(spans, start_ns=on_reference(by, of_capture[spans.capture], spans.start_ns)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Columns beside those of the meetings.
+
+    `group` is a number that all rows of one meeting share, -1 of a row that met nobody. In a
+    collective `waited_ns` is how long a row was in it before all were, -1 of what is none, or met
+    nobody whose clock is known; `last` is the position of the row that began last, -1 as well where
+    nobody waited for it.
+    """
+
+    group: Int64s
+    last: Int64s
+    waited_ns: Int64s
+
+    def of(self, group: int) -> Int64s:
+        """Return the positions of the rows of one meeting."""
+        found: Int64s = np.flatnonzero(self.group == group)
+        return found
+
+
+def peers(
+    meetings: Meetings, generation: Sequence[int], *, without: frozenset[int] = frozenset()
+) -> Peers:
+    """Match what met; `generation` is that of each process, see `rank_slots.seats`.
+
+    Of the processes `without` a known clock nobody can say whether they came before others.
+    """
+    is_collective = meetings.kind == MeetingKind.COLLECTIVE
+    group = meeting_groups(meetings, generation)
+    process = meetings.process.astype(np.int64)
+    met = (is_collective & in_several(group, process)) | (
+        ~is_collective & _is_pair(group, meetings)
+    )
+    last, waited_ns = _waits(meetings, group, is_collective & ~np.isin(process, list(without)))
+    return Peers(np.where(met, group, -1), last, waited_ns)
+
+
+def _waits(meetings: Meetings, group: Int64s, chosen: Flags) -> tuple[Int64s, Int64s]:
+    """Return of the chosen collectives which row came last, and how long each waited for it."""
+    at = np.flatnonzero(chosen)
+    last, waited_ns = np.full(len(chosen), -1), np.full(len(chosen), -1)
+    start_ns, end_ns = meetings.start_ns[at], meetings.end_ns[at]
+    numbered = groups(group[at][np.newaxis])
+    met = Met.of(numbered, meetings.process[at].astype(np.int64), start_ns, end_ns)
+    beside, own_ns = at[met.is_matched], (end_ns - start_ns - met.moving_ns)[met.is_matched]
+    waited_ns[beside] = own_ns
+    longest_ns = np.zeros(len(chosen), dtype=np.int64)
+    np.maximum.at(longest_ns, group[beside], own_ns)
+    last[beside] = np.where(longest_ns[group[beside]] > 0, at[met.last[met.is_matched]], -1)
+    return last, waited_ns
+
+
+def _is_pair(group: Int64s, meetings: Meetings) -> Flags:
+    """Say of each row whether its group has one send and one receive: more cannot be told apart."""
+    count = int(group.max(initial=-1)) + 1
+    sends = np.bincount(group[meetings.kind == MeetingKind.SEND], minlength=count)
+    receives = np.bincount(group[meetings.kind == MeetingKind.RECV], minlength=count)
+    found: Flags = ((sends == 1) & (receives == 1))[group]
+    return found

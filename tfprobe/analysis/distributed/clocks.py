@@ -1,0 +1,297 @@
+"""Estimate how far the clocks of processes are ahead of each other, and how wrong that may be.
+
+Processes of one machine have one clock. Those of others are set by where they meet, see
+docs/ranks.md. Nothing is estimated where meetings do not bound it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.distributed.clock_pairs import (
+    Floats,
+    Line,
+    Pair,
+    compare,
+    every_pair,
+    span_ns,
+)
+from tfprobe.analysis.distributed.rank_slots import seats
+from tfprobe.analysis.distributed.synchronization_events import Meetings
+from tfprobe.analysis.distributed.synchronization_matrix import (
+    Encounters,
+    Machines,
+    encounters,
+    machines_of,
+)
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
+from tfprobe.model.tables import Int64s
+
+NO_MEETING = Missing(
+    "no step of it was recorded in which it meets another machine: record the same steps on all "
+    "ranks, with --every or --steps"
+)
+ONE_STEP = Missing("one recorded step tells no drift")
+# Paths through more machines take longer than a second; each then has that of its best path alone.
+_MOST_IN_PATHS = 700
+_PPM = 1e-6
+# A pair that meets less often beside what both meet others is a mistake.
+_RARELY = 0.1
+# Beyond all that was seen, half as much time again on each side.
+_FARTHEST = 3
+# As long as clock_pairs lets limits be wrong, twice.
+_TOLERABLE_NS = 400_000
+# Offset and drift are rounded to whole ns.
+_ROUNDING_NS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How the clock of a process is ahead of the reference's.
+
+    Subtract `offset_ns` from unix times of the process: that is the offset when the reference's
+    clock shows `at_ns`. `on_reference` takes the drift into account: the clock is likely faster
+    by `drift_ppm`, and surely by no more than `drift_error_ppm` more or less. What `on_reference`
+    gives is wrong by at most `error_ns` from the first to the last recorded meeting, which are
+    `reach_ns` before and after `at_ns`; the drift is taken to go on for as long again on each side.
+    """
+
+    process: int
+    offset_ns: int | Missing
+    error_ns: int | Missing
+    basis: str
+    drift_ppm: float | Missing = ONE_STEP
+    drift_error_ppm: float | Missing = ONE_STEP
+    at_ns: int = 0
+    reach_ns: int = 0
+
+    def on_reference(self, unix_ns: Int64s) -> Int64s | Missing:
+        """Return unix times of the process on the clock of the reference."""
+        if isinstance(self.offset_ns, Missing):
+            return self.offset_ns
+        found: Int64s = unix_ns - self.offset_ns
+        if not isinstance(self.drift_ppm, Missing):
+            farthest_ns = _FARTHEST * self.reach_ns
+            since_ns = np.clip(found - self.at_ns, -farthest_ns, farthest_ns)
+            found = found - np.rint(since_ns * (self.drift_ppm * _PPM)).astype(np.int64)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clock of each process, in their order, beside that of the process `reference`.
+
+    `machines` counts the clocks that there are.
+    """
+
+    reference: int
+    clocks: tuple[Clock, ...]
+    machines: int = 1
+
+    @property
+    def error_ns(self) -> int | Missing:
+        """Return the largest error, Missing where that of no second clock is known."""
+        known = [each.error_ns for each in self.clocks if isinstance(each.error_ns, int)]
+        return max(known) if known else Missing("no clock is known")
+
+    @property
+    def unknown(self) -> tuple[Clock, ...]:
+        """Return the clocks that cannot be told."""
+        return tuple(each for each in self.clocks if isinstance(each.offset_ns, Missing))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """How far the clock of a machine is ahead, at the first and the last recorded meeting."""
+
+    likely_ns: Line
+    error_ns: float
+    drift_ns: tuple[float, float]
+    basis: str
+
+
+def clocks(processes: Sequence[Process], meetings: Meetings) -> Clocks:
+    """Return the clock of each process; the reference is the first that meets others, if any."""
+    if not processes:
+        return Clocks(0, (), 0)
+    generation = [each.matched_by for each in seats(processes)]
+    found = machines_of(processes, meetings, generation)
+    met = encounters(meetings, generation, found.machine, found.shift_ns)
+    meets = met.seen.any(axis=0) if len(met.seen) else np.zeros(found.count, dtype=np.bool_)
+    root = int(np.argmax(meets)) if meets.any() else 0
+    ahead, span = _ahead(met, root, found.count) if meets.any() else ({}, (0.0, 0.0))
+    reference = found.machine.index(root)
+    each_clock = tuple(
+        _clock(found, at, reference, ahead.get(found.machine[at], NO_MEETING), met.base_ns, span)
+        for at in range(len(processes))
+    )
+    return Clocks(reference, each_clock, found.count)
+
+
+def _clock(
+    found: Machines,
+    at: int,
+    reference: int,
+    ahead: _Ahead | Missing,
+    base_ns: int,
+    span: Line,
+) -> Clock:
+    """Return the clock of a process: its machine's, and how far it is ahead of that."""
+    shift_ns = found.shift_ns[at] - found.shift_ns[reference]
+    own_error_ns = found.error_ns[at] + found.error_ns[reference]
+    if at == reference:
+        return Clock(at, 0, 0, "the reference", 0.0, 0.0)
+    if found.machine[at] == found.machine[reference]:
+        return Clock(at, shift_ns, own_error_ns, "the reference's machine has one clock", 0.0, 0.0)
+    if isinstance(ahead, Missing):
+        return Clock(at, ahead, ahead, ahead.reason, ahead, ahead)
+    first, last = ahead.likely_ns
+    ppm = 1 / (span[1] - span[0]) / _PPM
+    drift_ppm = (last - first) * ppm
+    return Clock(
+        process=at,
+        offset_ns=round((first + last) / 2) + shift_ns,
+        error_ns=math.ceil(ahead.error_ns) + own_error_ns + _ROUNDING_NS,
+        basis=ahead.basis,
+        drift_ppm=drift_ppm,
+        drift_error_ppm=max(abs(each * ppm - drift_ppm) for each in ahead.drift_ns),
+        at_ns=base_ns + round(sum(span) / 2),
+        reach_ns=round((span[1] - span[0]) / 2),
+    )
+
+
+def _ahead(met: Encounters, root: int, machines: int) -> tuple[dict[int, _Ahead | Missing], Line]:
+    """Return how far machines are ahead of machine `root`, and from when until when."""
+    pairs = every_pair(met)
+    # At first meetings are placed in time by clocks that may be seconds apart, in which they drift.
+    moment_ns = met.moments_ns(np.zeros(machines))
+    rough = _settle([compare(met, moment_ns, *pair) for pair in pairs], pairs, root, machines)
+    ahead_ns = np.zeros(machines)
+    for machine, each in rough.items():
+        if not isinstance(each, Missing):
+            ahead_ns[machine] = sum(each.likely_ns) / 2
+    moment_ns = met.moments_ns(ahead_ns)
+    found = [compare(met, moment_ns, *pair) for pair in pairs]
+    return _settle(found, pairs, root, machines), span_ns(moment_ns)
+
+
+def _settle(
+    compared: Sequence[Pair | Missing],
+    pairs: Sequence[tuple[int, int]],
+    root: int,
+    machines: int,
+) -> dict[int, _Ahead | Missing]:
+    """Return what pairs of machines tell of each: the likely offset along the path with the least
+    error, inside the bounds of all paths.
+    """
+    known = _likely_meant([each for each in compared if not isinstance(each, Missing)], machines)
+    found: dict[int, _Ahead | Missing] = {}
+    for pair, each in zip(pairs, compared, strict=True):
+        if isinstance(each, Missing):
+            found.update(dict.fromkeys(pair, each))
+    paths = _paths(known, root)
+    limits = [_limits(known, root, machines, at) for at in (0, 1)]
+    for machine, path in paths.items():
+        found[machine] = _along(path, machine, root, limits)
+    return found
+
+
+def _likely_meant(pairs: Sequence[Pair], machines: int) -> list[Pair]:
+    """Return the pairs of machines that do not meet much more often with all others.
+
+    A few meetings among hundreds are of executions that were taken for each other.
+    """
+    most = np.zeros(machines, dtype=np.int64)
+    for each in pairs:
+        for at in (each.one, each.other):
+            most[at] = max(most[at], each.meetings)
+    return [
+        each
+        for each in pairs
+        if each.meetings >= _RARELY * min(int(most[each.one]), int(most[each.other]))
+    ]
+
+
+def _paths(pairs: Sequence[Pair], root: int) -> dict[int, tuple[tuple[Pair, int], ...]]:
+    """Return for each machine the pairs from `root` to it with the least error, and their signs."""
+    of_machine: dict[int, list[tuple[Pair, int, int]]] = {}
+    for pair in pairs:
+        of_machine.setdefault(pair.one, []).append((pair, 1, pair.other))
+        of_machine.setdefault(pair.other, []).append((pair, -1, pair.one))
+    found: dict[int, tuple[tuple[Pair, int], ...]] = {}
+    queue: list[tuple[float, int, int, tuple[tuple[Pair, int], ...]]] = [(0.0, 0, root, ())]
+    count = 0
+    while queue:
+        error_ns, _, machine, path = heapq.heappop(queue)
+        if machine in found:
+            continue
+        found[machine] = path
+        for pair, sign, other in of_machine.get(machine, []):
+            if other not in found:
+                count += 1
+                way = (error_ns + pair.error_ns, count, other, (*path, (pair, sign)))
+                heapq.heappush(queue, way)
+    return found
+
+
+def _limits(
+    pairs: Sequence[Pair], root: int, machines: int, at: int
+) -> tuple[Floats, Floats] | Missing:
+    """Return the least and the most that each machine is ahead, over all paths from `root`.
+
+    Missing where paths contradict each other, or are too many to look at.
+    """
+    if machines > _MOST_IN_PATHS:
+        return Missing("")
+    most = np.full((machines, machines), np.inf)
+    np.fill_diagonal(most, 0)
+    for pair in pairs:
+        most[pair.one, pair.other] = pair.high_ns[at]
+        most[pair.other, pair.one] = -pair.low_ns[at]
+    for through in range(machines):
+        most = np.minimum(most, most[:, through, None] + most[None, through, :])
+    return -most[:, root], most[root]
+
+
+def _along(
+    path: Sequence[tuple[Pair, int]],
+    machine: int,
+    root: int,
+    limits: Sequence[tuple[Floats, Floats] | Missing],
+) -> _Ahead | Missing:
+    if machine == root:
+        return _Ahead((0.0, 0.0), 0.0, (0.0, 0.0), "the reference")
+    likely, error_ns = [0.0, 0.0], 0.0
+    for at in (0, 1):
+        likely[at] = sum(sign * pair.likely_ns[at] for pair, sign in path)
+        limit = limits[at]
+        if isinstance(limit, Missing):
+            error_ns = sum(pair.error_ns for pair, _ in path)
+            continue
+        low, high = float(limit[0][machine]), float(limit[1][machine])
+        if low > high and low - high <= _TOLERABLE_NS:
+            # Traces are not placed in time that exactly.
+            error_ns = max(error_ns, sum(pair.error_ns for pair, _ in path))
+            continue
+        if low > high:
+            return Missing("its recorded meetings with several machines contradict each other")
+        likely[at] = min(max(likely[at], low), high)
+        error_ns = max(error_ns, high - likely[at], likely[at] - low)
+    drifts = [sorted((sign * pair.drift_low_ns, sign * pair.drift_high_ns)) for pair, sign in path]
+    drift_ns = (sum(each[0] for each in drifts), sum(each[1] for each in drifts))
+    return _Ahead((likely[0], likely[1]), error_ns, drift_ns, _basis(path))
+
+
+def _basis(path: Sequence[tuple[Pair, int]]) -> str:
+    least = min(pair.meetings for pair, _ in path)
+    text = f"{least} meetings" if least > 1 else "1 meeting"
+    left_out = sum(pair.left_out for pair, _ in path)
+    text += f", {left_out} of which contradict the others" if left_out else ""
+    through = len(path) - 1
+    return text + (f", through {through} other machine{'s' * (through > 1)}" if through else "")

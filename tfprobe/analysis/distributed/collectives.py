@@ -1,0 +1,243 @@
+"""Tell of each collective how long it took, and of that moving bytes and waiting for peers.
+
+A rank that comes early to a collective waits in it for the last one. Where several ranks recorded
+the same step, the time in which all of them were inside the same execution moves bytes, and the
+rest of each rank's time is waiting: the definition of torch_tb_profiler, which takes the shortest
+of the ranks. Of one rank alone the two cannot be told apart.
+
+Ranks on one machine have one clock. Those on others are set by where they meet (`clocks`); how
+wrong that may be is told beside the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.tensor_sizes import outputs_bytes
+from tfprobe.analysis.distributed.clocks import clocks
+from tfprobe.analysis.distributed.synchronization_events import Meetings, part
+from tfprobe.analysis.distributed.synchronization_groups import Met, groups, in_several
+from tfprobe.analysis.distributed.synchronization_matrix import machine_key
+from tfprobe.analysis.transfers.bus_transfers import Busy
+from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, overlap
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile
+from tfprobe.model.tables import Int64s
+
+ONE_RANK = Missing(
+    "only one rank recorded these steps, and waiting shows only beside the others: record all of "
+    "them with the same --every or --steps"
+)
+_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective of one op, over sampled steps and ranks.
+
+    `time_ns` is summed over its executions; `moving_ns` and `waiting_ns` over those `matched` with
+    other ranks'. `queued_ns` is from its launch to its start, summed over the `queued` executions
+    of which that is known. `bytes` are those of the tensors of the `sized` ones, which took
+    `sized_ns`.
+    """
+
+    op: str
+    op_type: str
+    layer: str
+    count: int
+    sized: int
+    bytes: int
+    time_ns: int
+    sized_ns: int
+    queued: int
+    queued_ns: int
+    matched: int
+    moving_ns: int
+    waiting_ns: int
+    moved_bytes: int
+
+    @property
+    def bytes_per_s(self) -> float | Missing:
+        """Return bytes by time: NCCL's "algorithm bandwidth", of the time that moved bytes where
+        that is known, else of all of it.
+        """
+        if self.moved_bytes and self.moving_ns:
+            return self.moved_bytes / self.moving_ns * _S
+        if not self.sized_ns:
+            return Missing("neither the recording nor the graph tells how large these tensors are")
+        return self.bytes / self.sized_ns * _S
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """What a rank did in the collectives that were matched with those of other ranks.
+
+    `last` counts those to which it came last, so that all others waited for it.
+    """
+
+    process: int
+    rank: int | None
+    host: str
+    matched: int
+    moving_ns: int
+    waiting_ns: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """The collectives of the sampled steps, the longest first, and the ranks.
+
+    `ranks` says why it is missing where waiting is not known. The clocks of the ranks are wrong by
+    `clock_error_ns` at most, None where they are one machine's.
+    """
+
+    steps: int
+    kinds: tuple[Collective, ...]
+    busy: Busy
+    ranks: tuple[Rank, ...] | Missing
+    clock_error_ns: int | None
+
+
+def collectives(profile: Profile, origins: Origins) -> Collectives | Missing:
+    """Return the collectives of the sampled steps, or why there are none.
+
+    The captures of the profile are those of one work, in all ranks.
+    """
+    rows = profile.executions
+    if not profile.captures:
+        return Missing("no step was sampled")
+    runs = collective_runs(profile)
+    if not runs.found.any():
+        return Missing("the sampled steps have no collective")
+    met, clock_error_ns = _matched(profile, runs)
+    return Collectives(
+        steps=len(profile.captures),
+        kinds=_kinds(profile, runs, met.moving_ns, origins),
+        busy=overlap(rows, runs),
+        ranks=_ranks(profile, runs, met),
+        clock_error_ns=clock_error_ns,
+    )
+
+
+def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[Met, int | None]:
+    """Return how the executions meet those of other ranks, and how far apart the clocks may be."""
+    rows = profile.executions
+    capture = rows.capture[runs.row]
+    process = _of_captures([each.process for each in profile.captures])[capture]
+    step = _of_captures([each.step for each in profile.captures])[capture]
+    group = groups(np.stack((step, rows.name[runs.row].astype(np.int64), runs.nth)))
+    return on_one_clock(
+        profile.processes, lambda: part(profile), group, process, runs.start_ns, runs.end_ns
+    )
+
+
+def on_one_clock(
+    processes: Sequence[Process],
+    meetings: Callable[[], Meetings],
+    group: Int64s,
+    process: Int64s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+) -> tuple[Met, int | None]:
+    """Return how executions meet those of their group in other processes, with the clocks of
+    machines compared, and how far apart those may be: None where all are one machine's.
+
+    The `meetings` are those of the same steps, numbered as the processes are.
+    """
+    seen = np.unique(process[in_several(group, process)]).tolist()
+    if len({machine_key(processes[each]) for each in seen}) < 2:
+        return Met.of(group, process, start_ns, end_ns), None
+    group, start_ns, end_ns = group.copy(), start_ns.copy(), end_ns.copy()
+    found = clocks(processes, meetings())
+    error_ns = 0
+    for clock in (found.clocks[each] for each in seen):
+        mine = process == clock.process
+        if isinstance(clock.error_ns, Missing):
+            # Beside others' its times say nothing: each of its executions is one of its own.
+            group[mine] = len(group) + np.flatnonzero(mine)
+            continue
+        start_ns[mine] = clock.on_reference(start_ns[mine])
+        end_ns[mine] = clock.on_reference(end_ns[mine])
+        error_ns = max(error_ns, clock.error_ns)
+    return Met.of(groups(group[np.newaxis]), process, start_ns, end_ns), error_ns
+
+
+def _of_captures(values: Sequence[int]) -> Int64s:
+    return np.array(values, dtype=np.int64)
+
+
+def _kinds(
+    profile: Profile, runs: CollectiveRuns, moving_ns: Int64s, origins: Origins
+) -> tuple[Collective, ...]:
+    rows = profile.executions
+    size = _sizes(profile, runs, origins)
+    duration_ns = runs.duration_ns
+    found = []
+    for name in np.unique(rows.name[runs.row]).tolist():
+        mine = rows.name[runs.row] == name
+        matched, sized = mine & (moving_ns >= 0), mine & (size > 0)
+        queued = mine & (runs.queued_ns >= 0)
+        origin = origins.of(rows.strings[name])
+        both = matched & sized
+        found.append(
+            Collective(
+                op=origin.op,
+                op_type=rows.strings[rows.op_type[runs.row[mine]][0]],
+                layer=origin.layer,
+                count=int(mine.sum()),
+                sized=int(sized.sum()),
+                bytes=int(size[sized].sum()),
+                time_ns=int(duration_ns[mine].sum()),
+                sized_ns=int(duration_ns[sized].sum()),
+                queued=int(queued.sum()),
+                queued_ns=int(runs.queued_ns[queued].sum()),
+                matched=int(matched.sum()),
+                moving_ns=int(moving_ns[matched].sum()),
+                waiting_ns=int((duration_ns - moving_ns)[matched].sum()),
+                moved_bytes=int(size[both].sum()) if (both == matched).all() else 0,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.time_ns, each.op)))
+
+
+def _sizes(profile: Profile, runs: CollectiveRuns, origins: Origins) -> Int64s:
+    """Return the bytes of each execution: as recorded, else as its shape tells; 0 unknown."""
+    rows = profile.executions
+    told = np.maximum(rows.output_bytes[runs.row], 0)
+    by_name: dict[int, int] = {}
+    for name in np.unique(rows.name[runs.row[told == 0]]).tolist():
+        node = origins.node(rows.strings[name])
+        by_name[name] = (outputs_bytes(node, origins.shapes) if node else None) or 0
+    shaped = np.array([by_name.get(at, 0) for at in rows.name[runs.row].tolist()], dtype=np.int64)
+    return np.where(told > 0, told, shaped)
+
+
+def _ranks(profile: Profile, runs: CollectiveRuns, met: Met) -> tuple[Rank, ...] | Missing:
+    if not met.is_matched.any():
+        return ONE_RANK
+    return tuple(_each_rank(profile, runs, met))
+
+
+def _each_rank(profile: Profile, runs: CollectiveRuns, met: Met) -> Iterator[Rank]:
+    rows = profile.executions
+    processes = _of_captures([each.process for each in profile.captures])
+    process = processes[rows.capture[runs.row]]
+    known: Mapping[int, tuple[int | None, str]] = {
+        each.index: (each.rank, each.host) for each in profile.processes
+    }
+    for each in np.unique(process[met.is_matched]).tolist():
+        mine = (process == each) & met.is_matched
+        yield Rank(
+            process=each,
+            rank=known[each][0],
+            host=known[each][1],
+            matched=int(mine.sum()),
+            moving_ns=int(met.moving_ns[mine].sum()),
+            waiting_ns=int((runs.duration_ns - met.moving_ns)[mine].sum()),
+            last=int(met.is_last[mine].sum()),
+        )

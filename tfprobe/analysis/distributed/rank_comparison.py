@@ -1,0 +1,247 @@
+"""Lay the processes of a job beside each other: who is there, who is slow, who waits for whom.
+
+Made of one part of each process (`rank_parts`), so that no process needs to be in memory with
+another one's captures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
+from tfprobe.analysis.distributed.rank_facts import facts
+from tfprobe.analysis.distributed.rank_parts import Floats, Overlap, RankPart
+from tfprobe.analysis.distributed.rank_slots import Seat, seats
+from tfprobe.analysis.distributed.rank_times import StepTimes, Straggler, step_times, stragglers
+from tfprobe.analysis.distributed.rank_waits import Servers, Turn, Waits, servers, waits
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
+from tfprobe.model.teams import WORKERS
+
+MOST_COLUMNS = 48
+MOST_FIGURES = 200
+ALONE = Missing("one process alone ran this work: there is nobody to compare it with")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A process among those of its job.
+
+    `steps`, `mean_ns` and `late` are those of the work that is compared; `turn` is what it did in
+    recorded collectives. `cells` are its steps over the middle process's, a median of each column,
+    None where nothing is known.
+    """
+
+    process: Process
+    seat: Seat
+    clock: Clock
+    steps: int | None
+    mean_ns: float | None
+    late: Straggler | Missing
+    turn: Turn | Missing
+    overlap: Overlap | Missing
+    cells: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """One step over the processes that remember it: the least, the middle and the longest time of
+    this very step, and whose they are.
+    """
+
+    step: int
+    known: int
+    least_ns: float
+    median_ns: float
+    most_ns: float
+    quickest: int
+    slowest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """The processes of a job beside each other, in their order.
+
+    `work` is the one that is compared, with its `figures` of the latest steps and the first and
+    last step of the `cells` of rows. `stragglers` are those that are slower by more than chance.
+    """
+
+    rows: tuple[Row, ...]
+    world: int | None
+    clocks: Clocks
+    work: str | Missing
+    first_step: int
+    last_step: int
+    figures: tuple[StepFigures, ...]
+    stragglers: tuple[Straggler, ...]
+    waits: Waits | Missing
+    servers: Servers | Missing
+    facts: tuple[str, ...]
+
+    @property
+    def most_together(self) -> int:
+        """Count the workers of the largest group that works in parallel on one job."""
+        workers = Counter(row.seat.group for row in self.rows if row.seat.team == WORKERS)
+        return max(workers.values(), default=0)
+
+    @property
+    def is_job(self) -> bool:
+        """Say whether several processes are of one job, in whatever roles."""
+        jobs = Counter(row.seat.matched_by for row in self.rows)
+        return max(jobs.values(), default=0) > 1
+
+
+def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
+    """Return the processes beside each other. `named` is in the name of the work to compare, which
+    else is the one with most time.
+    """
+    # Each was number 0 of a profile of its own.
+    parts = [
+        replace(each, process=replace(each.process, index=at)) for at, each in enumerate(parts)
+    ]
+    processes = [part.process for part in parts]
+    places = seats(processes)
+    generation = [each.matched_by for each in places]
+    met = synchronization_events.merge([part.meetings for part in parts])
+    clock = clocks(processes, met)
+    waited = waits(met, clock, generation)
+    turns = {} if isinstance(waited, Missing) else {each.process: each for each in waited.turns}
+    team, key = _compared(parts, places, named)
+    late: tuple[Straggler, ...] = ()
+    worst: tuple[Straggler, ...] = ()
+    times: StepTimes | Missing = ALONE
+    if not isinstance(key, Missing) and len(team) > 1:
+        late, worst = stragglers(team, key, turns)
+        times = step_times(team, key)
+    rows = _rows(parts, places, clock, key, team, worst, turns, times)
+    return Across(
+        rows=rows,
+        world=max((each.world for each in processes if each.world is not None), default=None),
+        clocks=clock,
+        work=key,
+        first_step=0 if isinstance(times, Missing) else times.first_step,
+        last_step=0 if isinstance(times, Missing) else times.last_step,
+        figures=() if isinstance(times, Missing) else tuple(_figures(times)),
+        stragglers=late,
+        waits=waited,
+        servers=servers(parts, met),
+        facts=facts(parts, clock),
+    )
+
+
+def _compared(
+    parts: Sequence[RankPart], places: Sequence[Seat], named: str
+) -> tuple[dict[int, RankPart], str | Missing]:
+    """Return the processes of a job that step beside each other, and the work to compare.
+
+    Of several jobs in a run, and of several works, those that took most time; of those with several
+    processes where there are any.
+    """
+    jobs = _jobs(parts, places)
+    total_ns: dict[tuple[int, str], int] = {}
+    for group, job in jobs.items():
+        for part in job.values():
+            for steps in part.steps:
+                if named in steps.key:
+                    key = group, steps.key
+                    total_ns[key] = total_ns.get(key, 0) + steps.total_ns
+    if not total_ns:
+        reason = f"no work has {named!r} in its name" if named else "no worker made a step"
+        return {}, Missing(reason)
+    group, work = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
+    return jobs[group], work
+
+
+def _jobs(parts: Sequence[RankPart], places: Sequence[Seat]) -> dict[int, dict[int, RankPart]]:
+    """Return the workers of each group of processes; of each rank its latest start."""
+    latest: dict[tuple[int, int], int] = {}
+    for each in places:
+        if each.rank is not None:
+            key = each.group, each.rank
+            latest[key] = max(latest.get(key, 0), each.generation)
+    found: dict[int, dict[int, RankPart]] = {}
+    for each in places:
+        if each.team != WORKERS:
+            continue
+        if each.rank is None or each.generation == latest[each.group, each.rank]:
+            found.setdefault(each.group, {})[each.process] = parts[each.process]
+    return found
+
+
+def _rows(
+    parts: Sequence[RankPart],
+    places: Sequence[Seat],
+    clock: Clocks,
+    key: str | Missing,
+    team: Mapping[int, RankPart],
+    worst: Sequence[Straggler],
+    turns: Mapping[int, Turn],
+    times: StepTimes | Missing,
+) -> tuple[Row, ...]:
+    late = {each.process: each for each in worst}
+    cells = {} if isinstance(times, Missing) else _cells(times)
+    unknown = Missing("too few steps of it can be compared")
+    alone = Missing("it works on nothing together with the processes that are compared")
+    unmet = Missing("no collective was recorded of the same step in it and another process")
+    found = []
+    for at, part in enumerate(parts):
+        mine = [each for each in part.steps if each.key == key]
+        steps = mine[0].executed if mine else None
+        found.append(
+            Row(
+                process=part.process,
+                seat=places[at],
+                clock=clock.clocks[at],
+                steps=steps,
+                mean_ns=mine[0].total_ns / steps if mine and steps else None,
+                late=late.get(at, unknown if at in team else alone),
+                turn=turns.get(at, unmet),
+                overlap=part.overlap,
+                cells=cells.get(at, ()),
+            )
+        )
+    return tuple(found)
+
+
+def _cells(times: StepTimes) -> dict[int, tuple[float | None, ...]]:
+    """Return each process's steps over the middle one's of the same step, in columns."""
+    ratio = times.step_ns / np.maximum(_middle(times.step_ns), 1)
+    columns = np.array_split(np.arange(ratio.shape[1]), min(MOST_COLUMNS, ratio.shape[1]))
+    table = np.stack([_middle(ratio[:, each].T) for each in columns], axis=1)
+    return {
+        process: tuple(None if np.isnan(cell) else float(cell) for cell in table[row].tolist())
+        for row, process in enumerate(times.processes)
+    }
+
+
+def _middle(table: Floats) -> Floats:
+    """Return the median of each column, NaN where nothing is known."""
+    found = np.full(table.shape[1], np.nan)
+    some = ~np.isnan(table).all(axis=0)
+    found[some] = np.nanmedian(table[:, some], axis=0)
+    return found
+
+
+def _figures(times: StepTimes) -> list[StepFigures]:
+    """Return the latest steps that two processes or more remember; all figures are of one step."""
+    known = np.count_nonzero(~np.isnan(times.step_ns), axis=0)
+    found = []
+    for column in np.flatnonzero(known > 1)[-MOST_FIGURES:].tolist():
+        step_ns = times.step_ns[:, column]
+        found.append(
+            StepFigures(
+                step=times.first_step + column,
+                known=int(known[column]),
+                least_ns=float(np.nanmin(step_ns)),
+                median_ns=float(np.nanmedian(step_ns)),
+                most_ns=float(np.nanmax(step_ns)),
+                quickest=times.processes[int(np.nanargmin(step_ns))],
+                slowest=times.processes[int(np.nanargmax(step_ns))],
+            )
+        )
+    return found

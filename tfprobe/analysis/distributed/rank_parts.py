@@ -1,0 +1,223 @@
+"""Hold what one process tells of itself to those who compare it with the others of its job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.core.intervals import union
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.steps.step_window import lengthened_gaps
+from tfprobe.analysis.transfers.collective_runs import collective_runs, overlap
+from tfprobe.analysis.transfers.sends import task_of
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place
+from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.model.tables import Int64s
+
+Floats = npt.NDArray[np.float64]
+
+# Enough to tell who is slow; the ring has 8,192, which for a thousand ranks is a gigabyte.
+MOST_STEPS = 2_000
+# Works of less time than this part of a process's are no loop to compare.
+_LEAST_RATIO = 0.01
+SERVER = "/job:ps"
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSteps:
+    """The latest steps of a work, from `first_step` on: how long each took, and the time before it.
+
+    In ns, NaN where a step raised, was traced, or nothing is known. `key` is kind and name.
+    """
+
+    key: str
+    executed: int
+    total_ns: int
+    first_step: int
+    step_ns: Floats
+    gap_ns: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """A recorded step: how long it took, and how long of that any collective was under way."""
+
+    key: str
+    step: int
+    step_ns: int
+    met_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How long collectives were under way in the recorded steps, and computation with them."""
+
+    steps: int
+    busy_ns: int
+    hidden_ns: int
+
+    @property
+    def hidden_ratio(self) -> float:
+        return self.hidden_ns / self.busy_ns if self.busy_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a process saw of a parameter server in its recorded steps: how long ops ran there."""
+
+    server: str
+    steps: int
+    busy_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankPart:
+    """What a process tells by itself."""
+
+    process: Process
+    meetings: Meetings
+    steps: tuple[LatestSteps, ...]
+    recorded: tuple[RecordedStep, ...]
+    overlap: Overlap | Missing
+    served: tuple[Served, ...]
+
+
+def part(profile: Profile) -> RankPart:
+    """Return what the first process of a profile, which is its only one, tells."""
+    met = synchronization_events.part(profile)
+    return RankPart(
+        process=profile.processes[0],
+        meetings=met,
+        steps=tuple(_latest(each) for each in _loops(profile)),
+        recorded=_recorded(profile, met),
+        overlap=_overlap(profile),
+        served=_served(profile),
+    )
+
+
+def within(part: RankPart, first: int, last: int) -> RankPart:
+    """Return what a process tells of the steps from `first` to `last`, both included.
+
+    How many steps it made and how long collectives were hidden stay those of all.
+    """
+    met = part.meetings
+    return replace(
+        part,
+        meetings=met.only((met.step >= first) & (met.step <= last)),
+        steps=tuple(_steps_within(each, first, last) for each in part.steps),
+        recorded=tuple(each for each in part.recorded if first <= each.step <= last),
+    )
+
+
+def _steps_within(steps: LatestSteps, first: int, last: int) -> LatestSteps:
+    begin = max(first - steps.first_step, 0)
+    end = max(last + 1 - steps.first_step, 0)
+    return replace(
+        steps,
+        first_step=steps.first_step + begin,
+        step_ns=steps.step_ns[begin:end],
+        gap_ns=steps.gap_ns[begin:end],
+    )
+
+
+def parts_of(profile: Profile) -> tuple[RankPart, ...]:
+    """Return the part of each process of a profile."""
+    return tuple(part(_alone(profile, each)) for each in profile.processes)
+
+
+def _alone(profile: Profile, process: Process) -> Profile:
+    own = tuple(each for each in profile.captures if each.process == process.index)
+    found = profile.only(own)
+    return replace(
+        found,
+        processes=(replace(process, index=0),),
+        works=tuple(
+            replace(each, process=0) for each in profile.works if each.process == process.index
+        ),
+        captures=tuple(replace(each, process=0) for each in found.captures),
+    )
+
+
+def _loops(profile: Profile) -> list[Work]:
+    """Return the works that take time; of several of one name that with most."""
+    whole_ns = sum(each.times.sum_ns for each in profile.works)
+    found: dict[tuple[str, str], Work] = {}
+    for work in sorted(profile.works, key=lambda each: each.times.sum_ns):
+        if work.executed and work.times.sum_ns >= _LEAST_RATIO * whole_ns:
+            found[work.kind, work.name] = work
+    return list(found.values())[::-1]
+
+
+def _latest(work: Work) -> LatestSteps:
+    recent = work.recent
+    begin = max(len(recent.start_ns) - MOST_STEPS, 0)
+    step_ns = (recent.end_ns - recent.start_ns).astype(np.float64)
+    gap_ns = np.full(len(step_ns), np.nan)
+    gap_ns[1:] = recent.start_ns[1:] - recent.end_ns[:-1]
+    bad = recent.raised | recent.sampled | (step_ns < 0)
+    # What comes behind a traced step is not its own: the agent writes the trace.
+    bad_gap = bad | lengthened_gaps(recent) | (gap_ns < 0) | ~recent.has_gap
+    step_ns[bad] = np.nan
+    gap_ns[bad_gap] = np.nan
+    return LatestSteps(
+        key=f"{work.kind} {work.name}",
+        executed=work.executed,
+        total_ns=work.times.sum_ns,
+        first_step=recent.first_step + begin,
+        step_ns=step_ns[begin:],
+        gap_ns=gap_ns[begin:],
+    )
+
+
+def _recorded(profile: Profile, met: Meetings) -> tuple[RecordedStep, ...]:
+    names = {each.index: f"{each.kind} {each.name}" for each in profile.works}
+    joint = met.only(met.kind == MeetingKind.COLLECTIVE)
+    texts = joint.strings.values
+    found = []
+    for capture in profile.captures:
+        key = "" if isinstance(capture.work, Missing) else names.get(capture.work, "")
+        mine = joint.step == capture.step
+        if mine.any():
+            mine &= np.array([text == key for text in texts], dtype=np.bool_)[joint.work]
+        met_ns = union(joint.start_ns[mine], joint.end_ns[mine]).length_ns
+        found.append(RecordedStep(key, capture.step, capture.duration_ns, met_ns))
+    return tuple(found)
+
+
+def _overlap(profile: Profile) -> Overlap | Missing:
+    if not profile.captures:
+        return Missing("no step was sampled")
+    runs = collective_runs(profile)
+    if not len(runs):
+        return Missing("the sampled steps have no collective")
+    busy = overlap(profile.executions, runs)
+    return Overlap(len(profile.captures), busy.busy_ns, busy.hidden_ns)
+
+
+def _served(profile: Profile) -> tuple[Served, ...]:
+    """Return the ops that ran on parameter servers: a worker of TensorFlow 1 records them, too."""
+    rows = profile.executions
+    tasks = [task_of(text) if SERVER in text else "" for text in rows.strings.values]
+    numbers = {task: at for at, task in enumerate(sorted(set(tasks)))}
+    task = np.array([numbers[each] for each in tasks], dtype=np.int64)[rows.device]
+    works = np.array([not _waits(text) for text in rows.strings.values], dtype=np.bool_)
+    chosen = works[rows.op_type] & (rows.place == Place.HOST)
+    found = []
+    for text, number in numbers.items():
+        mine = np.flatnonzero(chosen & (task == number)) if text else np.empty(0, np.int64)
+        if len(mine):
+            found.append(Served(text, len(np.unique(rows.capture[mine])), _busy_ns(profile, mine)))
+    return tuple(found)
+
+
+def _busy_ns(profile: Profile, at: Int64s) -> int:
+    rows = profile.executions
+    return union(rows.start_ns[at], rows.start_ns[at] + rows.duration_ns[at]).length_ns
+
+
+def _waits(op_type: str) -> bool:
+    return op_type in ("RecvTensor", "_Recv", "_HostRecv", "_Send", "_HostSend")

@@ -1,0 +1,331 @@
+"""Tell who waits for whom: in collectives for the last to come, in receives for a late sender."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.distributed.clocks import Clocks
+from tfprobe.analysis.distributed.rank_parts import SERVER, RankPart
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_groups import Met, groups
+from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
+from tfprobe.analysis.transfers.sends import task_of
+from tfprobe.errors import Missing
+from tfprobe.model.tables import Flags, Int64s
+
+NO_MEETING = Missing(
+    "no collective was recorded of the same step in two processes: record the same steps in all "
+    "of them, with --every or --steps"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a process did in the meetings that were recorded in others, too.
+
+    Of `matched` collectives it came to `last` as the last one. It waited `waiting_ns` for others in
+    collectives and receives, and others together `caused_ns` for it.
+    """
+
+    process: int
+    matched: int
+    last: int
+    waiting_ns: int
+    caused_ns: int
+
+    @property
+    def last_ratio(self) -> float:
+        return self.last / self.matched if self.matched else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long process `who` waited for process `whom`, in so many meetings."""
+
+    who: int
+    whom: int
+    count: int
+    waiting_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Who waits for whom in recorded steps: each process, and pairs, the longest wait first.
+
+    `steps` are those that two processes or more recorded.
+    """
+
+    turns: tuple[Turn, ...]
+    pairs: tuple[Wait, ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveWaits:
+    """How long the executions of collectives that were recorded in others, too, waited.
+
+    One a row: `row` is that of the meeting, `whom` the process that came last. `waiting_ns` is 0 of
+    the last one itself, which waits for nobody.
+    """
+
+    row: Int64s
+    whom: Int64s
+    waiting_ns: Int64s
+
+
+def waits(meetings: Meetings, clocks: Clocks, generation: Sequence[int]) -> Waits | Missing:
+    """Return who waits for whom; processes whose clocks are not known are not told of."""
+    if not len(meetings):
+        return NO_MEETING
+    start_ns, end_ns, group = _met(meetings, clocks, generation)
+    joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
+    found = [
+        _of_others(meetings, _in_collectives(meetings, group, joint, start_ns, end_ns)),
+        _in_receives(meetings, group, start_ns, end_ns),
+    ]
+    who, whom, waiting_ns = (np.concatenate(each) for each in zip(*found, strict=True))
+    if not len(who):
+        return NO_MEETING
+    count = int(meetings.process.max()) + 1
+    return Waits(
+        turns=_turns(meetings, group, joint, start_ns, end_ns, (who, whom, waiting_ns), count),
+        pairs=_pairs(who, whom, waiting_ns, count),
+        steps=_steps(meetings, group),
+    )
+
+
+def in_collectives(
+    meetings: Meetings, clocks: Clocks, generation: Sequence[int]
+) -> CollectiveWaits:
+    """Return how long each execution of a collective waited, by the clocks that are known."""
+    start_ns, end_ns, group = _met(meetings, clocks, generation)
+    joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
+    return _in_collectives(meetings, group, joint, start_ns, end_ns)
+
+
+def _met(
+    meetings: Meetings, clocks: Clocks, generation: Sequence[int]
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return start and end of each meeting on one clock, and its group."""
+    start_ns, end_ns, is_set = _on_one_clock(meetings, clocks)
+    group = meeting_groups(meetings, generation)
+    # Of an unknown clock each meeting is one of its own.
+    group[~is_set] = len(group) + np.flatnonzero(~is_set)
+    return start_ns, end_ns, group
+
+
+def _on_one_clock(meetings: Meetings, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
+    start_ns, end_ns = meetings.start_ns.copy(), meetings.end_ns.copy()
+    is_set = np.ones(len(start_ns), dtype=np.bool_)
+    for clock in clocks.clocks:
+        mine = np.flatnonzero(meetings.process == clock.process)
+        start, end = clock.on_reference(start_ns[mine]), clock.on_reference(end_ns[mine])
+        if isinstance(start, Missing) or isinstance(end, Missing):
+            is_set[mine] = False
+            continue
+        start_ns[mine], end_ns[mine] = start, end
+    return start_ns, end_ns, is_set
+
+
+def _in_collectives(
+    meetings: Meetings, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
+) -> CollectiveWaits:
+    process = meetings.process[joint].astype(np.int64)
+    met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
+    whom = process[met.last] if len(joint) else process
+    waiting_ns = np.maximum(end_ns[joint] - start_ns[joint] - met.moving_ns, 0)
+    waiting_ns[whom == process] = 0
+    known = met.is_matched
+    return CollectiveWaits(joint[known], whom[known], waiting_ns[known])
+
+
+def _of_others(meetings: Meetings, waits: CollectiveWaits) -> tuple[Int64s, Int64s, Int64s]:
+    """Return who waited for whom, and how long, without those who came last."""
+    process = meetings.process[waits.row].astype(np.int64)
+    waited = waits.whom != process
+    return process[waited], waits.whom[waited], waits.waiting_ns[waited]
+
+
+def _in_receives(
+    meetings: Meetings, group: Int64s, start_ns: Int64s, end_ns: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return how long receives went on before their tensor was sent."""
+    count = int(group.max(initial=-1)) + 1
+    sends = np.flatnonzero(meetings.kind == MeetingKind.SEND)
+    receives = np.flatnonzero(meetings.kind == MeetingKind.RECV)
+    sender = np.full(count, -1, dtype=np.int64)
+    sender[group[sends]] = sends
+    # Ranks run the same program: where several send what is named so, it is not known which.
+    several = np.bincount(group[sends], minlength=count) > 1
+    sender[several] = -1
+    at = sender[group[receives]]
+    process = meetings.process.astype(np.int64)
+    known = (at >= 0) & (process[at] != process[receives])
+    receives, at = receives[known], at[known]
+    late_ns = np.minimum(start_ns[at], end_ns[receives]) - start_ns[receives]
+    return process[receives], process[at], np.maximum(late_ns, 0)
+
+
+def _turns(
+    meetings: Meetings,
+    group: Int64s,
+    joint: Int64s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    waited: tuple[Int64s, Int64s, Int64s],
+    count: int,
+) -> tuple[Turn, ...]:
+    process = meetings.process[joint].astype(np.int64)
+    met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
+    who, whom, waiting_ns = waited
+    matched = np.bincount(process[met.is_matched], minlength=count)
+    last = np.bincount(process[met.is_last], minlength=count)
+    waiting = _sums(who, waiting_ns, count)
+    caused = _sums(whom, waiting_ns, count)
+    seen = np.flatnonzero((matched > 0) | (waiting > 0) | (caused > 0))
+    return tuple(
+        Turn(at, int(matched[at]), int(last[at]), int(waiting[at]), int(caused[at]))
+        for at in seen.tolist()
+    )
+
+
+def _pairs(who: Int64s, whom: Int64s, waiting_ns: Int64s, count: int) -> tuple[Wait, ...]:
+    keys, inverse, times = np.unique(who * count + whom, return_inverse=True, return_counts=True)
+    total = _sums(inverse.reshape(-1), waiting_ns, len(keys))
+    order = np.lexsort((keys, -total))
+    return tuple(
+        Wait(int(keys[at]) // count, int(keys[at]) % count, int(times[at]), int(total[at]))
+        for at in order.tolist()
+        if total[at] > 0
+    )
+
+
+def _sums(at: Int64s, values: Int64s, count: int) -> Int64s:
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, at, values)
+    return found
+
+
+def _steps(meetings: Meetings, group: Int64s) -> int:
+    """Count the steps in which processes met."""
+    several = np.bincount(groups(group[np.newaxis])) > 1
+    met = several[groups(group[np.newaxis])]
+    pairs = np.stack((meetings.work[met].astype(np.int64), meetings.step[met]))
+    return len(np.unique(pairs, axis=1).T)
+
+
+UNSEEN = Missing("no recorded step tells of a tensor that it sent or received")
+NOTHING = Missing("no recorded step exchanges tensors with a parameter server")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a process and a server sent each other: `pulled` from the server, `pushed` to it.
+
+    `receiving_ns` is the time of the receives, which is mostly waiting for what is sent to be made.
+    """
+
+    process: int
+    pulled_bytes: int
+    pushed_bytes: int
+    receives: int
+    receiving_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """What a parameter server did in the recorded steps, over all processes that exchanged with it.
+
+    `bytes` and `receiving_ns` are of all exchanges, Missing where none was recorded. `busy_ns` is
+    how long ops ran there, as the workers recorded them; Missing where none did.
+    """
+
+    server: str
+    exchanges: tuple[Exchange, ...]
+    busy_ns: int | Missing
+
+    @property
+    def bytes(self) -> int | Missing:
+        if not self.exchanges:
+            return UNSEEN
+        return sum(each.pulled_bytes + each.pushed_bytes for each in self.exchanges)
+
+    @property
+    def receiving_ns(self) -> int | Missing:
+        if not self.exchanges:
+            return UNSEEN
+        return sum(each.receiving_ns for each in self.exchanges)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """All parameter servers by name. `imbalance_ratio` is the bytes of the one with most over their
+    mean: 1 where all have as much, Missing where none moved.
+    """
+
+    loads: tuple[ServerLoad, ...]
+    imbalance_ratio: float | Missing
+
+
+def servers(parts: Sequence[RankPart], meetings: Meetings) -> Servers | Missing:
+    """Return the load of the parameter servers. `meetings` are those of all parts."""
+    exchanges = _exchanges(meetings)
+    busy: dict[str, int] = {}
+    for part in parts:
+        for each in part.served:
+            busy[each.server] = busy.get(each.server, 0) + each.busy_ns
+    names = sorted({*busy, *(server for server, _ in exchanges)})
+    if not names:
+        return NOTHING
+    untold = Missing("no recorded step ran an op there")
+    loads = tuple(
+        ServerLoad(
+            server=name,
+            exchanges=tuple(each for (server, _), each in exchanges.items() if server == name),
+            busy_ns=busy.get(name, untold),
+        )
+        for name in names
+    )
+    return Servers(loads, _imbalance([each.bytes for each in loads]))
+
+
+def _imbalance(moved: Sequence[int | Missing]) -> float | Missing:
+    # Through a server of which no tensor is told none may have gone.
+    known = [0 if isinstance(each, Missing) else each for each in moved]
+    mean = sum(known) / len(known)
+    return max(known) / mean if mean else UNSEEN
+
+
+def _exchanges(meetings: Meetings) -> dict[tuple[str, int], Exchange]:
+    """Return what each process and server sent each other, by server and process."""
+    texts = meetings.strings.values
+    of_server = [task_of(text) if SERVER in text else "" for text in texts]
+    is_server = np.array([bool(text) for text in of_server], dtype=np.bool_)
+    # A Recv of the graph waits for the RecvTensor of the same tensor, which has its size.
+    rpcs = np.array([text == "RecvTensor" for text in texts], dtype=np.bool_)[meetings.op]
+    found: dict[tuple[str, int], Exchange] = {}
+    for column, pulls in ((meetings.source, True), (meetings.target, False)):
+        chosen = (meetings.kind == MeetingKind.RECV) & rpcs & is_server[column]
+        for at in np.unique(column[chosen]).tolist():
+            for process in np.unique(meetings.process[chosen & (column == at)]).tolist():
+                mine = chosen & (column == at) & (meetings.process == process)
+                key = of_server[at], process
+                found[key] = _more(found.get(key), process, meetings, mine, pulls=pulls)
+    return dict(sorted(found.items()))
+
+
+def _more(
+    known: Exchange | None, process: int, meetings: Meetings, mine: Flags, *, pulls: bool
+) -> Exchange:
+    told = known or Exchange(process, 0, 0, 0, 0)
+    size = int(meetings.bytes[mine].sum())
+    return Exchange(
+        process=process,
+        pulled_bytes=told.pulled_bytes + (size if pulls else 0),
+        pushed_bytes=told.pushed_bytes + (0 if pulls else size),
+        receives=told.receives + int(mine.sum()),
+        receiving_ns=told.receiving_ns + int((meetings.end_ns - meetings.start_ns)[mine].sum()),
+    )

@@ -1,0 +1,220 @@
+"""Hold where processes meet: every collective, send and receive of the recorded steps, as columns.
+
+Times are on the clock of the process they are of; `clocks` tells how those differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfprobe.analysis.core.collective_ops import is_named_so
+from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, turn_of_each
+from tfprobe.analysis.transfers.sends import Ends, ends_of, is_sent, tensor_of
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions
+from tfprobe.model.profile import Profile
+from tfprobe.model.strings import Interner, Strings
+from tfprobe.model.tables import Flags, Int8s, Int32s, Int64s, having
+
+
+class MeetingKind(IntEnum):
+    """What brings processes together: all of a group, or one that sends and one that receives."""
+
+    COLLECTIVE = 0
+    SEND = 1
+    RECV = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Executions in which a process meets others, one per row; all columns have the same length.
+
+    `work` is the kind and name of the work, "" where none is known; `step` its number; `name` the
+    op, and `nth` says how many of that name (of a send: and `key`) came before in the step; `op` is
+    its type, or of a kernel the kernel. Times are unix ns by the clock of the `process`. `bytes` is
+    0 where they are not told. `key` is what a send and its receive share, the name of the tensor;
+    `source` and `target` are their devices, "" where they are not told, and all three are "" of a
+    collective. Columns of text hold positions in `strings`.
+    """
+
+    DTYPES: ClassVar[Mapping[str, type[np.generic]]] = {
+        "process": np.int32,
+        "work": np.int32,
+        "step": np.int64,
+        "name": np.int32,
+        "nth": np.int64,
+        "start_ns": np.int64,
+        "end_ns": np.int64,
+        "kind": np.int8,
+        "bytes": np.int64,
+        "key": np.int32,
+        "source": np.int32,
+        "target": np.int32,
+        "op": np.int32,
+    }
+    TEXTS: ClassVar[tuple[str, ...]] = ("work", "name", "key", "source", "target", "op")
+
+    strings: Strings
+    process: Int32s
+    work: Int32s
+    step: Int64s
+    name: Int32s
+    nth: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    kind: Int8s
+    bytes: Int64s
+    key: Int32s
+    source: Int32s
+    target: Int32s
+    op: Int32s
+
+    def __len__(self) -> int:
+        return len(self.process)
+
+    def only(self, chosen: Flags) -> Meetings:
+        """Return the rows where `chosen` is true."""
+        columns = {name: getattr(self, name)[chosen] for name in self.DTYPES}
+        return Meetings(strings=self.strings, **columns)
+
+
+def part(profile: Profile) -> Meetings:
+    """Return the meetings of the recorded steps of a profile, those of each step by their start."""
+    texts = Interner()
+    runs = collective_runs(profile)
+    columns = [_of_collectives(profile, runs, texts), _of_sends(profile, runs, texts)]
+    both = {name: np.concatenate([each[name] for each in columns]) for name in Meetings.DTYPES}
+    order = np.lexsort((both["end_ns"], both["start_ns"], both["step"], both["process"]))
+    return _table(texts, {name: column[order] for name, column in both.items()})
+
+
+def merge(parts: Sequence[Meetings]) -> Meetings:
+    """Return the meetings of several processes, each of which is one part: `process` becomes the
+    place of the part.
+    """
+    return joined(
+        [
+            replace(each, process=np.full(len(each), at, dtype=np.int32))
+            for at, each in enumerate(parts)
+        ]
+    )
+
+
+def joined(parts: Sequence[Meetings]) -> Meetings:
+    """Return all meetings in one table."""
+    texts = Interner()
+    columns: dict[str, list[Any]] = {name: [np.empty(0, np.int64)] for name in Meetings.DTYPES}
+    for each in parts:
+        moved = np.array([texts.position(text) for text in each.strings.values], dtype=np.int32)
+        for name, found in columns.items():
+            column = getattr(each, name)
+            found.append(moved[column] if name in Meetings.TEXTS else column)
+    return _table(texts, {name: np.concatenate(found) for name, found in columns.items()})
+
+
+def _table(texts: Interner, columns: Mapping[str, Any]) -> Meetings:
+    """Return a table. Any: arrays of whatever type, or one value for all rows."""
+    typed = {name: columns[name].astype(kind) for name, kind in Meetings.DTYPES.items()}
+    return Meetings(strings=texts.strings(), **typed)
+
+
+def _of_collectives(profile: Profile, runs: CollectiveRuns, texts: Interner) -> dict[str, Any]:
+    rows = profile.executions
+    return _of_rows(profile, runs.row, texts) | {
+        "name": _moved(rows.name[runs.row], rows.strings, texts),
+        "nth": runs.nth,
+        "start_ns": runs.start_ns,
+        "end_ns": runs.end_ns,
+        "kind": np.full(len(runs), MeetingKind.COLLECTIVE),
+    }
+
+
+def _of_sends(profile: Profile, runs: CollectiveRuns, texts: Interner) -> dict[str, Any]:
+    """Return the columns of what is sent to other tasks, or may be."""
+    rows = profile.executions
+    chosen = np.flatnonzero(is_sent(rows) & ~runs.found)
+    triples = np.stack((rows.name[chosen], rows.op_type[chosen], rows.detail[chosen]))
+    kinds, inverse = np.unique(triples, axis=1, return_inverse=True)
+    told = [_sent(rows.strings, each, texts) for each in kinds.T.tolist()]
+    facts = np.array(told, dtype=np.int64).reshape(-1, 6)[inverse.reshape(-1)]
+    leaves = facts[:, 5] > 0
+    chosen, facts = chosen[leaves], facts[leaves]
+    key, kind, told_bytes, source, target = facts.T[:5]
+    name = _moved(rows.name[chosen], rows.strings, texts)
+    size = np.where(rows.output_bytes[chosen] > 0, rows.output_bytes[chosen], told_bytes)
+    return _of_rows(profile, chosen, texts) | {
+        "name": name,
+        "nth": _turns(np.stack((rows.capture[chosen], name, key)), rows.start_ns[chosen]),
+        "start_ns": rows.start_ns[chosen],
+        "end_ns": rows.start_ns[chosen] + rows.duration_ns[chosen],
+        "kind": kind,
+        "bytes": size,
+        "key": key,
+        "source": source,
+        "target": target,
+    }
+
+
+def _sent(strings: Strings, triple: Sequence[int], texts: Interner) -> tuple[int, ...]:
+    """Return key, kind, bytes, source and target of a send, and 1 where it may leave its task."""
+    name, op_type, detail = (strings[each] for each in triple)
+    ends = ends_of(detail) or Ends("", "", "", 0)
+    kind = MeetingKind.SEND if op_type.endswith("Send") else MeetingKind.RECV
+    return (
+        texts.position(tensor_of(ends.tensor or name)),
+        int(kind),
+        ends.bytes,
+        texts.position(ends.source),
+        texts.position(ends.target),
+        int(not ends.is_within_task),
+    )
+
+
+def _of_rows(profile: Profile, at: Int64s, texts: Interner) -> dict[str, Any]:
+    """Return the columns that all kinds have, and others as they are where nothing is known."""
+    capture = profile.executions.capture[at]
+    names = {(each.process, each.index): f"{each.kind} {each.name}" for each in profile.works}
+    works = [
+        "" if isinstance(each.work, Missing) else names.get((each.process, each.work), "")
+        for each in profile.captures
+    ]
+    nothing = np.zeros(len(at), dtype=np.int64)
+    return {
+        "process": _of_captures([each.process for each in profile.captures])[capture],
+        "work": _of_captures([texts.position(each) for each in works])[capture],
+        "step": _of_captures([each.step for each in profile.captures])[capture],
+        "bytes": np.maximum(profile.executions.output_bytes[at], 0),
+        "op": _moved(_op(profile.executions, at), profile.executions.strings, texts),
+        **dict.fromkeys(("key", "source", "target"), nothing),
+    }
+
+
+def _op(rows: Executions, at: Int64s) -> Int32s:
+    """Return what names the kind of a row best: its kernel, if that is one of a collective."""
+    detail = rows.detail[at]
+    return np.where(having(rows.strings, detail, is_named_so), detail, rows.op_type[at])
+
+
+def _of_captures(values: Sequence[int]) -> Int64s:
+    return np.array(values, dtype=np.int64)
+
+
+def _moved(column: Int32s, strings: Strings, texts: Interner) -> Int64s:
+    """Return positions in other strings."""
+    used, inverse = np.unique(column, return_inverse=True)
+    positions = [texts.position(strings[at]) for at in used.tolist()]
+    return np.array(positions, dtype=np.int64)[inverse.reshape(-1)]
+
+
+def _turns(columns: Int64s, start_ns: Int64s) -> Int64s:
+    """Return of each row how many began before it that are like it in these columns."""
+    group = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((start_ns, group))
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = turn_of_each(group[order])
+    return found

@@ -1,0 +1,240 @@
+"""Arrange meetings by machine: who was in which, when its last began and its first was done.
+
+Only what binds its members is here: a collective that needs all of them, or a tensor that one
+process sends and one other receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.core.collective_ops import binds_all
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_groups import groups, in_several
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
+from tfprobe.model.tables import Flags, Int64s
+
+Floats = npt.NDArray[np.float64]
+
+# 160 MB a column. Of more meetings every second, third ... is enough.
+_MOST_CELLS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Encounters:
+    """When each machine was in each meeting that binds its members; NaN where it was not seen.
+
+    A row is a meeting, a column a machine: `begun_ns` is when the last process of the machine began
+    it, `done_ns` when the first was done, `end_ns` the mean of their ends. Of a send there is no
+    `done_ns`, of a receive no `begun_ns`, and of neither an `end_ns`. `step` is the number of its
+    step among all. Times count from `base_ns`, each by the clock of its machine.
+    """
+
+    base_ns: int
+    begun_ns: Floats
+    done_ns: Floats
+    end_ns: Floats
+    step: Int64s
+
+    @property
+    def seen(self) -> Flags:
+        """Say which machines were in which meetings."""
+        return ~(np.isnan(self.begun_ns) & np.isnan(self.done_ns))
+
+    def moments_ns(self, ahead_ns: Floats) -> Floats:
+        """Return about when each meeting was, on machines' clocks set back by `ahead_ns`."""
+        times_ns = np.where(np.isnan(self.done_ns), self.begun_ns, self.done_ns) - ahead_ns
+        count = np.maximum((~np.isnan(times_ns)).sum(axis=1), 1)
+        found: Floats = np.nansum(times_ns, axis=1) / count
+        return found
+
+
+def binding(meetings: Meetings) -> Flags:
+    """Say which meetings bind their members in time."""
+    texts = meetings.strings.values
+    of_all = np.array([binds_all(text) for text in texts], dtype=np.bool_)
+    is_collective = meetings.kind == MeetingKind.COLLECTIVE
+    found: Flags = ~is_collective | of_all[meetings.op]
+    return found
+
+
+def meeting_groups(meetings: Meetings, generation: Sequence[int]) -> Int64s:
+    """Return numbers from 0 on, the same one for all executions of one meeting.
+
+    `generation` is that of each process: those that were started anew count their steps anew.
+    """
+    is_collective = meetings.kind == MeetingKind.COLLECTIVE
+    # A send has another name than its receive, and may be of another kind of work.
+    return groups(
+        np.stack(
+            (
+                is_collective.astype(np.int64),
+                np.where(is_collective, meetings.work, 0),
+                meetings.step,
+                np.where(is_collective, meetings.name, meetings.key),
+                meetings.nth,
+                np.array(generation, dtype=np.int64)[meetings.process],
+            )
+        )
+    )
+
+
+def encounters(
+    meetings: Meetings, generation: Sequence[int], machine: Sequence[int], shift_ns: Sequence[int]
+) -> Encounters:
+    """Return the meetings of several machines. `machine` is that of each process, from 0 on, and
+    `shift_ns` how far its clock is ahead of its machine's.
+    """
+    machines = max(machine, default=-1) + 1
+    group = meeting_groups(meetings, generation)
+    of_row = np.array(machine, dtype=np.int64)[meetings.process]
+    kept = binding(meetings) & _is_clear(meetings, group) & in_several(group, of_row)
+    kept &= _few_enough(group, kept, machines)
+    chosen = np.flatnonzero(kept)
+    numbers, row = np.unique(group[chosen], return_inverse=True)
+    shift = np.array(shift_ns, dtype=np.int64)[meetings.process[chosen]]
+    start_ns, end_ns = meetings.start_ns[chosen] - shift, meetings.end_ns[chosen] - shift
+    base_ns = int(start_ns.min(initial=np.iinfo(np.int64).max)) if len(chosen) else 0
+    cell = row.reshape(-1) * machines + of_row[chosen]
+    shape = len(numbers), machines
+    kind = meetings.kind[chosen]
+    begins, ends = kind != MeetingKind.RECV, kind != MeetingKind.SEND
+    joint = kind == MeetingKind.COLLECTIVE
+    step = np.empty(len(numbers), dtype=np.int64)
+    step[row.reshape(-1)] = _steps(meetings)[chosen]
+    return Encounters(
+        base_ns=base_ns,
+        begun_ns=_reduced(np.maximum, cell[begins], start_ns[begins] - base_ns, shape),
+        done_ns=_reduced(np.minimum, cell[ends], end_ns[ends] - base_ns, shape),
+        end_ns=_mean(cell[joint], end_ns[joint] - base_ns, shape),
+        step=step,
+    )
+
+
+def _is_clear(meetings: Meetings, group: Int64s) -> Flags:
+    """Say which rows are of collectives, or of what one process sends and one other receives.
+
+    Ranks run the same program: each may send the same tensor to itself, from device to device.
+    """
+    count = int(group.max(initial=-1)) + 1
+    ends = []
+    for kind in (MeetingKind.SEND, MeetingKind.RECV):
+        mine = meetings.kind == kind
+        low = np.full(count, np.iinfo(np.int64).max)
+        high = np.full(count, -1, dtype=np.int64)
+        np.minimum.at(low, group[mine], meetings.process[mine].astype(np.int64))
+        np.maximum.at(high, group[mine], meetings.process[mine].astype(np.int64))
+        ends.append(np.where(low == high, low, -1))
+    one_way = (ends[0] >= 0) & (ends[1] >= 0) & (ends[0] != ends[1])
+    found: Flags = (meetings.kind == MeetingKind.COLLECTIVE) | one_way[group]
+    return found
+
+
+def _few_enough(group: Int64s, kept: Flags, machines: int) -> Flags:
+    count = len(np.unique(group[kept]))
+    every = -(-count * machines // _MOST_CELLS) if count else 1
+    found: Flags = group % max(every, 1) == 0
+    return found
+
+
+def _steps(meetings: Meetings) -> Int64s:
+    return groups(np.stack((meetings.work.astype(np.int64), meetings.step)))
+
+
+def _reduced(by: np.ufunc, cell: Int64s, times_ns: Int64s, shape: tuple[int, int]) -> Floats:
+    """Return the largest or smallest time of each cell, NaN where there is none."""
+    nothing = -np.inf if by is np.maximum else np.inf
+    found = np.full(shape[0] * shape[1], nothing)
+    by.at(found, cell, times_ns.astype(np.float64))
+    found[np.isinf(found)] = np.nan
+    return found.reshape(shape)
+
+
+def _mean(cell: Int64s, times_ns: Int64s, shape: tuple[int, int]) -> Floats:
+    size = shape[0] * shape[1]
+    count = np.bincount(cell, minlength=size)
+    total = np.bincount(cell, weights=times_ns.astype(np.float64), minlength=size)
+    found: Floats = np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(shape)
+    return found
+
+
+# Both clocks of a process are read one after the other.
+_READING_NS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The machine of each process, from 0 on in the order of the processes; how far the unix times
+    of a process are ahead of those of the first one there, and how wrong that may be.
+    """
+
+    machine: tuple[int, ...]
+    shift_ns: tuple[int, ...]
+    error_ns: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return max(self.machine) + 1
+
+
+def machine_key(process: Process) -> tuple[str, str]:
+    """Return what tells the machine of a process from others."""
+    boot = process.boot_id
+    return ("host", process.host) if isinstance(boot, Missing) else ("boot", boot)
+
+
+def machines_of(
+    processes: Sequence[Process], meetings: Meetings, generation: Sequence[int]
+) -> Machines:
+    """Return the machines of processes.
+
+    Processes of one boot read the same monotonic clock: what their unix times differ beside it is
+    how they differ. But a wall clock may be set between the starts of two of them, and traces are
+    told by the wall clock: where meetings contradict the shifts, there is none.
+    """
+    numbers: dict[tuple[str, str], int] = {}
+    machine = [numbers.setdefault(machine_key(each), len(numbers)) for each in processes]
+    firsts: dict[int, int] = {}
+    told = []
+    for each, at in zip(processes, machine, strict=True):
+        shift = each.unix_minus_monotonic_ns
+        is_known = not isinstance(shift, Missing) and not isinstance(each.boot_id, Missing)
+        own = shift if is_known and isinstance(shift, int) else None
+        told.append(0 if own is None else own - firsts.setdefault(at, own))
+    agree = _agreeing(meetings, generation, machine, told)
+    shift_ns = tuple(ns if agree[at] else 0 for ns, at in zip(told, machine, strict=True))
+    error_ns = tuple(
+        _READING_NS if agree[at] else abs(ns) + _READING_NS
+        for ns, at in zip(told, machine, strict=True)
+    )
+    return Machines(tuple(machine), shift_ns, error_ns)
+
+
+def _agreeing(
+    meetings: Meetings, generation: Sequence[int], machine: Sequence[int], told: Sequence[int]
+) -> list[bool]:
+    """Say of each machine whether its processes meet no worse with their shifts than without."""
+    count = max(machine) + 1
+    if not any(told):
+        return [True] * count
+    chosen = meetings.only(binding(meetings) & (meetings.kind == MeetingKind.COLLECTIVE))
+    of_row = np.array(machine, dtype=np.int64)[chosen.process]
+    shift = np.array(told, dtype=np.int64)[chosen.process]
+    group = meeting_groups(chosen, generation) * count + of_row
+    _, group = np.unique(group, return_inverse=True)
+    missed = []
+    for offset in (shift, np.zeros_like(shift)):
+        begun = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+        done = np.full(len(begun), np.iinfo(np.int64).max)
+        np.maximum.at(begun, group, chosen.start_ns - offset)
+        np.minimum.at(done, group, chosen.end_ns - offset)
+        late_ns = np.maximum(begun - done, 0).astype(np.float64)
+        at = np.zeros(len(begun), dtype=np.int64)
+        at[group] = of_row
+        missed.append(np.bincount(at, weights=late_ns, minlength=count))
+    return [bool(each) for each in (missed[0] <= missed[1])]

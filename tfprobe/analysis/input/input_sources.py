@@ -1,0 +1,192 @@
+"""Say what steps wait for before they have their input: iterators, queues, feeds, Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.gap_breakdown import Between, Cause
+from tfprobe.analysis.breakdown.row_kinds import takes_token
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
+from tfprobe.analysis.input.pipeline_timeline import GET_NEXT
+from tfprobe.analysis.input.stage_stats import MOST_OPS, FunctionOp
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.profile import Work
+from tfprobe.model.tables import having
+
+INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
+# An op "input/shuffle_batch" of one of these takes from a queue that other threads fill.
+_DEQUEUES = (
+    "QueueDequeue",
+    "FIFOQueueDequeue",
+    "RandomShuffleQueueDequeue",
+    "ReaderRead",
+    "Unstage",
+)
+# What steps wait for that take elements by an op of theirs.
+ITERATOR = "IteratorGetNext"
+_NEXT = frozenset({"__next__", "_next_internal", "get_next", "get_next_as_optional", "next"})
+# An element is put into a queue with room at once: a thread that spends most of its time with that
+# waits for room.
+_FULL_RATIO = 0.5
+# As TensorFlow names the threads of tf.train.start_queue_runners.
+
+
+class Kind(Enum):
+    """What input comes from. The value is its name in documents."""
+
+    ITERATOR = "iterator"
+    QUEUE = "queue"
+    FEED = "feed"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something steps wait for, with the time it takes of the mean cycle.
+
+    `is_between`: the time lies between steps, in Python. `file` is "" where no line stands for it.
+    """
+
+    kind: Kind
+    what: str
+    file: str
+    line: int
+    is_between: bool
+    time_ns: float
+    ratio: float
+
+
+# Kind, what, file, line, and whether it was between steps.
+_Key = tuple[Kind, str, str, int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A thread that fills a queue: its steps, and the ops they spend their time in.
+
+    `step_ns` is what its mean step takes, waiting for room in the queue included. `enqueue_ratio`
+    is the share of its recorded steps that went into putting elements into the queue, which is
+    waiting for room.
+    """
+
+    thread: str
+    name: str
+    steps: int
+    step_ns: float
+    ops: tuple[FunctionOp, ...]
+    enqueue_ratio: float = 0.0
+
+    @property
+    def queue(self) -> str:
+        """Return the name of the queue, as TensorFlow names its threads after it."""
+        return self.thread.removeprefix(RUNNER_THREAD).removeprefix("-").partition("-")[0]
+
+
+def sources(item: WorkParts, executions: Executions) -> tuple[Source, ...]:
+    """Return what the mean cycle of a work waited for, longest first, by its own `executions`."""
+    mean_ns: dict[_Key, float] = {}
+    waits = _waits_by_op(executions)
+    for step in item.steps:
+        for key, time_ns in _inside(step, waits.get(step.capture.index, {})):
+            mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(item.steps)
+    watched = item.watched
+    for gap in watched:
+        for key, time_ns in _after(gap):
+            mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(watched)
+    cycle_ns = item.cycle_ns or 1
+    found = [Source(*key, time_ns=ns, ratio=ns / cycle_ns) for key, ns in mean_ns.items() if ns > 0]
+    return tuple(sorted(found, key=lambda each: (-each.time_ns, each.what)))
+
+
+def _inside(step: StepParts, waits: Mapping[tuple[Kind, str], int]) -> Iterator[tuple[_Key, float]]:
+    wait_ns = step.inside.get(Part.INPUT_WAIT, 0)
+    whole_ns = sum(waits.values()) or 1
+    for (kind, what), ns in waits.items():
+        yield (kind, what, "", 0, False), wait_ns * ns / whole_ns
+    prepared_ns = step.inside.get(Part.HOST_PREPROCESS, 0)
+    yield (Kind.PYTHON, "py_function in the step", "", 0, False), prepared_ns
+    yield (Kind.FEED, "feed_dict", "", 0, False), step.inside.get(Part.FEED, 0)
+
+
+def _after(gap: Between) -> Iterator[tuple[_Key, float]]:
+    for cause in gap.causes:
+        if cause.part in INPUT_PARTS:
+            yield (_kind(cause), cause.what, cause.file, cause.line, True), cause.duration_ns
+
+
+def _kind(cause: Cause) -> Kind:
+    if cause.part is Part.FEED:
+        return Kind.FEED
+    is_iterator = cause.part is Part.INPUT_WAIT and cause.what in _NEXT
+    return Kind.ITERATOR if is_iterator else Kind.PYTHON
+
+
+def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int]]:
+    """Return by capture what ops that take input waited, by the op's name where it is a queue."""
+    texts = executions.strings.values
+    takes = having(
+        executions.strings,
+        executions.op_type,
+        lambda text: text.startswith((*GET_NEXT, *_DEQUEUES)),
+    )
+    rows = executions.only(takes & ~executions.background & (executions.place == Place.HOST))
+    found: dict[int, dict[tuple[Kind, str], int]] = {}
+    columns = (rows.capture, rows.name, rows.op_type, rows.duration_ns)
+    for capture, name, op_type, ns in zip(*(each.tolist() for each in columns), strict=True):
+        if takes_token(texts[name]):
+            continue
+        is_iterator = texts[op_type].startswith(GET_NEXT)
+        key = (Kind.ITERATOR, ITERATOR) if is_iterator else (Kind.QUEUE, texts[name])
+        of_capture = found.setdefault(capture, {})
+        of_capture[key] = of_capture.get(key, 0) + max(ns, 1)
+    return found
+
+
+def closes_queue(work: Work) -> bool:
+    """Say whether the one step of a work waits for the job's end to close a queue."""
+    return fills_queue(work) and work.thread.endswith("close_on_stop")
+
+
+def is_full(source: Source, fillers: Sequence[Producer]) -> bool:
+    """Say whether the threads that fill a queue wait for room in it: then the input keeps up."""
+    scope = source.what.partition("/")[0]
+    known = [each for each in fillers if each.ops]
+    own = [each for each in known if each.queue.partition("/")[0] == scope] or known
+    return bool(own) and min(each.enqueue_ratio for each in own) >= _FULL_RATIO
+
+
+def producer(work: Work, executions: Executions, recorded_ns: int) -> Producer:
+    """Return what a thread that fills a queue did.
+
+    `executions` are those of its own recorded steps, which took `recorded_ns`.
+    """
+    ops = _longest_ops(executions)
+    enqueue_ns = sum(op.total_ns for op in ops if "Enqueue" in op.op_type)
+    return Producer(
+        thread=work.thread,
+        name=work.name,
+        steps=work.count,
+        step_ns=work.times.sum_ns / work.times.count if work.times.count else 0.0,
+        ops=ops,
+        enqueue_ratio=min(enqueue_ns / recorded_ns, 1.0) if recorded_ns else 0.0,
+    )
+
+
+def _longest_ops(rows: Executions) -> tuple[FunctionOp, ...]:
+    mine = rows.only(rows.place == Place.HOST)
+    types, inverse = np.unique(mine.op_type, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(types)).tolist()
+    total_ns = np.bincount(
+        inverse, weights=mine.duration_ns.astype(np.float64), minlength=len(types)
+    )
+    ops = [
+        FunctionOp(mine.strings[op_type], count, round(ns))
+        for op_type, count, ns in zip(types.tolist(), counts, total_ns.tolist(), strict=True)
+    ]
+    return tuple(sorted(ops, key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])

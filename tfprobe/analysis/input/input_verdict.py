@@ -1,0 +1,234 @@
+"""Say of each work how much of a cycle it waits for input, for what, and what would help.
+
+The classes are XProf's (input_pipeline_analyzer: highly from 20 %, moderately from 5 %), but of the
+whole cycle of a step, so that what Python does between steps counts, and without copies to the
+device, which are no input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.core.intervals import Intervals, one
+from tfprobe.analysis.core.main_loop import fills_queue
+from tfprobe.analysis.core.releases import Release, in_names_of, release_of
+from tfprobe.analysis.input.input_sources import (
+    INPUT_PARTS,
+    ITERATOR,
+    Kind,
+    Producer,
+    Source,
+    closes_queue,
+    is_full,
+    producer,
+    sources,
+)
+from tfprobe.analysis.input.remedies import remedies
+from tfprobe.analysis.input.stage_stats import PipelineUse, gather
+from tfprobe.analysis.input.stages import SLOW_CALL_NS
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Pulse
+from tfprobe.model.profile import Capture, Profile, Work
+from tfprobe.model.tables import T
+
+# A thread that computes has a CPU. Between two samples a second passes.
+_WAITING_CPUS = 0.5
+_FEWEST_SAMPLES = 3
+
+
+class Level(Enum):
+    """How much a work is bound by its input. The value is its name in documents."""
+
+    HIGH = "high"
+    MODERATE = "moderate"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From where on a work counts as bound by its input, and a call of an iterator as slow."""
+
+    high_ratio: float = 0.20
+    moderate_ratio: float = 0.05
+    slow_call_ns: int = SLOW_CALL_NS
+
+
+@dataclass(frozen=True, slots=True)
+class WorkInput:
+    """The input of one work: `ratio` of its mean cycle is waiting for it.
+
+    `is_watched` says whether the time between its steps is known; else the cycle is the step alone.
+    `fed_bytes` are those of the arrays that a mean step was fed. `remedies` are sentences.
+    """
+
+    work: Work | Missing
+    captures: int
+    cycle_ns: float
+    is_watched: bool
+    wait_ns: float
+    ratio: float
+    level: Level
+    sources: tuple[Source, ...]
+    pipeline: PipelineUse | Missing
+    producers: tuple[Producer, ...]
+    fed_bytes: int | Missing
+    remedies: tuple[str, ...]
+    is_queue_full: bool = False
+
+    @property
+    def title(self) -> str:
+        """Return kind and name of the work."""
+        return "" if isinstance(self.work, Missing) else f"{self.work.kind} {self.work.name}"
+
+    @property
+    def keeps_up(self) -> bool:
+        """Say whether its input has elements ready, and there is little else to wait for."""
+        has_next = not isinstance(self.pipeline, Missing) and self.pipeline.keeps_up
+        return (has_next or self.is_queue_full) and self.level is Level.NONE
+
+
+def judge(
+    profile: Profile,
+    thresholds: Thresholds | None = None,
+    works: Sequence[WorkParts] | None = None,
+) -> tuple[WorkInput, ...]:
+    """Return the input of each work whose steps were recorded, the work with most time first.
+
+    `works` are those with their recorded steps, where they are known already.
+    """
+    limits = thresholds or Thresholds()
+    return tuple(
+        _judged(item, profile, limits)
+        for item in (by_work(profile) if works is None else works)
+        if isinstance(item.work, Missing) or not fills_queue(item.work)
+    )
+
+
+def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
+    captures = [step.capture for step in item.steps]
+    wait_ns = item.cycle_ns * sum(item.shares.get(part, 0.0) for part in INPUT_PARTS)
+    ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
+    executions = _of(profile.executions, captures)
+    windows = {each.index: _window(each) for each in captures}
+    found = sources(item, executions)
+    pipeline = gather(
+        _of(profile.spans, captures),
+        executions,
+        windows,
+        slow_call_ns=limits.slow_call_ns,
+        cycle_wait_ns=sum(each.time_ns for each in found if each.kind is Kind.ITERATOR),
+    )
+    queues = [source for source in found if source.kind is Kind.QUEUE]
+    fillers = _producers(item, profile) if queues else ()
+    full_ratio = sum(source.ratio for source in queues if is_full(source, fillers))
+    level = _level(ratio - _handed_over_ratio(found, pipeline) - full_ratio, limits)
+    return WorkInput(
+        work=item.work,
+        captures=len(captures),
+        cycle_ns=item.cycle_ns,
+        is_watched=any(not isinstance(step.between_ns, Missing) for step in item.steps),
+        wait_ns=wait_ns,
+        ratio=ratio,
+        level=level,
+        sources=found,
+        pipeline=pipeline,
+        producers=fillers,
+        fed_bytes=_fed_bytes(captures),
+        remedies=()
+        if level is Level.NONE
+        else tuple(
+            in_names_of(_release(item.work, profile), each)
+            for each in remedies(found, pipeline, fillers, waits=_waits(item.work, profile))
+        ),
+        is_queue_full=full_ratio > 0,
+    )
+
+
+def _waits(work: Work | Missing, profile: Profile) -> bool:
+    """Say whether a process used so little of its CPUs that even one thread of it mostly waited."""
+    if isinstance(work, Missing):
+        return False
+    samples = [each for each in profile.pulses if each.process == work.process and each.steps]
+    if len(samples) < _FEWEST_SAMPLES:
+        return False
+    first, last = min(samples, key=_at), max(samples, key=_at)
+    used_ns = [
+        after - before
+        for before, after in ((first.user_ns, last.user_ns), (first.system_ns, last.system_ns))
+        if not isinstance(before, Missing) and not isinstance(after, Missing)
+    ]
+    lasted_ns = last.at_ns - first.at_ns
+    return len(used_ns) == 2 and lasted_ns > 0 and sum(used_ns) < _WAITING_CPUS * lasted_ns
+
+
+def _at(sample: Pulse) -> int:
+    return sample.at_ns
+
+
+def _release(work: Work | Missing, profile: Profile) -> Release | Missing:
+    return (
+        work
+        if isinstance(work, Missing)
+        else release_of(profile.processes[work.process].tensorflow)
+    )
+
+
+def _fed_bytes(captures: list[Capture]) -> int | Missing:
+    known = [each.fed_bytes for each in captures if not isinstance(each.fed_bytes, Missing)]
+    if not known:
+        return Missing("the recording does not tell how much was fed")
+    return sum(known) // len(known)
+
+
+def _handed_over_ratio(found: tuple[Source, ...], pipeline: PipelineUse | Missing) -> float:
+    """Return the part of the cycle in which elements that are ready change hands.
+
+    However long that is: a thread may have to wait for a core before it can take one.
+    """
+    if isinstance(pipeline, Missing) or not pipeline.keeps_up:
+        return 0.0
+    return sum(each.ratio for each in found if each.what == ITERATOR)
+
+
+def _level(ratio: float, limits: Thresholds) -> Level:
+    if ratio >= limits.high_ratio:
+        return Level.HIGH
+    return Level.MODERATE if ratio >= limits.moderate_ratio else Level.NONE
+
+
+def _of(rows: T, captures: list[Capture]) -> T:
+    return rows.only(np.isin(rows.capture, [each.index for each in captures]))
+
+
+def _window(capture: Capture) -> Intervals:
+    return one(capture.start_ns, capture.start_ns + max(capture.duration_ns, 1))
+
+
+def _producers(item: WorkParts, profile: Profile) -> tuple[Producer, ...]:
+    if isinstance(item.work, Missing):
+        return ()
+    process = item.work.process
+    works = [each for each in profile.works if each.process == process]
+    fillers = [each for each in works if fills_queue(each) and not closes_queue(each)]
+    return tuple(
+        sorted(
+            (_producer(each, profile) for each in fillers),
+            key=lambda each: (-each.step_ns * each.steps, each.thread),
+        )
+    )
+
+
+def _producer(work: Work, profile: Profile) -> Producer:
+    captures = _captures(work, profile)
+    recorded_ns = sum(each.duration_ns for each in captures)
+    return producer(work, _of(profile.executions, captures), recorded_ns)
+
+
+def _captures(work: Work, profile: Profile) -> list[Capture]:
+    key = (work.process, work.index)
+    return [each for each in profile.captures if (each.process, each.work) == key]

@@ -1,0 +1,202 @@
+"""Say which stages of a pipeline steps waited for: each instant of waiting goes to one of them.
+
+From the outermost call inwards: a stage that calls the one below on its own thread hands the
+instants of that call down; the rest is its own work. A stage that takes from a buffer works in its
+own function, if one runs then; else it hands down the instants at which anything below it is at
+work, on whatever thread. What a buffer held already was ready before the step waited, so none of
+those instants go to what made it; nor does any of a call that found its element in the buffer,
+however long it took until it had a core.
+
+A call that began before the recorded step is not recorded, and neither is one that ended after it.
+Instants at which a step waits and nothing is seen to work are those of such calls. They are shared
+as the rest of what the stages there did to waiting steps; where there is nothing to go by, they go
+to the outermost stage below whose calls are missing in that recording while those of what it takes
+from are there. Where that is one that only passes elements on, it cannot be: what is below it is
+then a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tfprobe.analysis.core.intervals import (
+    NONE,
+    Intervals,
+    difference,
+    intersection,
+    joined,
+    lasting,
+)
+from tfprobe.analysis.input import stage_kinds
+from tfprobe.analysis.input.pipeline_timeline import Seen
+from tfprobe.analysis.input.stages import Pipeline
+from tfprobe.model.tables import Flags, Int64s
+
+# Until a thread that waits for a buffer runs again; nothing has to have been at work meanwhile.
+HANDOVER_NS = 100_000
+# Less than this of what is not seen says nothing about the rest.
+_TELLING_RATIO = 0.2
+# A call this much shorter than a wait is not the one waited for, were its thread starved for cores.
+_SHORT_RATIO = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a stage had of the time that steps waited, in ns.
+
+    `own_ns` in its own work, `function_ns` in the function it runs, `unseen_ns` in calls that the
+    recording does not hold; `guessed_ns` is the part of the latter that nothing recorded tells of.
+    """
+
+    own_ns: int = 0
+    function_ns: int = 0
+    unseen_ns: int = 0
+    guessed_ns: int = 0
+
+    @property
+    def total_ns(self) -> int:
+        return self.own_ns + self.function_ns + self.unseen_ns
+
+    def plus(
+        self, own_ns: int = 0, function_ns: int = 0, unseen_ns: int = 0, guessed_ns: int = 0
+    ) -> Share:
+        """Return this with more of each."""
+        return Share(
+            self.own_ns + own_ns,
+            self.function_ns + function_ns,
+            self.unseen_ns + unseen_ns,
+            self.guessed_ns + guessed_ns,
+        )
+
+
+class _Unseen(NamedTuple):
+    """A time of one capture that a stage waited while nothing below it was seen at work.
+
+    `suspect` is the stage that it was by elimination; `is_guess`, if the recording speaks for none.
+    """
+
+    at: int
+    time_ns: int
+    suspect: int
+    is_guess: bool
+
+
+def share(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[Share, ...]:
+    """Return the share of each stage of what steps waited."""
+    shares = [Share()] * len(pipeline.stages)
+    unseen: list[_Unseen] = []
+    for each in seen:
+        for root in pipeline.roots:
+            instants = intersection(each.waits, each.calls[root])
+            unseen.extend(_follow(pipeline, each, root, instants, shares))
+    return tuple(_with_unseen(pipeline, shares, unseen))
+
+
+def active_ns(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[int, ...]:
+    """Return how long each stage was at work itself, whether or not a step waited."""
+    active = [0] * len(pipeline.stages)
+    for each in seen:
+        for at, stage in enumerate(pipeline.stages):
+            own = NONE if stage.is_async else each.calls[at]
+            for child in stage.children:
+                own = difference(own, each.calls[child])
+            active[at] += joined(own, each.functions[at]).length_ns
+    return tuple(active)
+
+
+def _follow(
+    pipeline: Pipeline, seen: Seen, root: int, wait: Intervals, shares: list[Share]
+) -> Iterator[_Unseen]:
+    """Hand the instants of a wait down from a root, and note at each stage those that stay."""
+    pending = [(root, wait)]
+    while pending:
+        at, instants = pending.pop()
+        if not len(instants.start_ns):
+            continue
+        stage, served = pipeline.stages[at], intersection(instants, seen.served[at])
+        instants = difference(instants, served)
+        called = NONE if stage.is_async else intersection(instants, seen.calls[at])
+        hidden = difference(instants, called)
+        for child in stage.children:
+            pending.append((child, intersection(called, seen.calls[child])))
+            called = difference(called, seen.calls[child])
+        in_function = joined(called, hidden)
+        in_function = intersection(in_function, seen.functions[at])
+        called, hidden = difference(called, in_function), difference(hidden, in_function)
+        for child in stage.children:
+            pending.append((child, intersection(hidden, seen.busy[child])))
+            hidden = difference(hidden, seen.busy[child])
+        long = lasting(hidden, HANDOVER_NS)
+        own_ns = served.length_ns + called.length_ns + hidden.length_ns - long.length_ns
+        shares[at] = shares[at].plus(own_ns, in_function.length_ns)
+        for has_call, unseen_ns in zip(seen.has_call.T, seen.by_capture_ns(long), strict=True):
+            if unseen_ns:
+                yield _Unseen(at, unseen_ns, *_suspect(pipeline, has_call, at, unseen_ns))
+
+
+def _with_unseen(
+    pipeline: Pipeline, shares: Sequence[Share], unseen: Iterable[_Unseen]
+) -> list[Share]:
+    """Give what was not seen at each stage to those below it that it most likely was."""
+    final = list(shares)
+    by_stage: dict[int, list[_Unseen]] = {}
+    for each in unseen:
+        by_stage.setdefault(each.at, []).append(each)
+    for at, found in by_stage.items():
+        unseen_ns = sum(each.time_ns for each in found)
+        below = pipeline.below(at)
+        known_ns = np.array([shares[i].own_ns + shares[i].function_ns for i in below])
+        known_ns[0] *= not pipeline.stages[at].is_async
+        if known_ns.sum() >= _TELLING_RATIO * unseen_ns:
+            for i, part_ns in zip(below, _parts(unseen_ns, known_ns), strict=True):
+                final[i] = final[i].plus(unseen_ns=part_ns)
+            continue
+        for each in found:
+            guessed_ns = each.time_ns * each.is_guess
+            final[each.suspect] = final[each.suspect].plus(
+                unseen_ns=each.time_ns, guessed_ns=guessed_ns
+            )
+    return final
+
+
+def _parts(whole_ns: int, weights: Int64s) -> list[int]:
+    """Return a time in parts as large as their weights; what is left goes to the largest."""
+    parts = np.floor(weights / weights.sum() * whole_ns).astype(np.int64)
+    parts[int(weights.argmax())] += whole_ns - parts.sum()
+    return [int(part) for part in parts]
+
+
+def _suspect(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> tuple[int, bool]:
+    """Return the stage at or below this one in whose calls nobody looked, and if that is a guess.
+
+    `has_call` says of which stages the capture holds calls.
+
+    By elimination; from what only passes elements on, on to what of those below works most.
+    """
+    first, stages = at, pipeline.stages
+    while True:
+        missing = [i for i in stages[at].children if _may_miss(pipeline, has_call, i, unseen_ns)]
+        if not missing:
+            break
+        at = missing[0]
+    if at == first and stages[at].is_async and not stage_kinds.has_function(stages[at].kind):
+        at = stages[at].children[0] if stages[at].children else at
+    eliminated = at
+    while stage_kinds.passes_on(stages[at].kind) and stages[at].children:
+        at = max(stages[at].children, key=lambda i: stages[i].total_ns)
+    return at, at != eliminated
+
+
+def _may_miss(pipeline: Pipeline, has_call: Flags, at: int, unseen_ns: int) -> bool:
+    """Say whether a capture lacks a call of this stage that lasted so long.
+
+    Not if it holds one, or if others do, and all of those are short.
+    """
+    stage = pipeline.stages[at]
+    if has_call[at]:
+        return False
+    return not stage.calls or stage.longest_ns >= _SHORT_RATIO * unseen_ns

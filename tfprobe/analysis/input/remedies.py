@@ -1,0 +1,301 @@
+"""Say what helps a work that waits for its input: one sentence for each thing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tfprobe.analysis.input import stage_kinds
+from tfprobe.analysis.input.input_sources import Kind, Producer, Source
+from tfprobe.analysis.input.stage_stats import (
+    PipelineUse,
+    StageUse,
+    elements_a_batch,
+    takes_tiny_elements,
+)
+from tfprobe.errors import Missing
+
+_FIRST = "First to try: map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)."
+# Keras 3 takes it with the data set, Keras 2 with fit.
+_WORKERS = (
+    "of a Keras PyDataset or Sequence several workers make batches at once: workers=4, where "
+    "Python computes also use_multiprocessing=True (of the PyDataset itself; before Keras 3 of fit)"
+)
+_BESIDE = (
+    "Several calls wait beside each other: map(..., num_parallel_calls=16), or as many as the "
+    "storage bears."
+)
+_ONE_FILE = (
+    "reads one file at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE) over files "
+    "reads several; or .cache()"
+)
+# They only hand on, in another order or number, what others made.
+_HAND_ON = frozenset(
+    {"Batch", "PaddedBatch", "Prefetch", "Repeat", "Shuffle", "Skip", "Take", "Zip"}
+)
+# A source of less than this of the cycle is not worth the work.
+_WORTH_RATIO = 0.02
+
+
+def remedies(
+    sources: Sequence[Source],
+    pipeline: PipelineUse | Missing,
+    fillers: Sequence[Producer],
+    *,
+    waits: bool = False,
+) -> tuple[str, ...]:
+    """Return what to do, for the source with most time first.
+
+    `waits`: the process uses so little of its CPUs that what makes its input cannot be computing.
+    """
+    found: dict[str, None] = {}
+    for source in sources:
+        if source.ratio >= _WORTH_RATIO:
+            for sentence in _for_source(source, pipeline, fillers, waits=waits):
+                found.setdefault(sentence)
+    return tuple(found)
+
+
+def _for_source(
+    source: Source,
+    pipeline: PipelineUse | Missing,
+    fillers: Sequence[Producer],
+    *,
+    waits: bool,
+) -> Iterator[str]:
+    if source.kind is Kind.ITERATOR and isinstance(pipeline, Missing):
+        yield f"Which stage of the pipeline it is, this kind of recording does not hold. {_FIRST}"
+    elif source.kind is Kind.ITERATOR and not isinstance(pipeline, Missing):
+        yield from _for_pipeline(pipeline, waits=waits)
+    elif source.kind is Kind.QUEUE:
+        yield from _for_queue(source, fillers)
+    elif source.kind is Kind.FEED:
+        yield (
+            "Arrays are converted and copied at each step: feed NumPy arrays of the placeholder's "
+            "own type, keep in a variable what does not change, or read with tf.data."
+        )
+    else:
+        yield (
+            f"{source.what} runs in the thread of the steps, so nothing computes meanwhile: let "
+            "tf.data run it beside them, Dataset.from_generator(...).prefetch(2), or keras "
+            "workers."
+        )
+
+
+def _for_pipeline(pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
+    if pipeline.is_of_arrays:
+        yield (
+            "Keras makes these batches of the arrays itself: larger batches (batch_size=) take "
+            "fewer of them; or give fit a tf.data.Dataset of your own that ends with "
+            ".prefetch(tf.data.AUTOTUNE)."
+        )
+        return
+    if isinstance(pipeline.bottleneck, Missing):
+        yield f"Which stage of the pipeline it is was not seen. {_FIRST}"
+        return
+    at = pipeline.bottleneck
+    use = pipeline.stages[at]
+    if not pipeline.is_measured:
+        yield _likely(use, waits=waits)
+    elif takes_tiny_elements(pipeline.stages, at):
+        yield _tiny_elements(pipeline, at)
+    elif use.runs_python and use.ops and use.stage.kind != "Generator":
+        yield from _for_python(use, pipeline, waits=waits)
+    else:
+        yield _BY_KIND.get(use.stage.kind, _other)(use, pipeline)
+    if _reads_one_by_one(pipeline, at):
+        yield (
+            "The inputs of the interleave are read one at a time: "
+            "interleave(..., num_parallel_calls=tf.data.AUTOTUNE) reads several at once."
+        )
+    if not pipeline.is_ahead:
+        yield (
+            "Nothing of this is made ahead: end the pipeline with .prefetch(tf.data.AUTOTUNE), "
+            "and the next element is made while a step computes."
+        )
+
+
+def _likely(use: StageUse, *, waits: bool) -> str:
+    name = use.stage.name
+    if waits and use.stage.kind != "Generator" and use.ops and use.runs_python:
+        return f"Likely, not measured: the Python of {name} waits. {_BESIDE}"
+    if use.stage.kind == "Generator" or (use.ops and use.runs_python):
+        return (
+            f"Likely, not measured: the Python of {name} takes the time, of which only one thread "
+            "runs at a time. Write it with TensorFlow's ops, or let it make whole batches."
+        )
+    if stage_kinds.has_function(use.stage.kind):
+        more = "map whole batches"
+        if not use.stage.is_async:
+            more = "run it for several elements at once: num_parallel_calls=tf.data.AUTOTUNE"
+        what = f"the function of {name} takes the time"
+        return f"Likely, not measured: {what}. Make it cheaper, or {more}."
+    if not stage_kinds.is_source(use.stage.kind):
+        return f"Likely, not measured: {name} takes the time. {_FIRST}"
+    more = f"It {_ONE_FILE}." if stage_kinds.reads_files(use.stage.kind) else _FIRST
+    return f"Likely, not measured: {name}, the source, takes the time. {more}"
+
+
+def _may_cache(use: StageUse, pipeline: PipelineUse) -> bool:
+    """Say whether what a stage makes ends, and is the same each time."""
+    path = use.stage.path
+    below = [each.stage for each in pipeline.stages if each.stage.path[: len(path)] == path]
+    return not any(
+        each.name == "ForeverRepeat" or each.kind in ("Generator", "Shuffle") for each in below
+    )
+
+
+def _tiny_elements(pipeline: PipelineUse, at: int) -> str:
+    size = elements_a_batch(pipeline.stages, at)
+    least = "" if "batch_size" in pipeline.stages[at].stage.facts else "at least "
+    return (
+        f"Each batch takes {least}{size:,} elements of next to no work one by one: let the source "
+        "give many at once, such as slices of the arrays that are batches already."
+    )
+
+
+def _for_python(use: StageUse, pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
+    if waits and not use.stage.is_async:
+        yield f"The function of {use.stage.name} is Python that waits, for files say. {_BESIDE}"
+        return
+    cached = " or by .cache()" if _may_cache(use, pipeline) else ""
+    yield (
+        f"The function of {use.stage.name} is Python, of which only one thread computes at a time: "
+        f"write it with TensorFlow's ops, or do that work once, before training{cached}."
+    )
+    if not use.stage.is_async and use.stage.kind == "Map":
+        yield (
+            "num_parallel_calls=tf.data.AUTOTUNE helps where that Python waits, for files say, or "
+            "computes in libraries."
+        )
+
+
+def _reads_one_by_one(pipeline: PipelineUse, at: int) -> bool:
+    parent = pipeline.stages[at].stage.parent
+    while parent is not None:
+        if pipeline.stages[parent].stage.kind in ("Interleave", "FlatMap"):
+            return pipeline.stages[parent].stage.kind == "Interleave"
+        parent = pipeline.stages[parent].stage.parent
+    return pipeline.stages[at].stage.kind == "Interleave"
+
+
+def _for_queue(source: Source, fillers: Sequence[Producer]) -> Iterator[str]:
+    slowest = next((op.op_type for each in fillers for op in each.ops), None)
+    most = f"; they spend most time in {slowest}" if slowest else ""
+    yield (
+        f"{source.what} takes from a queue that {len(fillers) or 'other'} "
+        f"thread{'' if len(fillers) == 1 else 's'} fill{'s' if len(fillers) == 1 else ''}{most}: "
+        "more threads (num_threads=), a larger capacity, or tf.data."
+    )
+
+
+def _parallel(use: StageUse, pipeline: PipelineUse) -> str:
+    parallelism = use.stage.facts.get("parallelism", "")
+    budget = next(
+        (
+            each.stage.facts["cpu_budget"]
+            for each in pipeline.stages
+            if "cpu_budget" in each.stage.facts
+        ),
+        "",
+    )
+    if parallelism == "1" and use.stage.facts.get("autotune") != "true":
+        return (
+            f"{use.stage.name} runs its function for one element at a time: "
+            "map(..., num_parallel_calls=tf.data.AUTOTUNE)."
+        )
+    busy = f", {parallelism} at a time" if parallelism.isdecimal() else ""
+    room = f" on {budget} CPUs" if budget.isdecimal() else ""
+    how = f"in parallel already{busy}{room}"
+    if parallelism == "1":
+        how = f"for one element at a time, as many as TensorFlow chose{room}"
+    cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
+    return (
+        f"{use.stage.name} runs its function {how}: make it cheaper, map whole batches (batch "
+        f"before map){cached}."
+    )
+
+
+def _map(use: StageUse, pipeline: PipelineUse) -> str:
+    if any(each.stage.kind == "ParallelInterleave" for each in pipeline.stages):
+        return _parallel(use, pipeline)
+    cached = ", or .cache() its results" if _may_cache(use, pipeline) else ""
+    return (
+        f"{use.stage.name} runs its function for one element at a time: "
+        f"{use.stage.kind.lower()}(..., num_parallel_calls=tf.data.AUTOTUNE){cached}."
+    )
+
+
+def _filter(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001 - as all of _BY_KIND
+    return f"{use.stage.name} looks at one element at a time: filter once, beforehand, or earlier."
+
+
+def _generator(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    if not any(stage_kinds.joins(each.stage.kind) for each in pipeline.stages):
+        return (
+            "The Python generator makes one batch after the other, in one thread: "
+            f"{_WORKERS}; or let tf.data read the data itself, which several threads can."
+        )
+    return (
+        "The Python generator makes one element at a time: let it yield whole batches, or let "
+        "tf.data read the data itself, which several threads can."
+    )
+
+
+def _shuffle(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return (
+        "Shuffle moves whole elements through its buffer: shuffle names or indices before they "
+        "are read, or take a smaller buffer_size."
+    )
+
+
+def _batch(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return (
+        f"{use.stage.name} copies elements into one tensor: "
+        "batch(..., num_parallel_calls=tf.data.AUTOTUNE) makes several batches at once."
+    )
+
+
+def _interleave(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return f"{use.stage.name} spends its time opening inputs: fewer and larger files help."
+
+
+def _data_service(use: StageUse, pipeline: PipelineUse) -> str:  # noqa: ARG001
+    return "The tf.data service is slower than the steps: it needs more workers."
+
+
+def _parallel_calls(pipeline: PipelineUse) -> str:
+    """Return what makes elements side by side; current TensorFlow makes maps parallel itself."""
+    if any(each.stage.kind == "ParallelMap" for each in pipeline.stages):
+        return "a cheaper function of map"
+    return "map(..., num_parallel_calls=tf.data.AUTOTUNE)"
+
+
+def _other(use: StageUse, pipeline: PipelineUse) -> str:
+    stage = use.stage
+    if stage_kinds.reads_files(stage.kind):
+        return f"{stage.name} {_ONE_FILE}."
+    if stage_kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
+        return (
+            "What the pipeline spends its time in lasts longer than a recorded step; "
+            "`tfprobe run --every` with more samples, or a longer step, may show it. First to try: "
+            f"{_parallel_calls(pipeline)}; {_WORKERS}."
+        )
+    if stage.kind in _HAND_ON:
+        return f"{stage.name} only hands on what others make: fewer, larger elements cost it less."
+    return f"{stage.name} takes the time: do its work once, beforehand or by .cache() after it."
+
+
+_BY_KIND: Mapping[str, Callable[[StageUse, PipelineUse], str]] = {
+    "Batch": _batch,
+    "DataService": _data_service,
+    "Filter": _filter,
+    "FlatMap": _interleave,
+    "Generator": _generator,
+    "Interleave": _interleave,
+    "Map": _map,
+    "MapAndBatch": _parallel,
+    "PaddedBatch": _batch,
+    "ParallelInterleave": _interleave,
+    "ParallelMap": _parallel,
+    "Shuffle": _shuffle,
+}

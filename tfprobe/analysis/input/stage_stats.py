@@ -1,0 +1,323 @@
+"""Say what a pipeline of tf.data did to the steps of a work: shares, functions, the bottleneck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.core.intervals import Intervals
+from tfprobe.analysis.input import stage_kinds
+from tfprobe.analysis.input.input_waits import HANDOVER_NS, Share, active_ns, share
+from tfprobe.analysis.input.pipeline_timeline import see
+from tfprobe.analysis.input.stages import Pipeline, Stage, pipeline
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.spans import Spans
+
+PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
+# Work of less than this of the wait explains none of it.
+_TELLING_RATIO = 0.2
+# Of what a function runs, those that take long.
+MOST_OPS = 5
+# So many elements for one batch, each over so soon: the calls cost more than what they do.
+MANY_ELEMENTS = 100
+TINY_CALL_NS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOp:
+    """A type of op that the function of a stage runs, over all captures."""
+
+    op_type: str
+    count: int
+    total_ns: int
+
+    @property
+    def is_python(self) -> bool:
+        return self.op_type in PYTHON_OPS
+
+
+@dataclass(frozen=True, slots=True)
+class StageUse:
+    """A stage, its share of the wait, and the work it did itself.
+
+    `active_ns` is how long it was at work itself, waited for or not; `functions` how often its
+    function was called, `function_ns` what that took; `ops` are those in it that took longest.
+    `served` calls found what they took in its buffer.
+    """
+
+    stage: Stage
+    share: Share
+    active_ns: int
+    functions: int
+    function_ns: int
+    ops: tuple[FunctionOp, ...]
+    served: int
+
+    @property
+    def runs_python(self) -> bool:
+        """Say whether most of the time of its function is Python's."""
+        total_ns = sum(op.total_ns for op in self.ops)
+        return 2 * sum(op.total_ns for op in self.ops if op.is_python) > total_ns
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineUse:
+    """A pipeline in the captures of one work.
+
+    `wait_ns` is what the steps waited for it inside; 0 where they take their input elsewhere, as a
+    loop does that calls the iterator itself. The bottleneck is then the stage most at work; where
+    that was hardly seen at work, `is_measured` is false and it is the stage that most likely is.
+    `is_ahead`: a buffer above the bottleneck, or of it, can hold elements before a step asks.
+    `loose_ops` ran for an iterator, too, which one is not known: its call began before the capture.
+    """
+
+    stages: tuple[StageUse, ...]
+    captures: int
+    wait_ns: int
+    bottleneck: int | Missing
+    is_ahead: bool
+    is_measured: bool
+    loose_ops: tuple[FunctionOp, ...] = ()
+
+    @property
+    def keeps_up(self) -> bool:
+        """Say whether what the steps waited was for elements to change hands, not to be made."""
+        making_ns = sum(use.share.total_ns for use in self.stages if not _hands_over(use))
+        making_ns += sum(
+            use.share.function_ns + use.share.unseen_ns for use in self.stages if _hands_over(use)
+        )
+        return self.is_ahead and making_ns < HANDOVER_NS * self.captures
+
+    @property
+    def is_of_arrays(self) -> bool:
+        """Say whether Keras made all of this around arrays: slices of indices, a map that gathers.
+
+        Source: keras/src/trainers/data_adapters/array_data_adapter.py.
+        """
+        return any(_gathers_arrays(self.stages, at) for at in range(len(self.stages)))
+
+    @property
+    def blocking_path(self) -> tuple[int, ...]:
+        """Return the stages from the root down to the bottleneck."""
+        if isinstance(self.bottleneck, Missing):
+            return ()
+        path: list[int] = []
+        at: int | None = self.bottleneck
+        while at is not None:
+            path.append(at)
+            at = self.stages[at].stage.parent
+        return tuple(reversed(path))
+
+    @property
+    def unseen_ratio(self) -> float:
+        """Return the part of the wait that was for calls which the recording does not hold."""
+        total_ns = sum(use.share.total_ns for use in self.stages)
+        return sum(use.share.unseen_ns for use in self.stages) / total_ns if total_ns else 0.0
+
+
+def gather(
+    spans: Spans,
+    executions: Executions,
+    windows: Mapping[int, Intervals],
+    *,
+    slow_call_ns: int,
+    cycle_wait_ns: float = 0.0,
+) -> PipelineUse | Missing:
+    """Return the use of the pipeline that spans and executions of some captures tell of.
+
+    `windows` are the steps by capture; `cycle_wait_ns` is what the mean cycle waits for iterators,
+    between steps as well.
+    """
+    found = pipeline(spans, slow_call_ns=slow_call_ns)
+    if not found.stages:
+        return Missing("the recording holds no call of an iterator of tf.data")
+    seen = see(found, spans, executions, windows)
+    shares, active = share(found, seen), active_ns(found, seen)
+    ops = _ops(found, executions)
+    uses = tuple(
+        _use(found, at, shares[at], active[at], ops.get(at, ())) for at in range(len(found.stages))
+    )
+    wait_ns = sum(each.waits.length_ns for each in seen)
+    is_measured = _seen_ns(uses) >= _TELLING_RATIO * cycle_wait_ns * len(windows)
+    bottleneck = _bottleneck(uses) if is_measured else _likely(uses)
+    return PipelineUse(
+        stages=uses,
+        captures=len(windows),
+        wait_ns=wait_ns,
+        bottleneck=bottleneck,
+        is_ahead=_is_ahead(uses, bottleneck),
+        is_measured=is_measured,
+        loose_ops=_loose_ops(executions),
+    )
+
+
+def _loose_ops(executions: Executions) -> tuple[FunctionOp, ...]:
+    """Return the ops that ran for an iterator of which no call is in the capture."""
+    is_loose = (executions.place == Place.HOST) & executions.background & (executions.detail == 0)
+    mine = executions.only(is_loose)
+    found: dict[str, FunctionOp] = {}
+    for op_type, duration_ns in zip(mine.op_type.tolist(), mine.duration_ns.tolist(), strict=True):
+        name = executions.strings[op_type]
+        before = found.get(name, FunctionOp(name, 0, 0))
+        found[name] = FunctionOp(name, before.count + 1, before.total_ns + duration_ns)
+    return tuple(sorted(found.values(), key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])
+
+
+def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[FunctionOp, ...]]:
+    """Return by stage the ops that iterators ran in their functions, longest first."""
+    texts = executions.strings.values
+    mine = executions.only((executions.place == Place.HOST) & (executions.detail > 0))
+    stages = {at: found.number(texts[at]) for at in np.unique(mine.detail).tolist()}
+    by_stage: dict[int, dict[str, FunctionOp]] = {}
+    pairs = np.stack([mine.detail, mine.op_type])
+    unique, inverse = np.unique(pairs, axis=1, return_inverse=True)
+    counts = np.bincount(inverse.ravel(), minlength=unique.shape[1])
+    total_ns = np.bincount(
+        inverse.ravel(), weights=mine.duration_ns.astype(np.float64), minlength=unique.shape[1]
+    )
+    for (path, op_type), count, ns in zip(
+        unique.T.tolist(), counts.tolist(), total_ns.tolist(), strict=True
+    ):
+        stage = stages[path]
+        if stage is not None:
+            ops = by_stage.setdefault(stage, {})
+            name = texts[op_type]
+            before = ops.get(name, FunctionOp(name, 0, 0))
+            ops[name] = FunctionOp(name, before.count + count, before.total_ns + round(ns))
+    return {
+        at: tuple(sorted(ops.values(), key=lambda op: (-op.total_ns, op.op_type))[:MOST_OPS])
+        for at, ops in by_stage.items()
+    }
+
+
+def _use(
+    found: Pipeline, at: int, share: Share, active_ns: int, ops: tuple[FunctionOp, ...]
+) -> StageUse:
+    mine = found.function_stage == at
+    return StageUse(
+        stage=found.stages[at],
+        share=share,
+        active_ns=active_ns,
+        functions=int(np.count_nonzero(mine)),
+        function_ns=int(found.functions.duration_ns[mine].sum()),
+        ops=ops,
+        served=int(np.count_nonzero(found.is_served[found.call_stage == at])),
+    )
+
+
+def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
+    """Return the stage that steps waited for longest; where none is known to, the busiest."""
+    for weigh in (_waited_ns, _active_ns):
+        weights = _with_tiny_elements(uses, [weigh(use) for use in uses])
+        if max(weights) > 0:
+            return weights.index(max(weights))
+    return Missing("no stage of the pipeline was seen at work")
+
+
+def _seen_ns(uses: Sequence[StageUse]) -> int:
+    """Return the time that the choice of a bottleneck goes by."""
+    if any(_waited_ns(use) for use in uses):
+        return sum(_waited_ns(use) - use.share.guessed_ns for use in uses)
+    return max(_active_ns(use) for use in uses)
+
+
+def _likely(uses: Sequence[StageUse]) -> int | Missing:
+    """Return what most likely takes the time: Python, a function of the program, or a source.
+
+    Before those comes what was found below stages that cannot.
+    """
+    guesses = [use.share.guessed_ns for use in uses]
+    if max(guesses) > 0:
+        return guesses.index(max(guesses))
+    best = max(range(len(uses)), key=lambda at: (_suspicion(uses[at]), uses[at].active_ns))
+    if _suspicion(uses[best]):
+        return best
+    return Missing("what takes the time in its pipeline was not seen")
+
+
+def _suspicion(use: StageUse) -> int:
+    """Return how likely a stage takes long that was not seen; 0 where it only hands on."""
+    kind = use.stage.kind
+    if kind == "Generator" or (use.ops and use.runs_python):
+        return 3
+    if stage_kinds.has_function(kind):
+        return 2
+    return int(stage_kinds.is_source(kind))
+
+
+def _waited_ns(use: StageUse) -> int:
+    return use.share.total_ns
+
+
+def _active_ns(use: StageUse) -> int:
+    return 0 if stage_kinds.is_wrapper(use.stage.kind) else use.active_ns
+
+
+def _with_tiny_elements(uses: Sequence[StageUse], weights: Sequence[int]) -> list[int]:
+    """Give a batch of very many elements of no work the weights of all that it takes from."""
+    merged = list(weights)
+    for at, use in enumerate(uses):
+        above, parent = at, use.stage.parent
+        while parent is not None:
+            above = parent if takes_tiny_elements(uses, parent) else above
+            parent = uses[parent].stage.parent
+        if above != at:
+            merged[above] += merged[at]
+            merged[at] = 0
+    return merged
+
+
+def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
+    """Say whether a stage joins many elements, each of next to no work.
+
+    By the median of their calls: a few of which lose their core for a while.
+    """
+    stage = uses[at].stage
+    if len(stage.children) != 1 or elements_a_batch(uses, at) < MANY_ELEMENTS:
+        return False
+    below = uses[stage.children[0]]
+    return 0 < below.stage.typical_ns <= TINY_CALL_NS and not below.functions
+
+
+def elements_a_batch(uses: Sequence[StageUse], at: int) -> int:
+    """Return how many elements each call of a batch takes: what TensorFlow said, or at least.
+
+    Where no call of it lies wholly inside a recorded step, those of what it takes from do: in each
+    recording of one that ends there, and of one that begins.
+    """
+    stage = uses[at].stage
+    size = stage.facts.get("batch_size", "")
+    if size.isdecimal():
+        return int(size)
+    if not stage_kinds.joins(stage.kind) or not stage.children:
+        return 0
+    below = uses[stage.children[0]].stage
+    return below.calls // (2 * max(below.captures, 1))
+
+
+def _is_ahead(uses: Sequence[StageUse], bottleneck: int | Missing) -> bool:
+    at = None if isinstance(bottleneck, Missing) else bottleneck
+    while at is not None:
+        if uses[at].stage.is_async:
+            return True
+        at = uses[at].stage.parent
+    return False
+
+
+def _gathers_arrays(uses: Sequence[StageUse], at: int) -> bool:
+    """Say whether this is the outermost map, over slices of indices and arrays without end."""
+    stage = uses[at].stage
+    above = [stage_kinds.kind_of(name) for name in stage.path[:-1]]
+    if stage.kind != "ParallelMap" or any(
+        not stage_kinds.is_wrapper(kind) and kind != "Prefetch" for kind in above
+    ):
+        return False
+    below = [use.stage.path[len(stage.path) :] for use in uses]
+    return ("Zip", "ForeverRepeat", "FromTensor") in below and ("Zip", "FlatMap") in below
+
+
+def _hands_over(use: StageUse) -> bool:
+    return use.stage.is_async or stage_kinds.is_wrapper(use.stage.kind)

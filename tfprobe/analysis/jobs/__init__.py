@@ -1,0 +1,1 @@
+"""Arrange many runs, or all processes of one, side by side."""

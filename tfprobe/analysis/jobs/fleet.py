@@ -1,0 +1,401 @@
+"""Arrange one look at many runs as rows: what each process and each of its works is doing now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.analysis.steps import recording_overhead
+from tfprobe.analysis.steps.recent_steps import (
+    NO_STEP,
+    StepTimes,
+    busiest,
+    last_end_ns,
+    step_times,
+    steps_per_s,
+)
+from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.errors import Missing
+from tfprobe.model.activities import DevicePulse, Pulse
+from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
+from tfprobe.model.profile import LIVE_STATES, Problem, Work
+
+SCHEMA = "tfprobe.top/1"
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+ENDED = Missing("the process has ended")
+NOT_SEEN = Missing("the process has not seen the order yet: it looks at its next step")
+NO_COUNT = Missing("the words of the order make no sense")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """One work now. `count` is of completed steps; times are in ns, as of ProcessRow.
+
+    `index` is its number in the process, by which samples are asked for.
+    """
+
+    index: int
+    kind: str
+    name: str
+    thread: str
+    count: int
+    raised: int
+    sampled: int
+    steps_per_s: float | Missing
+    p50_ns: float | Missing
+    p95_ns: float | Missing
+    trend_ns: tuple[float, ...] | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """One process now. Times are in ns.
+
+    `steps` are the completed steps of all works since its start, as in every report.
+    `steps_per_s`, `p50_ns`, `p95_ns` and `trend_ns` are those of its busiest kind of step, over all
+    threads that run it: of works within works the outer one. Times are exact, by the latest 1024
+    steps of a work, without those that raised or were traced; `trend_ns` are medians of at most 24
+    stretches of them, newest last. `since_last_step_ns` is the time since any step ended.
+    `overhead_ratio` is of the wall time, since the start. `cpus_used` are cores, between the last
+    two pulses of the process, and `resident_bytes` is by the last: both are a second old, or older
+    where its steps are longer. `gpu_ratio` is the mean utilisation, and `gpu_memory_bytes` the
+    memory in use, of all accelerators of its machine, by whomever. The rate and
+    the machine's numbers of a process that has ended are Missing. `samples_left` of the latest
+    order are still to be taken. `goodput_ratio` is the share of productive steps since the start,
+    as `wall_time` has it. `program`, `title` and `group` are those of the Process.
+    """
+
+    folder: str
+    host: str
+    pid: int
+    rank: int | None
+    role: str | None
+    state: str
+    started_unix_ns: int | Missing
+    steps: int
+    steps_per_s: float | Missing
+    p50_ns: float | Missing
+    p95_ns: float | Missing
+    trend_ns: tuple[float, ...] | Missing
+    since_last_step_ns: int | Missing
+    overhead_ratio: float | Missing
+    cpus_used: float | Missing
+    resident_bytes: int | Missing
+    gpu_ratio: float | Missing
+    gpu_memory_bytes: int | Missing
+    captures: int
+    samples_left: int | Missing
+    shares: Shares | Missing
+    goodput_ratio: float | Missing
+    wall_time: WallTime | Missing
+    works: tuple[WorkRow, ...]
+    program: str = ""
+    title: str = ""
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run now, with its processes by host and start."""
+
+    id: str
+    directory: str
+    command: tuple[str, ...] | Missing
+    started: str | Missing
+    started_unix_ns: int | Missing
+    host: str | Missing
+    user: str | Missing
+    state: str
+    processes: tuple[ProcessRow, ...]
+    problems: tuple[Problem, ...]
+
+
+def run_rows(look: FleetLook) -> tuple[RunRow, ...]:
+    """Return a row for each run, newest first."""
+    return tuple(run_row(run) for run in look.runs)
+
+
+def document(look: FleetLook) -> Document:
+    """Return the tfprobe.top/1 document: times in µs, bytes, fractions of 1.
+
+    What is not known is null, and `missing` beside it says why, by key.
+    """
+    return {
+        "schema": SCHEMA,
+        "dir": look.directory,
+        "at_unix_us": look.at_unix_ns / 1000,
+        "runs": [_run_document(row) for row in run_rows(look)],
+        "problems": _problems(look.problems),
+    }
+
+
+def run_row(look: RunLook) -> RunRow:
+    """Return the row of one run."""
+    run = look.run
+    return RunRow(
+        id=run.id,
+        directory=run.directory,
+        command=run.command,
+        started=run.started,
+        started_unix_ns=look.started_unix_ns,
+        host=look.host,
+        user=look.user,
+        state=run.state,
+        processes=tuple(_process_row(each, look.machines) for each in look.processes),
+        problems=look.problems,
+    )
+
+
+def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
+    process, works = look.process, look.works
+    busy = busiest(works)
+    times_of = {work.index: step_times([work]) for work in works}
+    times = times_of[busy[0].index] if len(busy) == 1 else step_times(busy) if busy else NO_STEP
+    cost = recording_overhead.measure(process, works)
+    live = process.state in (*LIVE_STATES, "unknown")
+    devices = devices_of(process.host, machines)
+    return ProcessRow(
+        folder=process.folder,
+        host=process.host,
+        pid=process.pid,
+        rank=process.rank,
+        role=process.role,
+        state=process.state,
+        started_unix_ns=process.started_unix_ns or Missing("process.json does not say"),
+        steps=sum(work.count for work in works),
+        steps_per_s=_rate(busy, look.now_mono_ns) if live else ENDED,
+        p50_ns=times if isinstance(times, Missing) else times.p50_ns,
+        p95_ns=times if isinstance(times, Missing) else times.p95_ns,
+        trend_ns=times if isinstance(times, Missing) else times.trend_ns,
+        since_last_step_ns=_since_last_step(look),
+        overhead_ratio=cost.fraction_ratio if isinstance(cost, Overhead) else cost,
+        cpus_used=cpus_used(look.pulses) if live else ENDED,
+        resident_bytes=resident_bytes(look.pulses) if live else ENDED,
+        gpu_ratio=gpu_ratio(devices) if live else ENDED,
+        gpu_memory_bytes=gpu_memory_bytes(devices) if live else ENDED,
+        captures=process.captures,
+        samples_left=_samples_left(look.request),
+        shares=look.shares,
+        goodput_ratio=_goodput_ratio(look.wall_time),
+        wall_time=look.wall_time,
+        works=tuple(
+            _work_row(work, times_of[work.index], look.now_mono_ns if live else ENDED)
+            for work in works
+        ),
+        program=process.program,
+        title=process.title,
+        group=process.group,
+    )
+
+
+def _goodput_ratio(found: WallTime | Missing) -> float | Missing:
+    return found if isinstance(found, Missing) else found.goodput_ratio
+
+
+def _work_row(work: Work, times: StepTimes | Missing, now_ns: int | Missing) -> WorkRow:
+    return WorkRow(
+        index=work.index,
+        kind=work.kind,
+        name=work.name,
+        thread=work.thread,
+        count=work.count,
+        raised=work.raised,
+        sampled=work.sampled,
+        steps_per_s=_rate((work,), now_ns),
+        p50_ns=times if isinstance(times, Missing) else times.p50_ns,
+        p95_ns=times if isinstance(times, Missing) else times.p95_ns,
+        trend_ns=times if isinstance(times, Missing) else times.trend_ns,
+    )
+
+
+def _rate(works: Sequence[Work], now_ns: int | Missing) -> float | Missing:
+    if isinstance(now_ns, Missing):
+        return now_ns
+    rates = [steps_per_s(work, now_ns) for work in works]
+    known = [rate for rate in rates if not isinstance(rate, Missing)]
+    if known:
+        return sum(known)
+    return next((rate for rate in rates if isinstance(rate, Missing)), NO_STEP)
+
+
+def _since_last_step(look: ProcessLook) -> int | Missing:
+    if isinstance(look.now_mono_ns, Missing):
+        return look.now_mono_ns
+    last_ns = last_end_ns(look.works)
+    return NO_STEP if last_ns is None else max(look.now_mono_ns - last_ns, 0)
+
+
+def _samples_left(request: Request | Missing) -> int | Missing:
+    if isinstance(request, Missing):
+        return request
+    if request.sequence == 0:
+        return 0  # nobody has asked yet
+    if request.seen != request.sequence:
+        return NOT_SEEN
+    return request.left if request.left >= 0 else NO_COUNT
+
+
+def _run_document(row: RunRow) -> Document:
+    facts: Document = {
+        "id": row.id,
+        "dir": row.directory,
+        "command": list(row.command) if isinstance(row.command, tuple) else row.command,
+        "started": row.started,
+        "started_unix_us": _us(row.started_unix_ns),
+        "state": row.state,
+        "host": row.host,
+        "user": row.user,
+    }
+    return {
+        **_with_reasons(facts),
+        "processes": [_process_document(each) for each in row.processes],
+        "problems": _problems(row.problems),
+    }
+
+
+def _process_document(row: ProcessRow) -> Document:
+    facts: Document = {
+        "host": row.host,
+        "pid": row.pid,
+        "folder": row.folder,
+        "program": row.title or row.program or None,
+        "rank": row.rank,
+        "role": row.role,
+        "state": row.state,
+        "started_unix_us": _us(row.started_unix_ns),
+        "steps": row.steps,
+        **_pace(row),
+        "since_last_step_us": _us(row.since_last_step_ns),
+        "overhead_ratio": row.overhead_ratio,
+        "cpus_used": row.cpus_used,
+        "resident_bytes": row.resident_bytes,
+        "gpu_ratio": row.gpu_ratio,
+        "gpu_memory_bytes": row.gpu_memory_bytes,
+        "captures": row.captures,
+        "samples_left": row.samples_left,
+        "shares": row.shares if isinstance(row.shares, Missing) else _shares(row.shares),
+        "goodput_ratio": row.goodput_ratio,
+        "account": _account(row.wall_time),
+    }
+    return {**_with_reasons(facts), "work": [_work_document(each) for each in row.works]}
+
+
+def _work_document(row: WorkRow) -> Document:
+    facts: Document = {
+        "index": row.index,
+        "kind": row.kind,
+        "name": row.name,
+        "thread": row.thread,
+        "count": row.count,
+        "raised": row.raised,
+        "sampled": row.sampled,
+        **_pace(row),
+    }
+    return _with_reasons(facts)
+
+
+def _pace(row: ProcessRow | WorkRow) -> Document:
+    trend = row.trend_ns
+    return {
+        "steps_per_s": row.steps_per_s,
+        "p50_us": _us(row.p50_ns),
+        "p95_us": _us(row.p95_ns),
+        "trend_us": trend if isinstance(trend, Missing) else [each / 1000 for each in trend],
+    }
+
+
+def _shares(shares: Shares) -> Document:
+    return {
+        "unit": "fraction",
+        "before": shares.before_ratio,
+        "on": shares.on_ratio,
+        "after": shares.after_ratio,
+        "other": shares.other_ratio,
+        "captures": shares.captures,
+        "newest_unix_us": shares.newest_unix_ns / 1000,
+    }
+
+
+def _account(found: WallTime | Missing) -> Document | Missing:
+    """Return the account of docs/account.md by parts alone."""
+    if isinstance(found, Missing):
+        return found
+    parts = [{"part": part, "us": ns / 1000} for part, ns in found.parts_ns]
+    return {"wall_us": found.wall_ns / 1000, "parts": parts}
+
+
+def _problems(problems: Sequence[Problem]) -> list[Document]:
+    return [{"where": each.where, "what": each.what} for each in problems]
+
+
+def _with_reasons(facts: Document) -> Document:
+    """Put null where something is missing, and the reasons beside all."""
+    reasons = {key: value.reason for key, value in facts.items() if isinstance(value, Missing)}
+    known = {key: None if key in reasons else value for key, value in facts.items()}
+    return {**known, "missing": reasons}
+
+
+def _us(duration_ns: float | Missing) -> float | Missing:
+    return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000
+
+
+NO_PULSE = Missing("the process has told nothing of its machine yet")
+ONE_PULSE = Missing("one sample alone tells no rate")
+NO_ACCELERATOR = Missing("no accelerator was sampled on its machine")
+
+
+def cpus_used(pulses: Sequence[Pulse]) -> float | Missing:
+    """Return how many cores worked for a process between its last two pulses."""
+    if not pulses:
+        return NO_PULSE
+    used_ns = [_cpu_ns(pulse) for pulse in pulses[-2:]]
+    for used in used_ns:
+        if isinstance(used, Missing):
+            return used
+    known = [used for used in used_ns if not isinstance(used, Missing)]
+    if len(known) < 2:
+        return ONE_PULSE
+    passed_ns = pulses[-1].at_ns - pulses[-2].at_ns
+    if passed_ns <= 0 or known[1] < known[0]:
+        return Missing("the last two samples make no sense together")
+    return (known[1] - known[0]) / passed_ns
+
+
+def resident_bytes(pulses: Sequence[Pulse]) -> int | Missing:
+    """Return the memory of a process at its last pulse."""
+    return pulses[-1].resident_bytes if pulses else NO_PULSE
+
+
+def devices_of(host: str, machines: Sequence[Pulse]) -> tuple[DevicePulse, ...]:
+    """Return the accelerators of a host as they were told last."""
+    told = (pulse.devices for pulse in reversed(machines) if pulse.host == host)
+    return next(told, ())
+
+
+def gpu_ratio(devices: Sequence[DevicePulse]) -> float | Missing:
+    """Return the mean utilisation of these accelerators."""
+    ratios = [each.utilization_ratio for each in devices]
+    known = [ratio for ratio in ratios if not isinstance(ratio, Missing)]
+    if not known:
+        return next((ratio for ratio in ratios if isinstance(ratio, Missing)), NO_ACCELERATOR)
+    return sum(known) / len(known)
+
+
+def gpu_memory_bytes(devices: Sequence[DevicePulse]) -> int | Missing:
+    """Return the memory in use of these accelerators together."""
+    sizes = [each.memory_used_bytes for each in devices]
+    known = [size for size in sizes if not isinstance(size, Missing)]
+    if not known:
+        return next((size for size in sizes if isinstance(size, Missing)), NO_ACCELERATOR)
+    return sum(known)
+
+
+def _cpu_ns(pulse: Pulse) -> int | Missing:
+    if isinstance(pulse.user_ns, Missing):
+        return pulse.user_ns
+    if isinstance(pulse.system_ns, Missing):
+        return pulse.system_ns
+    return pulse.user_ns + pulse.system_ns

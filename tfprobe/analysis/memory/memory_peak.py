@@ -1,0 +1,182 @@
+"""Say what held memory at the fullest moment of an allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tfprobe.analysis.core.op_attribution import BYS, By, Origins
+from tfprobe.analysis.memory.allocator_levels import Pieces
+from tfprobe.analysis.memory.memory_roles import Role, role_of
+from tfprobe.model.allocations import Allocations
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.profile import Capture
+from tfprobe.model.tables import Int64s
+
+NO_OP = "(no op told)"
+NO_TYPE = "(no type told)"
+NO_SHAPE = "(no shape told)"
+NO_SCOPE = "(no scope)"
+# How many of the pieces that were held at a peak are kept one by one.
+MOST_PIECES = 100
+
+# What pieces may be counted for: where their op comes from, and what they are.
+HeldBy = By | Literal["scope", "type", "shape", "role"]
+HELD_BYS: tuple[HeldBy, ...] = (*BYS, "scope", "type", "shape", "role")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that were held at a moment, and the op that they were taken for; "" unknown.
+
+    `label` is what they count for where no op is known.
+    """
+
+    op: str
+    op_type: str
+    shape: str
+    bytes: int
+    role: Role
+    label: str = NO_OP
+
+    @staticmethod
+    def of(op: str, op_type: str, shape: str, size_bytes: int) -> Piece:
+        """Return a piece in the role that its op tells."""
+        return Piece(op, op_type, shape, size_bytes, role_of(op, op_type))
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What held memory at a peak: an op, layer, line ..., in one role, with all of its pieces.
+
+    `op_type` and `shape` are those of its largest piece, "" unknown.
+    """
+
+    label: str
+    op_type: str
+    role: Role
+    bytes: int
+    pieces: int
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The fullest moment of an allocator in any sampled step, `after_ns` the step began.
+
+    `largest` are the largest pieces held then, at most MOST_PIECES.
+    """
+
+    capture: Capture
+    after_ns: int
+    bytes: int
+    holders: tuple[Holder, ...]
+    by_role: tuple[tuple[Role, int], ...]
+    largest: tuple[Piece, ...]
+
+
+def peak(
+    capture: Capture,
+    at_ns: int,
+    size_bytes: int,
+    live: Sequence[Piece],
+    origins: Origins,
+    by: HeldBy,
+) -> Peak:
+    """Return a peak of so many bytes with its holders, the largest first."""
+    held: dict[tuple[str, Role], list[Piece]] = {}
+    roles: dict[Role, int] = {}
+    for piece in live:
+        label = _label(piece, origins, by)
+        held.setdefault((label, piece.role), []).append(piece)
+        roles[piece.role] = roles.get(piece.role, 0) + piece.bytes
+    holders = [_holder(label, role, every) for (label, role), every in held.items()]
+    return Peak(
+        capture=capture,
+        after_ns=at_ns - capture.start_ns,
+        bytes=size_bytes,
+        holders=tuple(sorted(holders, key=lambda each: (-each.bytes, each.label))),
+        by_role=tuple(sorted(roles.items(), key=lambda each: -each[1])),
+        largest=tuple(sorted(live, key=lambda each: (-each.bytes, each.op))[:MOST_PIECES]),
+    )
+
+
+def _label(piece: Piece, origins: Origins, by: HeldBy) -> str:
+    if by == "role":
+        return piece.role.value
+    if not piece.op:
+        return piece.label
+    if by == "shape":
+        return piece.shape or NO_SHAPE
+    if by == "type":
+        return piece.op_type or NO_TYPE
+    if by == "scope":
+        return origins.of(piece.op).op.rpartition("/")[0] or NO_SCOPE
+    return origins.of(piece.op).label(by)
+
+
+def _holder(label: str, role: Role, every: Sequence[Piece]) -> Holder:
+    largest = max(every, key=lambda piece: piece.bytes)
+    return Holder(
+        label=label,
+        op_type=largest.op_type,
+        role=role,
+        bytes=sum(piece.bytes for piece in every),
+        pieces=len(every),
+        shape=largest.shape,
+    )
+
+
+def recorded_pieces(
+    rows: Executions, allocations: Allocations, found: Pieces, at_ns: int
+) -> list[Piece]:
+    """Return the pieces of an allocator that were held right after a moment of a capture."""
+    live = np.flatnonzero(found.live_at(at_ns))
+    texts = allocations.strings
+    ops = {texts[allocations.op[found.row[at]]] for at in live.tolist()}
+    runs = _runs(rows, allocations, ops)
+    return [_piece(allocations, found, at, runs) for at in live.tolist()]
+
+
+# By op: starts and ends of its runs on the host in one capture, by start.
+_Runs = dict[str, tuple[Int64s, Int64s]]
+
+
+def _runs(rows: Executions, allocations: Allocations, ops: set[str]) -> _Runs:
+    if not len(allocations):
+        return {}
+    chosen = (rows.capture == allocations.capture[0]) & (rows.place == Place.HOST)
+    names = [at for at, text in enumerate(rows.strings.values) if text in ops and text]
+    at = np.flatnonzero(chosen & np.isin(rows.name, names))
+    at = at[np.argsort(rows.start_ns[at], kind="stable")]
+    return {
+        rows.strings[name]: (
+            rows.start_ns[mine],
+            rows.start_ns[mine] + rows.duration_ns[mine],
+        )
+        for name in names
+        for mine in (at[rows.name[at] == name],)
+        if len(mine)
+    }
+
+
+def _piece(allocations: Allocations, found: Pieces, at: int, runs: _Runs) -> Piece:
+    row = found.row[at]
+    op = allocations.strings[allocations.op[row]]
+    op_type = allocations.strings[allocations.op_type[row]]
+    shape = allocations.strings[allocations.shape[row]]
+    size = int(found.bytes[at])
+    if _is_temporary(int(found.start_ns[at]), int(found.end_ns[at]), runs.get(op)):
+        return Piece(op, op_type, shape, size, Role.TEMPORARY)
+    return Piece.of(op, op_type, shape, size)
+
+
+def _is_temporary(start_ns: int, end_ns: int, runs: tuple[Int64s, Int64s] | None) -> bool:
+    """Say whether a piece was given back before the run of its op that took it was over."""
+    if runs is None:
+        return False
+    run = int(np.searchsorted(runs[0], start_ns, side="right")) - 1
+    return run >= 0 and start_ns <= int(runs[1][run]) and end_ns <= int(runs[1][run])

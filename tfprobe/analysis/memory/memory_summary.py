@@ -1,0 +1,297 @@
+"""Gather what holds memory in the sampled steps of a work, by device and allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.tensor_sizes import shape_text
+from tfprobe.analysis.memory.allocator_levels import (
+    UNTOLD,
+    Level,
+    capacity_bytes,
+    level,
+    lifetime_peak_bytes,
+    pieces,
+)
+from tfprobe.analysis.memory.host_memory import Growth, growth
+from tfprobe.analysis.memory.lifetimes import lifetimes
+from tfprobe.analysis.memory.memory_peak import HeldBy, Peak, Piece, peak, recorded_pieces
+from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes
+from tfprobe.errors import Missing
+from tfprobe.model.allocations import Allocations
+from tfprobe.model.profile import Profile
+from tfprobe.model.sampled import SampledWork
+from tfprobe.model.tables import Int64s
+
+# A curve on a terminal has no more columns than this.
+MOMENTS = 120
+# Steps of which the levels are kept one by one.
+_MOST_STEPS = 1000
+ESTIMATE = "outputs of ops"
+# With more that is unknown even the moment of the peak is a guess.
+_MOST_UNKNOWN_RATIO = 0.5
+_NO_SIZES = Missing(
+    "these steps have neither records of an allocator nor sizes of outputs: a trace of a "
+    "CPU may have none, and their graph with its shapes was not recorded"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How much was held in the step of the peak: the most in each of equal parts of its events."""
+
+    after_ns: Int64s
+    held_bytes: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class StepLevel:
+    """The least and the most that was held in a sampled step."""
+
+    step: int
+    low_bytes: int
+    top_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One allocator of a device of one process over its sampled steps.
+
+    With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
+    it, of one step. Then `sizes` counts the outputs that it takes and `unknown_sizes` those of them
+    whose size is not known: where there are any, amounts are what was held at least.
+    Without `is_absolute` amounts are above what was held before each step, which nobody told.
+    `by_step` are the levels of the latest sampled steps, in their order.
+    """
+
+    process: int
+    device: str
+    allocator: str
+    captures: int
+    is_estimate: bool
+    is_absolute: bool
+    sizes: int
+    unknown_sizes: int
+    peak: Peak
+    curve: Curve
+    lifetime_peak_bytes: int | Missing
+    capacity_bytes: int | Missing
+    fragmentation_ratio: float | Missing
+    growth: Growth | Missing
+    by_step: tuple[StepLevel, ...]
+
+    @property
+    def is_at_least(self) -> bool:
+        """Return whether amounts lack what outputs of unknown size held."""
+        return self.unknown_sizes > 0
+
+    @property
+    def unknown_ratio(self) -> float:
+        """Return the part of the outputs whose size is not known."""
+        return self.unknown_sizes / self.sizes if self.sizes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What variables hold, by their shapes and types, wherever they are."""
+
+    parameters_bytes: int
+    optimizer_state_bytes: int
+
+
+def memories(
+    profile: Profile,
+    sampled: Sequence[SampledWork],
+    origins: Origins,
+    by: HeldBy = "op",
+    *,
+    moments: int = MOMENTS,
+) -> tuple[Memory, ...] | Missing:
+    """Return the allocators of the sampled steps, or an estimate where none was recorded.
+
+    `profile` holds the captures of `sampled`, each of which is the work in one process. Curves have
+    at most so many `moments`.
+    """
+    if not profile.captures:
+        return Missing("no step was sampled")
+    found = list(_recorded(profile, _variables(sampled), origins, by, moments))
+    told = {each.process for each in found}
+    reasons = []
+    for work in sampled:
+        if work.work.process not in told:
+            estimate = _estimated(work, origins, by, moments)
+            if isinstance(estimate, Missing):
+                reasons.append(estimate)
+            else:
+                found.append(estimate)
+    if not found:
+        return reasons[0] if reasons else _NO_SIZES
+    return tuple(sorted(found, key=lambda each: (each.process, -each.peak.bytes)))
+
+
+def lasting(sampled: Sequence[SampledWork]) -> Lasting | Missing:
+    """Return what the variables of the work hold, or why that is not known."""
+    held = _variables(sampled)
+    if not held[Role.PARAMETERS]:
+        return Missing("the recording has no graph that tells the shapes of variables")
+    return Lasting(held[Role.PARAMETERS], held[Role.OPTIMIZER_STATE])
+
+
+def _variables(sampled: Sequence[SampledWork]) -> dict[Role, int]:
+    # Each process has the same ones.
+    if not sampled:
+        return {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
+    return lasting_bytes(sampled[0].graph.nodes, sampled[0].shapes)
+
+
+def _recorded(
+    profile: Profile, variables: dict[Role, int], origins: Origins, by: HeldBy, moments: int
+) -> Iterator[Memory]:
+    rows = profile.allocations
+    if not len(rows):
+        return
+    processes = np.array([each.process for each in profile.captures], dtype=np.int64)
+    key = np.stack((processes[rows.capture], rows.device, rows.allocator))
+    groups, group = np.unique(key, axis=1, return_inverse=True)
+    for number, process in enumerate(groups[0].tolist()):
+        mine = rows.only(group.reshape(-1) == number)
+        if (mine.bytes > 0).any() or (mine.in_use_bytes > 0).any():
+            yield _allocator(profile, mine, process, variables, origins, by, moments)
+
+
+def _allocator(
+    profile: Profile,
+    rows: Allocations,
+    process: int,
+    variables: dict[Role, int],
+    origins: Origins,
+    by: HeldBy,
+    moments: int,
+) -> Memory:
+    levels = {number: level(mine) for number, mine in rows.by_capture()}
+    number = max(levels, key=lambda each: int(levels[each].held_bytes.max()))
+    fullest, mine = levels[number], rows.only(rows.capture == number)
+    at_ns = int(fullest.at_ns[fullest.peak])
+    capture = profile.captures[number]
+    live = recorded_pieces(profile.executions, mine, pieces(mine), at_ns)
+    device = rows.strings[rows.device[0]]
+    if fullest.is_absolute:
+        before = fullest.top_bytes - sum(each.bytes for each in live)
+        live += _before(before, variables if "GPU" in device.upper() else {})
+    return Memory(
+        process=process,
+        device=device,
+        allocator=rows.strings[rows.allocator[0]],
+        captures=len(levels),
+        is_estimate=False,
+        is_absolute=fullest.is_absolute,
+        sizes=0,
+        unknown_sizes=0,
+        peak=peak(capture, at_ns, fullest.top_bytes, live, origins, by),
+        curve=_curve(fullest, capture.start_ns, moments),
+        lifetime_peak_bytes=lifetime_peak_bytes(rows),
+        capacity_bytes=capacity_bytes(rows),
+        fragmentation_ratio=_fragmentation(mine, fullest.peak),
+        growth=_growth(profile, levels),
+        by_step=_by_step(profile, levels),
+    )
+
+
+def _before(held_bytes: int, variables: dict[Role, int]) -> list[Piece]:
+    """Divide what was held before a step: variables as far as their shapes tell, and the rest."""
+    found = []
+    for role, label in (
+        (Role.PARAMETERS, "(parameters)"),
+        (Role.OPTIMIZER_STATE, "(optimizer state)"),
+    ):
+        part = min(max(held_bytes, 0), variables.get(role, 0))
+        if part:
+            found.append(Piece("", "", "", part, role, label))
+            held_bytes -= part
+    if held_bytes > 0:
+        label = "(held before the step)"
+        found.append(Piece("", "", "", held_bytes, Role.HELD_BEFORE, label))
+    return found
+
+
+def _fragmentation(rows: Allocations, at: int) -> float | Missing:
+    """Return the part of what was free at an event that was not in the largest piece."""
+    told = (rows.free_bytes > 0) & (rows.largest_free_bytes != UNTOLD)
+    before = np.flatnonzero(told[: at + 1])
+    if not len(before):
+        return Missing("this allocator does not tell its largest free piece")
+    row = before[-1]
+    return float(1 - rows.largest_free_bytes[row] / rows.free_bytes[row])
+
+
+def _growth(profile: Profile, levels: dict[int, Level]) -> Growth | Missing:
+    """Return how what is held at the emptiest moment of a step grows over the steps."""
+    if not all(each.is_absolute for each in levels.values()):
+        return Missing("this allocator does not tell how much it holds from step to step")
+    steps = np.array([profile.captures[number].step for number in levels], dtype=np.int64)
+    lows = np.array([each.held_bytes.min() for each in levels.values()], dtype=np.int64)
+    order = np.argsort(steps, kind="stable")
+    return growth(steps[order], lows[order])
+
+
+def _by_step(profile: Profile, levels: dict[int, Level]) -> tuple[StepLevel, ...]:
+    every = [
+        StepLevel(profile.captures[number].step, int(each.held_bytes.min()), each.top_bytes)
+        for number, each in levels.items()
+    ]
+    return tuple(sorted(every, key=lambda each: each.step)[-_MOST_STEPS:])
+
+
+def _curve(found: Level, start_ns: int, moments: int) -> Curve:
+    parts = np.array_split(np.arange(len(found.at_ns)), min(len(found.at_ns), moments))
+    return Curve(
+        after_ns=np.array([found.at_ns[part[0]] for part in parts], dtype=np.int64) - start_ns,
+        held_bytes=np.array([found.held_bytes[part].max() for part in parts], dtype=np.int64),
+    )
+
+
+def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) -> Memory | Missing:
+    """Return the estimate of the last sampled step of a process, or why there is none."""
+    capture = work.captures[-1]
+    found = lifetimes(work, capture.index)
+    if found is None:
+        return _NO_SIZES
+    if found.unknown_sizes > found.sizes * _MOST_UNKNOWN_RATIO:
+        return Missing(
+            f"no allocator was recorded, and of {found.unknown_sizes:,} of {found.sizes:,} outputs "
+            "of ops neither the step nor the graph tells the size"
+        )
+    rows = work.executions
+    held = found.level()
+    at_ns = int(held.at_ns[held.peak])
+    live = [
+        Piece.of(
+            rows.strings[rows.name[row]],
+            rows.strings[rows.op_type[row]],
+            shape_text(work.graph.nodes[work.node[row]], 0, found.shapes),
+            size,
+        )
+        for row, size in zip(*found.live_at(at_ns), strict=True)
+    ]
+    untold = Missing("no allocator was recorded")
+    return Memory(
+        process=work.work.process,
+        device=rows.strings[rows.device[found.pieces.row[0]]],
+        allocator=ESTIMATE,
+        captures=1,
+        is_estimate=True,
+        is_absolute=False,
+        sizes=found.sizes,
+        unknown_sizes=found.unknown_sizes,
+        peak=peak(capture, at_ns, held.top_bytes, live, origins, by),
+        curve=_curve(held, capture.start_ns, moments),
+        lifetime_peak_bytes=untold,
+        capacity_bytes=untold,
+        fragmentation_ratio=untold,
+        growth=untold,
+        by_step=(),
+    )

@@ -1,0 +1,1 @@
+"""Say what ops cost: by type, by name scope, by graph, by line of code."""

@@ -1,0 +1,183 @@
+"""The nodes of a graph by the lines of Python that made them, outermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tfprobe.analysis.core.patterns import Patterns, compile_patterns
+from tfprobe.analysis.core.source_lines import SourceLines
+from tfprobe.analysis.ops.cost_tree import Branch, Rules, Shown, account, show
+from tfprobe.analysis.ops.costs import Costs, nothing
+from tfprobe.analysis.ops.scope_view import RULES as SCOPE_RULES
+from tfprobe.analysis.ops.scope_view import types_of
+from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.model.graph import Frame, Placed
+
+ROOT = "_TFProfRoot"
+RULES = Rules(
+    below_missed="keep",
+    trims_itself=True,
+    least_of_total=SCOPE_RULES.least_of_total | {"params", "float_ops"},
+    least_ignored=frozenset({"occurrence"}),
+    can_account_displayed=False,
+    counts_members=True,
+)
+GRADIENT = " (gradient)"
+_GRADIENT_SCOPE, _GRADIENT_SUFFIX = "gradients/", "_grad/"
+# Longer names of functions are cut, as tfprof does.
+_LONGEST_FUNCTION = 19
+
+
+@dataclass(slots=True, eq=False)
+class Line(Branch):
+    """A place in the code view: a line of Python, reached from the lines above it.
+
+    `attached` are the nodes made at this very line; `members` those of them that are accounted.
+    `lines` are those reached from here, accounted or not. `is_gradient` says that the nodes are
+    gradients of what was made here.
+    """
+
+    frame: Frame | None = None
+    attached: list[int] = field(default_factory=list)
+    lines: tuple[Branch, ...] = ()
+    is_gradient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CodeView:
+    """The code that made the nodes.
+
+    `lost_gradients` nodes have a forward op nobody knows. `unplaced` are the nodes, those among
+    them, that are at no line and would be accounted if they were.
+    """
+
+    shown: Shown
+    lost_gradients: int
+    unplaced: tuple[int, ...]
+
+
+def code(profile: Placed, costs: Costs, choice: Choice) -> CodeView:
+    """Return the lines that `choice` shows; nodes without a trace are left out."""
+    root, lost = _tree_of_engine(profile) if choice.as_engine else (_tree(profile), 0)
+    patterns = compile_patterns(choice.account_type_regexes)
+    placed: set[int] = set()
+    for line in _lines(root):
+        placed.update(line.attached)
+        line.lines = tuple(line.children)
+        line.members = _accounted(profile, line.attached, patterns)
+        once = tuple(dict.fromkeys(line.members))
+        line.own = nothing()
+        for at in line.members if choice.as_engine else once:
+            line.own += costs.rows[at]
+        line.members = once
+        line.types = frozenset().union(*(types_of(profile, at) for at in line.members))
+    root.children = account(
+        root.children,
+        lambda branch: patterns.takes_all or bool(branch.members),
+        RULES,
+        as_engine=choice.as_engine,
+    )
+    others = tuple(at for at in range(len(profile.graph.nodes)) if at not in placed)
+    unplaced = tuple(dict.fromkeys(_accounted(profile, others, patterns)))
+    return CodeView(show(root, choice, RULES), lost, unplaced)
+
+
+def _tree(profile: Placed) -> Line:
+    nodes = profile.graph.nodes
+    ids = {node.name: at for at, node in enumerate(nodes)}
+    lines = SourceLines({node.name: node for node in nodes})
+    root = Line(name=ROOT, own=nothing())
+    below: dict[tuple[int, str], Line] = {}
+    forward = {name: lines.forward(name) for name in ids}
+    # Those of the forward pass first, whose lines then stand before those of their gradients.
+    for name in sorted(ids, key=lambda name: (forward[name] is not None, name)):
+        suffix = "" if forward[name] is None else GRADIENT
+        _attach(root, below, lines.trace(name), ids[name], suffix=suffix)
+    return root
+
+
+def _tree_of_engine(profile: Placed) -> tuple[Line, int]:
+    """Return the lines as tfprof has them, and how many gradients it has lost."""
+    nodes = profile.graph.nodes
+    ids = {node.name: at for at, node in enumerate(nodes)}
+    root = Line(name=ROOT, own=nothing())
+    below: dict[tuple[int, str], Line] = {}
+    gradients, lost = [], 0
+    for name in sorted(ids):
+        node = nodes[ids[name]]
+        if not node.trace:
+            continue
+        forward = _forward_name(name)
+        if forward is not None:
+            gradients.append((ids[name], forward))
+        else:
+            _attach(root, below, node.trace, ids[name], suffix="")
+    # By forward op, as the engine keeps them.
+    for at, forward in sorted(gradients, key=lambda each: each[1]):
+        trace = nodes[ids[forward]].trace if forward in ids else None
+        if trace:
+            _attach(root, below, trace, at, suffix=GRADIENT)
+        else:
+            lost += 1
+    return root, lost
+
+
+def _attach(
+    root: Line,
+    below: dict[tuple[int, str], Line],
+    trace: tuple[Frame, ...],
+    at: int,
+    *,
+    suffix: str,
+) -> None:
+    if not trace:
+        return
+    line = root
+    for frame in trace:
+        key = (id(line), _label(frame) + suffix)
+        if key not in below:
+            below[key] = Line(name=key[1], own=nothing(), frame=frame, is_gradient=bool(suffix))
+            line.children.append(below[key])
+        line = below[key]
+    line.attached.append(at)
+
+
+def _label(frame: Frame) -> str:
+    function = frame.function
+    if len(function) > _LONGEST_FUNCTION:
+        function = function[: _LONGEST_FUNCTION - 2] + "..."
+    return f"{frame.file.rpartition('/')[2]}:{frame.line}:{function}"
+
+
+def _forward_name(name: str) -> str | None:
+    """Return the name of the op whose gradient this one is part of; None if it is part of none."""
+    scope, suffix = name.find(_GRADIENT_SCOPE), name.find(_GRADIENT_SUFFIX)
+    if scope < 0 or suffix < 0:
+        return None
+    start = scope + len(_GRADIENT_SCOPE)
+    if start == suffix:
+        return None
+    # As the engine: a length below 0 wraps, and the text runs to the end.
+    return name[start:suffix] if suffix > start else name[start:]
+
+
+def _accounted(profile: Placed, attached: Sequence[int], patterns: Patterns) -> tuple[int, ...]:
+    """Return the nodes that count, one as often as patterns match it."""
+    if patterns.takes_all:
+        return tuple(attached)
+    return tuple(
+        at
+        for each in patterns.compiled
+        for at in attached
+        if any(each.fullmatch(text) for text in types_of(profile, at))
+    )
+
+
+def _lines(root: Line) -> Iterator[Line]:
+    waiting: list[Branch] = [root]
+    while waiting:
+        line = waiting.pop()
+        waiting.extend(line.children)
+        if isinstance(line, Line):
+            yield line

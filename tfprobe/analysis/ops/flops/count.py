@@ -1,0 +1,209 @@
+"""Count the float operations of what ran, and tell why those of other nodes are unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.core.name_scopes import scopes_around
+from tfprobe.analysis.ops.flops import table
+from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
+from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
+from tfprobe.analysis.ops.flops.table import plain
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Graph, Node, Shape
+from tfprobe.model.sampled import Output, SampledWork
+
+Int64s = npt.NDArray[np.int64]
+# Above this, some thousands of rows could not be added up in 64 bits.
+_MOST = 2**50
+
+
+@dataclass(frozen=True, slots=True)
+class FloatOps:
+    """Float operations of sampled steps.
+
+    `of_rows` are those of each row of the executions, 0 for rows that do not count: kernels of a
+    node that the host's rows tell of. `unknown` are, by node, the op that ran and the reason, of
+    those that ran and of which they are not known.
+    """
+
+    of_rows: Int64s
+    unknown: Mapping[int, tuple[str, str]]
+
+
+def count(sampled: SampledWork) -> FloatOps:
+    """Return the float operations of each row, from what an op log says, formulas and shapes."""
+    rows = sampled.executions
+    nodes = [_defined(node, sampled.optimized) for node in sampled.graph.nodes]
+    shapes = shapes_of(replace(sampled, graph=Graph(tuple(nodes))))
+    scopes = _scopes(sampled)
+    counted = counted_rows(sampled)
+    of_rows = np.zeros(len(rows), dtype=np.int64)
+    unknown: dict[int, tuple[str, str]] = {}
+    width = len(rows.strings.values) or 1
+    pairs = sampled.node.astype(np.int64) * width + rows.op_type
+    found, places = np.unique(pairs[counted], return_inverse=True)
+    of_pairs = np.zeros(len(found), dtype=np.int64)
+    for at, pair in enumerate(found.tolist()):
+        number, op = pair // width, rows.strings[pair % width]
+        of_run = _of_run(sampled, nodes[number], op, shapes, scopes)
+        if isinstance(of_run, Missing):
+            unknown.setdefault(number, (op, of_run.reason))
+        else:
+            of_pairs[at] = of_run
+    of_rows[counted] = of_pairs[places.reshape(-1)]
+    if unknown:
+        of_rows[np.isin(sampled.node, list(unknown))] = 0
+    return FloatOps(of_rows, unknown)
+
+
+def _defined(node: Node, optimized: Mapping[tuple[str, str], Node]) -> Node:
+    """Return what the optimizer made of a node of which the graph only knows that it ran."""
+    if node.inputs or node.output_shapes:
+        return node
+    return optimized.get((node.name, node.op), node)
+
+
+def counted_rows(sampled: SampledWork) -> npt.NDArray[np.bool_]:
+    """Return which rows are a run of a node: those of the host, or kernels where there are none."""
+    on_host = sampled.executions.place == Place.HOST
+    launched = np.zeros(len(sampled.graph.nodes), dtype=np.bool_)
+    launched[sampled.node[on_host]] = True
+    counted: npt.NDArray[np.bool_] = on_host | ~launched[sampled.node]
+    return counted
+
+
+def _scopes(sampled: SampledWork) -> set[str]:
+    """Return the scopes in which something ran, and the nodes whose functions ran beside them."""
+    rows = sampled.executions
+    scopes: set[str] = set()
+    for position in np.unique(rows.name).tolist():
+        scopes.update(scopes_around(rows.strings[position]))
+    ran = {sampled.graph.nodes[at].name for at in np.unique(sampled.node).tolist()}
+    scopes.update(name for name, inside in sampled.insides.items() if inside & ran)
+    return scopes
+
+
+def _of_run(
+    sampled: SampledWork, node: Node, op: str, shapes: Mapping[Output, Shape], scopes: set[str]
+) -> int | Missing:
+    if node.float_ops:
+        return node.float_ops
+    if table.plain(op) in table.CALLS:
+        if node.name in scopes:
+            return 0
+        return Missing("it runs a function whose ops were not recorded")
+    if node.op in table.COPIES:
+        return 0  # its rows are named by the driver
+    if node.name in sampled.shared_names and table.plain(op) not in table.MOVEMENT:
+        return Missing("several functions have a node of this name")
+    definition: Node | None = node
+    if table.plain(op).removesuffix("WithBias") != table.plain(node.op):
+        definition = sampled.optimized.get((node.name, op))
+    if definition is None:
+        return Missing("the graph optimizer made it, and the optimized graph does not tell of it")
+    try:
+        found = table.float_ops(op, _call(definition, node, shapes))
+    except UnknownOperands as exc:
+        return Missing(str(exc))
+    return found if 0 <= found <= _MOST else Missing("its shapes are those of no machine")
+
+
+def _call(definition: Node, node: Node, shapes: Mapping[Output, Shape]) -> Call:
+    outputs = max((*node.output_shapes, *definition.output_shapes), default=0) + 1
+    return Call(
+        tuple(shapes.get(each, ()) if each else () for each in inputs_of(definition)),
+        tuple(shapes.get((node.name, number), ()) for number in range(outputs)),
+        definition.attributes,
+    )
+
+
+Floats = npt.NDArray[np.float64]
+
+_AVERAGE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOp:
+    """An op whose float operations are not known, why, and its part of the time (0..1)."""
+
+    op: str
+    reason: str
+    time_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much is known, each 0..1: of the FLOPs, of the ops run, and of the time of ops.
+
+    How many FLOPs are not known is an estimate: as many as known ops of the same type compute in
+    the same time, or known ops of all types that compute anything. `unknown` are the ops whose
+    FLOPs are not known, those with most time first.
+    """
+
+    float_ops_ratio: float
+    ops_ratio: float
+    time_ratio: float
+    unknown: tuple[UnknownOp, ...]
+
+
+def coverage(sampled: SampledWork, float_ops: FloatOps, step: int) -> Coverage:
+    """Return the coverage of a sampled step; of -1, of all of them together."""
+    rows = sampled.executions
+    captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
+    in_step = np.isin(rows.capture, captures)
+    count = len(sampled.graph.nodes)
+    runs = np.bincount(sampled.node[in_step & counted_rows(sampled)], minlength=count)
+    times_ns = np.bincount(
+        sampled.node[in_step], rows.duration_ns[in_step].astype(np.float64), minlength=count
+    ).astype(np.float64)
+    nodes = [at for at in float_ops.unknown if runs[at]]
+    whole_ns = float(times_ns.sum())
+    by_op: dict[tuple[str, str], float] = {}
+    for at in nodes:
+        which = float_ops.unknown[at]
+        by_op[which] = by_op.get(which, 0.0) + float(times_ns[at])
+    unknown = [
+        UnknownOp(op, reason, _ratio(time_ns, whole_ns)) for (op, reason), time_ns in by_op.items()
+    ]
+    unknown.sort(key=lambda each: (-each.time_ratio, each.op, each.reason))
+    by_node = np.zeros(count)
+    np.add.at(by_node, sampled.node[in_step], float_ops.of_rows[in_step].astype(np.float64))
+    lacking = _estimated(sampled, by_node, times_ns, {at: float_ops.unknown[at][0] for at in nodes})
+    return Coverage(
+        float_ops_ratio=1 - _ratio(lacking, lacking + float(by_node.sum())),
+        ops_ratio=1 - _ratio(float(runs[nodes].sum()), float(runs.sum())),
+        time_ratio=1 - _ratio(sum(by_op.values()), whole_ns),
+        unknown=tuple(unknown),
+    )
+
+
+def _estimated(
+    sampled: SampledWork, known: Floats, times_ns: Floats, unknown: Mapping[int, str]
+) -> float:
+    """Return how many FLOPs the nodes with unknown ones may have, by their time.
+
+    Without any that are known there is no rate: then all time counts alike.
+    """
+    computing = np.flatnonzero(known)
+    rates: dict[str, list[float]] = {}
+    for at in computing.tolist():
+        of_type = rates.setdefault(plain(sampled.graph.nodes[at].op), [0.0, 0.0])
+        of_type[0] += float(known[at])
+        of_type[1] += float(times_ns[at])
+    every = [float(known.sum()), float(times_ns[computing].sum())]
+    found = 0.0
+    for at, op in unknown.items():
+        names = (plain(op), plain(sampled.graph.nodes[at].op))
+        amount, time_ns = next((rates[name] for name in names if name in rates), every)
+        found += float(times_ns[at]) * (_ratio(amount, time_ns) or 1.0)
+    return found
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,213 @@
+"""Find shapes that a graph leaves open: from those that ran, through ops whose shapes are bound.
+
+Nothing is guessed: a size goes from one tensor to another only where an op makes them equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from tfprobe.analysis.ops.flops.bound import (
+    CARRIED,
+    LINK,
+    LINKED,
+    LISTS,
+    REDUCTIONS,
+    RULES,
+    TOLD,
+    Tensors,
+)
+from tfprobe.model.graph import Node, Shape
+from tfprobe.model.sampled import LoopVariable, Output, SampledWork
+
+_LIST_TYPE = "DT_VARIANT"
+
+
+def shapes_of(sampled: SampledWork) -> dict[Output, Shape]:
+    """Return the shape of each output of sampled steps, as complete as it can be known."""
+    sure = (node for node in sampled.graph.nodes if node.name not in sampled.shared_names)
+    return solved(sure, sampled.shapes, sampled.arguments, sampled.loop_variables)
+
+
+def solved(
+    nodes: Iterable[Node],
+    recorded: Mapping[Output, Shape],
+    arguments: Mapping[str, Output] = MappingProxyType({}),
+    loops: Sequence[LoopVariable] = (),
+) -> dict[Output, Shape]:
+    """Return the shape of each output, as complete as it can be told; recorded ones come first.
+
+    `arguments` are outputs that functions read under another name, `loops` what loops carry. The
+    handle of a list has the shape of the list's elements.
+    """
+    nodes = tuple(nodes)
+    names = {node.name for node in nodes}
+    passed = {name: given for name, given in arguments.items() if name not in names}
+    nodes += tuple(
+        Node(name, "Identity", inputs={0: producer}, sources={0: number})
+        for name, (producer, number) in passed.items()
+    )
+    nodes += (*_told_by_shape(nodes), *_linked_by_reduction(nodes))
+    static = {
+        (node.name, number): () if _is_list(node, number) else shape
+        for node in nodes
+        for number, shape in node.output_shapes.items()
+    }
+    wrong = _contradicted(static, recorded)
+    if wrong:
+        static |= {output: _without(shape, wrong) for output, shape in static.items()}
+    static.update(recorded)
+    if all(map(is_complete, static.values())) and not loops:
+        return static
+    while True:
+        shapes = dict(static)
+        _propagate(nodes + tuple(_carried(loops, names)), shapes)
+        kept = [each for each in loops if _keeps_its_shape(each, shapes)]
+        if len(kept) == len(loops):
+            return shapes
+        loops = kept
+
+
+def _is_list(node: Node, number: int) -> bool:
+    if node.op in LISTS:
+        return number == 0
+    return number < len(node.dtypes) and node.dtypes[number] == _LIST_TYPE
+
+
+def _carried(loops: Sequence[LoopVariable], names: set[str]) -> Iterator[Node]:
+    """Give nodes that say what loops carry: their arguments inside, and what they give on."""
+    for each in loops:
+        if each.argument not in names:
+            (first, at_first), (last, at_last) = each.initial, each.result
+            inputs, sources = {0: first, 1: last}, {0: at_first, 1: at_last}
+            yield Node(each.argument, CARRIED, inputs=inputs, sources=sources)
+            name, number = each.output
+            yield Node(name, CARRIED, inputs={0: each.argument}, output_shapes={number: ()})
+
+
+def _keeps_its_shape(variable: LoopVariable, shapes: Mapping[Output, Shape]) -> bool:
+    """Say whether a turn makes of a variable one of the same shape, as far as that is known.
+
+    The first turn has the shape that the loop begins with; by induction so have all others.
+    """
+    return shapes.get((variable.argument, 0), ()) == shapes.get(variable.result, ())
+
+
+def _contradicted(shapes: Mapping[Output, Shape], recorded: Mapping[Output, Shape]) -> set[int]:
+    """Return the sizes that a graph has where others ran, as of another trace of a function.
+
+    A layout of images that the optimizer changed has the same sizes in another order.
+    """
+    wrong: set[int] = set()
+    for output, ran in recorded.items():
+        static = shapes.get(output, ())
+        known = Counter(size for size in static if size >= 0)
+        if len(static) != len(ran) or not known - Counter(ran):
+            continue
+        wrong.update(a for a, b in zip(static, ran, strict=True) if a not in (-1, b))
+    return wrong
+
+
+def _without(shape: Shape, sizes: set[int]) -> Shape:
+    return tuple(-1 if size in sizes else size for size in shape)
+
+
+def _told_by_shape(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Give, for each node whose output is to be as large as another tensor, one that says so."""
+    by_name = {node.name: node for node in nodes}
+    for node in nodes:
+        teller = by_name.get(node.inputs.get(TOLD.get(node.op, -1), ""))
+        if teller is None or teller.op not in ("Shape", "ShapeN"):
+            continue
+        which = node.sources.get(TOLD[node.op], 0)
+        if which in teller.inputs:
+            yield Node(
+                node.name,
+                "Identity",
+                inputs={0: teller.inputs[which]},
+                sources={0: teller.sources.get(which, 0)},
+            )
+
+
+def _linked_by_reduction(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Give, for each reduction, a node that says which size of its input is left in its output.
+
+    Where the graph leaves one size open on either side they are one, for a size that was folded
+    away is none or 1. Not where it cannot tell which were: then more are open, or the rank is.
+    """
+    by_name = {node.name: node for node in nodes}
+    for node in nodes:
+        producer = by_name.get(node.inputs.get(0, ""))
+        if node.op not in REDUCTIONS or producer is None:
+            continue
+        given = producer.output_shapes.get(node.sources.get(0, 0), ())
+        made = node.output_shapes.get(0, ())
+        keeps = bool(node.attributes.get("keep_dims"))
+        if given.count(-1) == made.count(-1) == 1 and not (keeps and len(made) == 1):
+            yield Node(
+                node.name,
+                LINKED,
+                inputs={0: producer.name},
+                sources={0: node.sources.get(0, 0)},
+                attributes={LINK: (given.index(-1), made.index(-1))},
+            )
+
+
+def is_complete(shape: Shape) -> bool:
+    """Say whether every size of a shape is known."""
+    return bool(shape) and min(shape) >= 0
+
+
+def inputs_of(node: Node) -> list[Output | None]:
+    """Return which output of which node each input is; None where the graph does not tell."""
+    count = max(node.inputs, default=-1) + 1
+    return [
+        (node.inputs[at], node.sources.get(at, 0)) if at in node.inputs else None
+        for at in range(count)
+    ]
+
+
+def _propagate(nodes: tuple[Node, ...], shapes: dict[Output, Shape]) -> None:
+    """Apply the rules until none of them tells more: a size once known stays as it is."""
+    names = {node.name for node in nodes}
+    readers: dict[str, list[int]] = {}
+    for at, node in enumerate(nodes):
+        for producer in node.inputs.values():
+            readers.setdefault(producer, []).append(at)
+    places: dict[str, list[int]] = {}
+    for at, node in enumerate(nodes):
+        places.setdefault(node.name, []).append(at)
+    waiting = deque(range(len(nodes)))
+    queued = set(waiting)
+    while waiting:
+        at = waiting.popleft()
+        queued.discard(at)
+        for name in _learn(nodes[at], shapes, names):
+            for other in (*places[name], *readers.get(name, ())):
+                if other not in queued:
+                    queued.add(other)
+                    waiting.append(other)
+
+
+def _learn(node: Node, shapes: dict[Output, Shape], names: set[str]) -> list[str]:
+    """Apply the rule of a node; return the nodes of whose outputs more is known."""
+    rule = RULES.get(node.op)
+    if rule is None:
+        return []
+    # An input that no node makes is an argument of a function: of which, names do not tell.
+    inputs = [each if each and each[0] in names else None for each in inputs_of(node)]
+    outputs: list[Output | None] = [(node.name, at) for at in sorted(node.output_shapes) or (0,)]
+    before = [shapes.get(each, ()) if each else () for each in (*inputs, *outputs)]
+    if all(map(is_complete, before)):
+        return []
+    tensors = Tensors(before[: len(inputs)], before[len(inputs) :], node.attributes)
+    rule(tensors)
+    learned = []
+    after = (*tensors.inputs, *tensors.outputs)
+    for output, old, new in zip((*inputs, *outputs), before, after, strict=True):
+        if output is not None and new != old:
+            shapes[output] = new
+            learned.append(output[0])
+    return learned

@@ -1,0 +1,207 @@
+"""The nodes of a graph by op: one entry for each, in order, with what follows it in the list.
+
+tfprof calls the sum over an entry and all that come after it "total": of a list by falling cost, it
+is what would be left after everything before had been made free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfprobe.analysis.core.patterns import Patterns, compile_patterns
+from tfprobe.analysis.ops.costs import AT, Costs, Int64s, column, nothing, value
+from tfprobe.analysis.ops.scope_view import types_of
+from tfprobe.analysis.ops.view_options import METRICS, Choice
+from tfprobe.model.executions import Place
+from tfprobe.model.graph import Graph, Node, Placed
+from tfprobe.model.sampled import SampledWork
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The shapes of the inputs of some nodes of an op, and what those nodes cost together."""
+
+    shapes: tuple[tuple[int, tuple[int, ...]], ...]
+    runs: int
+    members: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpEntry:
+    """An op and the nodes that count for it; `own` is what they cost, `rest` with all after."""
+
+    name: str
+    members: tuple[int, ...]
+    own: Int64s
+    rest: Int64s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpView:
+    """The entries that are shown, and the costs their shares are of."""
+
+    entries: tuple[OpEntry, ...]
+    total: Int64s
+
+
+def as_executed(sampled: SampledWork) -> SampledWork:
+    """Return sampled steps whose nodes have the op that ran, where the graph has another.
+
+    The graph optimizer fuses a Conv2D, a BiasAdd and a Relu into one op with the name of the last,
+    which a library may bring a kernel for: `_FusedConv2D`, `_MklNativeFusedConv2D`. The report, the
+    findings and the tables, which read no graph, name what ran; so does everything else. The
+    graph's own op stays among the types of the node.
+    """
+    rows = sampled.executions
+    ran: dict[int, int] = {}
+    for place in (Place.HOST, Place.ACCELERATOR):
+        pairs = np.stack((sampled.node, rows.op_type))[:, rows.place == place]
+        found, runs = np.unique(pairs, axis=1, return_counts=True)
+        most = {int(found[0, at]): int(found[1, at]) for at in np.argsort(runs, kind="stable")}
+        ran = {**most, **ran}
+    return replace(
+        sampled,
+        graph=Graph(
+            tuple(
+                _named(node, rows.strings[ran[at]] if at in ran else "")
+                for at, node in enumerate(sampled.graph.nodes)
+            )
+        ),
+    )
+
+
+def _named(node: Node, op_type: str) -> Node:
+    if not op_type or op_type == node.op:
+        return node
+    types = node.types | {node.op, op_type}
+    return replace(node, op=op_type, in_graph=node.op, types=types)
+
+
+def in_graph(nodes: Iterable[Node]) -> list[str]:
+    """Return what the graph calls nodes that ran as another op."""
+    return sorted({node.in_graph for node in nodes if node.in_graph})
+
+
+def op(profile: Placed, costs: Costs, choice: Choice) -> OpView:
+    """Return the ops that `choice` shows, in its order."""
+    entries = [each for each in _entries(profile, costs, choice) if each.members]
+    entries.sort(key=lambda entry: entry.name)
+    if choice.order_by in METRICS:
+        entries.sort(key=lambda entry: -_rank(entry, choice.order_by))
+    entries, total = _with_rests(entries)
+    shown = _shown(entries[_first(entries, choice) :], choice)
+    if choice.account_displayed_op_only:
+        shown, total = _with_rests(shown)
+    return OpView(tuple(shown), total)
+
+
+def signatures(profile: Placed, costs: Costs, members: tuple[int, ...]) -> list[Signature]:
+    """Return the input shapes of these nodes, those that ran most first."""
+    ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
+    by_shapes: dict[tuple[tuple[int, tuple[int, ...]], ...], list[int]] = {}
+    for at in members:
+        by_shapes.setdefault(input_shapes(profile, ids, at), []).append(at)
+    return [
+        Signature(
+            shapes=shapes,
+            runs=int(sum(costs.rows[at][AT["runs"]] for at in group)),
+            members=len(group),
+            time_ns=int(sum(costs.rows[at][AT["time_ns"]] for at in group)),
+        )
+        for shapes, group in by_shapes.items()
+    ]
+
+
+def input_shapes(
+    profile: Placed, ids: dict[str, int], at: int
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return the shape of each input of a node, () where it is unknown."""
+    nodes = profile.graph.nodes
+    sources = nodes[at].sources if profile.graph.minds_outputs else {}
+    shapes = []
+    for index, producer in sorted(nodes[at].inputs.items()):
+        known = nodes[ids[producer]].output_shapes if producer in ids else {}
+        shapes.append((index, known.get(sources.get(index, 0), ())))
+    return tuple(shapes)
+
+
+def _entries(profile: Placed, costs: Costs, choice: Choice) -> list[OpEntry]:
+    patterns = compile_patterns(choice.account_type_regexes)
+    by_op: dict[str, list[int]] = {}
+    for at, node in enumerate(profile.graph.nodes):
+        by_op.setdefault(node.op, []).append(at)
+    entries = []
+    for name, nodes in by_op.items():
+        accounted = _accounted(profile, nodes, patterns)
+        once = tuple(dict.fromkeys(accounted))
+        own = nothing()
+        for at in accounted if choice.as_engine else once:
+            own += costs.rows[at]
+        entries.append(OpEntry(name, once, own, nothing()))
+    return entries
+
+
+def _accounted(profile: Placed, nodes: list[int], patterns: Patterns) -> list[int]:
+    """Return the nodes that count, one as often as patterns match it."""
+    if patterns.takes_all:
+        return nodes
+    return [
+        at
+        for each in patterns.compiled
+        for at in nodes
+        if any(each.fullmatch(text) for text in types_of(profile, at))
+    ]
+
+
+def _rank(entry: OpEntry, order_by: str) -> int:
+    return len(entry.members) if order_by == "occurrence" else int(entry.own[column(order_by)])
+
+
+def _with_rests(entries: list[OpEntry]) -> tuple[list[OpEntry], Int64s]:
+    rest = nothing()
+    found = []
+    for entry in reversed(entries):
+        rest = rest + entry.own
+        found.append(replace(entry, rest=rest))
+    return found[::-1], rest
+
+
+def _first(entries: list[OpEntry], choice: Choice) -> int:
+    """Return where the list starts: behind its end if no entry matches."""
+    # To the engine no patterns are no restriction here, though in the other views nothing starts.
+    if choice.as_engine and not choice.start_name_regexes:
+        return 0
+    starts = compile_patterns(choice.start_name_regexes)
+    matching = (at for at, each in enumerate(entries) if starts.any_matches(each.name))
+    return next(matching, len(entries))
+
+
+def _shown(entries: list[OpEntry], choice: Choice) -> list[OpEntry]:
+    shows = compile_patterns(choice.show_name_regexes)
+    hides = compile_patterns(choice.hide_name_regexes)
+    trims = compile_patterns(choice.trim_name_regexes)
+    shown = []
+    # The engine's depth counts from 0, so it shows one more than it is asked for.
+    most = choice.max_depth + (1 if choice.as_engine else 0)
+    for depth, entry in enumerate(entries):
+        if depth >= most or trims.any_matches(entry.name):
+            break
+        if (
+            _is_dear_enough(entry, choice)
+            and shows.any_matches(entry.name)
+            and not hides.any_matches(entry.name)
+        ):
+            shown.append(entry)
+    return shown
+
+
+def _is_dear_enough(entry: OpEntry, choice: Choice) -> bool:
+    row = entry.rest if choice.as_engine else entry.own
+    return all(
+        (len(entry.members) if metric == "occurrence" else value(row, metric)) >= least
+        for metric, least in choice.least.items()
+    )

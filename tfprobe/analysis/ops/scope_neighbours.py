@@ -1,0 +1,182 @@
+"""The graph of the scopes directly below a scope: what flows between them, and to and from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tfprobe.analysis.core.tensor_sizes import output_bytes, shape_text
+from tfprobe.model.graph import Node
+from tfprobe.model.sampled import SampledWork
+
+# What the arguments of functions belong to of which nobody knows where they come from.
+ARGUMENTS = "(arguments)"
+_SHAPES_TOLD = 4
+# A function is called in a function; what says it is its own caller is damaged.
+_MOST_CALLS = 16
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A scope or an op directly below the scope, or what lies outside; `path` is its name.
+
+    `members` are its nodes. An op may have others below it, and then is a scope, too.
+    """
+
+    path: str
+    is_outside: bool
+    members: list[int] = field(default_factory=list)
+    is_scope: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """What flows from one group to another: tensors, each once however many ops take it.
+
+    `known_bytes` are those of the `known` tensors whose sizes are known. `waits` are the pairs of
+    ops of which one only runs after the other. `is_bridge`: it flows through groups left out.
+    """
+
+    tensors: int = 0
+    known: int = 0
+    known_bytes: int = 0
+    waits: int = 0
+    shapes: dict[str, int] = field(default_factory=dict)
+    is_bridge: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """One input of one node, by its name; `producer` is -1 where no node is known to make it."""
+
+    name: str
+    producer: int
+    output: int
+    consumer: int
+    is_wait: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbours:
+    """Groups by path, and edges by the paths of their ends; an edge never leads to its own end."""
+
+    groups: Mapping[str, Group]
+    edges: Mapping[tuple[str, str], Edge]
+
+
+def flows(sampled: SampledWork) -> tuple[Flow, ...]:
+    """Return all inputs of all nodes; arguments of functions lead to what is passed for them."""
+    ids = {node.name: at for at, node in enumerate(sampled.graph.nodes)}
+    return tuple(
+        flow
+        for at, node in enumerate(sampled.graph.nodes)
+        for flow in _inputs(sampled, ids, at, node)
+    )
+
+
+def neighbours(sampled: SampledWork, inputs: Iterable[Flow], scope: str) -> Neighbours:
+    """Return what stands directly below `scope`, "" for the whole graph, and around it.
+
+    What lies outside is grouped by the outermost scopes that do not hold `scope`.
+    """
+    names = [node.name for node in sampled.graph.nodes]
+    paths = [_place(name, scope) for name in names]
+    groups: dict[str, Group] = {}
+    for at, (path, is_outside) in enumerate(paths):
+        if not is_outside:
+            group = groups.setdefault(path, Group(path, is_outside=False))
+            group.members.append(at)
+            group.is_scope = group.is_scope or names[at] != path
+    edges: dict[tuple[str, str], Edge] = {}
+    counted: set[tuple[str, str, str, int, int]] = set()
+    for flow in inputs:
+        source, from_outside = (ARGUMENTS, True) if flow.producer < 0 else paths[flow.producer]
+        target, to_outside = paths[flow.consumer]
+        if source == target or (from_outside and to_outside):
+            continue
+        for path, is_outside in ((source, from_outside), (target, to_outside)):
+            if is_outside:
+                groups.setdefault(path, Group(path, is_outside=True, is_scope=True))
+        key = (source, target, flow.name, flow.output, flow.consumer if flow.is_wait else -1)
+        if key not in counted:
+            counted.add(key)
+            _add(edges.setdefault((source, target), Edge()), flow, sampled)
+    return Neighbours(groups, edges)
+
+
+def without(found: Neighbours, left_out: Collection[str]) -> Neighbours:
+    """Return the groups but those left out; what flowed through these is an edge that says so."""
+    groups = {path: group for path, group in found.groups.items() if path not in left_out}
+    edges = {ends: edge for ends, edge in found.edges.items() if groups.keys() >= set(ends)}
+    after: dict[str, list[str]] = {}
+    for source, target in found.edges:
+        after.setdefault(source, []).append(target)
+    for source, group in groups.items():
+        # From outside to outside is not of the scope.
+        for target in _beyond(source, after, left_out):
+            if target != source and not (group.is_outside and groups[target].is_outside):
+                edges.setdefault((source, target), Edge(is_bridge=True))
+    return Neighbours(groups, edges)
+
+
+def _beyond(source: str, after: Mapping[str, list[str]], left_out: Collection[str]) -> set[str]:
+    """Return what can be reached from a group through those left out alone."""
+    seen: set[str] = set()
+    waiting = [path for path in after.get(source, ()) if path in left_out]
+    found: set[str] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for target in after.get(path, ()):
+            (waiting.append if target in left_out else found.add)(target)
+    return found
+
+
+def _inputs(sampled: SampledWork, ids: Mapping[str, int], at: int, node: Node) -> Iterator[Flow]:
+    for index, name in sorted(node.inputs.items()):
+        output = node.sources.get(index, 0)
+        passed = 0
+        while name not in ids and name in sampled.arguments and passed < _MOST_CALLS:
+            name, output = sampled.arguments[name]
+            passed += 1
+        yield Flow(name, ids.get(name, -1), output, at, is_wait=index in node.waits)
+
+
+def _place(name: str, scope: str) -> tuple[str, bool]:
+    """Return the group of a node, and whether it is outside the scope."""
+    if not scope:
+        return _first_part(name, 0), False
+    if name == scope:
+        return name, False
+    if name.startswith(f"{scope}/"):
+        return _first_part(name, len(scope) + 1), False
+    # The outermost scope around the node that is not around `scope`, too.
+    start = 0
+    while (end := name.find("/", start)) >= 0 and f"{scope}/".startswith(name[: end + 1]):
+        start = end + 1
+    return _first_part(name, start), True
+
+
+def _first_part(name: str, start: int) -> str:
+    """Return a name up to the end of the part that starts there; a first one may be empty."""
+    end = name.find("/", start + 1)
+    return name if end < 0 else name[:end]
+
+
+def _add(edge: Edge, flow: Flow, sampled: SampledWork) -> None:
+    if flow.is_wait:
+        edge.waits += 1
+        return
+    edge.tensors += 1
+    if flow.producer < 0:
+        return
+    node = sampled.graph.nodes[flow.producer]
+    size = output_bytes(node, flow.output, sampled.shapes)
+    if size is not None:
+        edge.known += 1
+        edge.known_bytes += size
+    text = shape_text(node, flow.output, sampled.shapes)
+    if text and (text in edge.shapes or len(edge.shapes) < _SHAPES_TOLD):
+        edge.shapes[text] = edge.shapes.get(text, 0) + 1

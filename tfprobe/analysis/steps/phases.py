@@ -1,0 +1,213 @@
+"""Divide the life of a process into phases, which sum to its wall time exactly.
+
+At each instant the first of these that holds:
+
+ compile     a function is traced or compiled, or it is a first step that took five usual ones
+ checkpoint  a model or its weights are saved
+ evaluation  an evaluation or prediction beside training: its steps, and what is between them
+ warm-up     steps of a work until its times have come down to what they are later
+ steady      steps, and what is between them
+ start-up    Python starts and modules are imported, up to TensorFlow's
+ set-up      from there to the first step
+ end         after the last step
+ between     none of them: from one fit to the next, or a pause between steps
+
+A pause is a gap of more than ten usual steps and 100 ms. Where a work has forgotten its first
+steps, the time since it was first seen counts as steady, or of it that of the fits that are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.steps.phase_intervals import (
+    EVALUATION_KINDS,
+    Stretches,
+    is_training,
+    of_steps,
+)
+from tfprobe.analysis.steps.step_window import Int64s
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile, Work
+
+# In the order of a life.
+PHASES: tuple[str, ...] = (
+    "start-up",
+    "set-up",
+    "compile",
+    "warm-up",
+    "steady",
+    "evaluation",
+    "checkpoint",
+    "between",
+    "end",
+)
+# Of several that hold at once it is the first.
+_PRIORITY: tuple[str, ...] = (
+    "compile",
+    "checkpoint",
+    "evaluation",
+    "warm-up",
+    "steady",
+    "start-up",
+    "set-up",
+    "end",
+    "between",
+)
+_PHASE_OF_ACTIVITY: Mapping[str, str] = {
+    "trace": "compile",
+    "compile": "compile",
+    "save": "checkpoint",
+    "evaluate": "evaluation",
+    "predict": "evaluation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of one phase, in unix ns."""
+
+    phase: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A process from its start to its end, or to its last sign of life, in unix ns.
+
+    Segments follow each other without holes. `knows_import` says whether the recording tells when
+    TensorFlow was imported; where it does not, set-up is in start-up.
+    """
+
+    process: Process
+    start_ns: int
+    end_ns: int
+    segments: tuple[Segment, ...]
+    knows_import: bool
+
+    @property
+    def wall_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+    def total_ns(self, phase: str) -> int:
+        """Return how long a phase lasted in all."""
+        return sum(each.end_ns - each.start_ns for each in self.segments if each.phase == phase)
+
+
+def life(profile: Profile, process: Process) -> Life | Missing:
+    """Return the phases of a process, or why they cannot be told."""
+    shift_ns = process.unix_minus_monotonic_ns
+    if isinstance(process.hooks, Missing):
+        return process.hooks
+    if isinstance(shift_ns, Missing):
+        return Missing("the recording does not tell when its steps were")
+    if not process.started_unix_ns or not process.hooks.wall_ns:
+        return Missing("the recording does not tell when the process started or ended")
+    works = [each for each in profile.works if each.process == process.index]
+    works = [each for each in works if len(each.recent.start_ns)]
+    if not works:
+        return Missing("it took no step")
+    start_ns = process.started_unix_ns
+    last_ns = max(int(work.recent.end_ns.max()) for work in works) + shift_ns
+    # What a process that was killed had said of its last activity may be older than its last step.
+    end_ns = max(start_ns + process.hooks.wall_ns, last_ns)
+    first_ns = min(_first_seen_ns(work, shift_ns) for work in works)
+    imported_ns = _imported_ns(profile, process, first_ns)
+    stretches = [
+        *_of_activities(profile, process, with_evaluation=is_training(works)),
+        *_of_works(works, shift_ns),
+        *_of_forgotten(profile, works, shift_ns),
+        *_of_rest(start_ns, imported_ns or first_ns, first_ns, last_ns, end_ns),
+    ]
+    segments = _painted(stretches, start_ns, end_ns)
+    return Life(process, start_ns, end_ns, segments, knows_import=imported_ns is not None)
+
+
+def _first_seen_ns(work: Work, shift_ns: int) -> int:
+    remembered_ns = int(work.recent.start_ns[0]) + shift_ns
+    return min(work.first_seen_ns or remembered_ns, remembered_ns)
+
+
+def _imported_ns(profile: Profile, process: Process, first_ns: int) -> int | None:
+    """Return when the last of the imports before the first step was over."""
+    ends_ns = (
+        min(each.end_ns, first_ns)
+        for each in profile.activities
+        if each.process == process.index and each.kind == "import" and each.start_ns < first_ns
+    )
+    return max(ends_ns, default=None)
+
+
+def _of_activities(
+    profile: Profile, process: Process, *, with_evaluation: bool
+) -> Iterator[Stretches]:
+    for kind, phase in _PHASE_OF_ACTIVITY.items():
+        if phase == "evaluation" and not with_evaluation:
+            continue
+        these = [a for a in profile.activities if a.process == process.index and a.kind == kind]
+        yield _stretches(phase, [(each.start_ns, each.end_ns) for each in these])
+
+
+def _of_works(works: Sequence[Work], shift_ns: int) -> Iterator[Stretches]:
+    for each in of_steps(works):
+        yield Stretches(each.phase, each.start_ns + shift_ns, each.end_ns + shift_ns)
+
+
+def _of_forgotten(profile: Profile, works: Sequence[Work], shift_ns: int) -> Iterator[Stretches]:
+    """Give the time of steps that are no longer remembered: of fits if they are known."""
+    for work in works:
+        beside = is_training(works) and work.kind in EVALUATION_KINDS
+        if not work.recent.first_step or beside:
+            continue
+        until_ns = int(work.recent.start_ns[0]) + shift_ns
+        whole = (_first_seen_ns(work, shift_ns), until_ns)
+        fits = [
+            (each.start_ns, min(each.end_ns, until_ns))
+            for each in profile.activities
+            if each.process == work.process and each.kind == "train" and each.start_ns < until_ns
+        ]
+        yield _stretches("steady", fits if fits and work.kind == "fit" else [whole])
+
+
+def _of_rest(
+    start_ns: int, imported_ns: int, first_ns: int, last_ns: int, end_ns: int
+) -> Iterator[Stretches]:
+    yield _stretches("start-up", [(start_ns, imported_ns)])
+    yield _stretches("set-up", [(imported_ns, first_ns)])
+    yield _stretches("end", [(last_ns, end_ns)])
+    yield _stretches("between", [(start_ns, end_ns)])
+
+
+def _stretches(phase: str, intervals: Sequence[tuple[int, int]]) -> Stretches:
+    start_ns, end_ns = np.array(intervals, dtype=np.int64).reshape(-1, 2).T
+    return Stretches(phase, start_ns, end_ns)
+
+
+def _painted(stretches: Sequence[Stretches], start_ns: int, end_ns: int) -> tuple[Segment, ...]:
+    """Return which phase holds when: what comes earlier in the list of priorities lies on top."""
+    clipped = [_clipped(each, start_ns, end_ns) for each in stretches]
+    edges = np.unique(np.concatenate([part for each in clipped for part in each[1:]]))
+    phase = np.full(len(edges) - 1, len(_PRIORITY) - 1)
+    for name, starts, ends in clipped:
+        marks = np.zeros(len(edges), dtype=np.int64)
+        np.add.at(marks, np.searchsorted(edges, starts), 1)
+        np.add.at(marks, np.searchsorted(edges, ends), -1)
+        covered = np.cumsum(marks)[:-1] > 0
+        phase = np.where(covered, np.minimum(phase, _PRIORITY.index(name)), phase)
+    changes = np.flatnonzero(phase[1:] != phase[:-1]) + 1
+    starts_at = np.concatenate([[0], changes])
+    ends_at = np.concatenate([changes, [len(phase)]])
+    return tuple(
+        Segment(_PRIORITY[int(phase[first])], int(edges[first]), int(edges[last]))
+        for first, last in zip(starts_at, ends_at, strict=True)
+    )
+
+
+def _clipped(each: Stretches, start_ns: int, end_ns: int) -> tuple[str, Int64s, Int64s]:
+    starts, ends = np.clip(each.start_ns, start_ns, end_ns), np.clip(each.end_ns, start_ns, end_ns)
+    kept = ends > starts
+    return each.phase, starts[kept], ends[kept]

@@ -1,0 +1,139 @@
+"""Say when each process lived, and what it did meanwhile, as bars: joined as a screen needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.steps.phase_intervals import EVALUATION_KINDS
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile, Work
+
+Int64s = npt.NDArray[np.int64]
+
+STEPS, EVALUATION = "steps", "evaluation steps"
+# What lies closer together than this part of all time is one bar: less is no pixel.
+_PARTS = 400
+# Of all processes together; more than that no document should hold.
+_MOST_BARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Time in which a process was in `count` intervals of a kind, in unix ns.
+
+    `kind` is that of an activity, or STEPS or EVALUATION. `name` is "" where they have several.
+    With `is_estimate` its first steps are not remembered any more, only when they began.
+    """
+
+    kind: str
+    name: str
+    start_ns: int
+    end_ns: int
+    count: int
+    is_estimate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A process from its first moment to the last one that anybody noted, which of a running one
+    is no end. Of bars over each other the inner one comes later.
+    """
+
+    process: Process
+    start_ns: int
+    end_ns: int
+    bars: tuple[Bar, ...]
+
+
+def lives(profile: Profile) -> tuple[Life, ...]:
+    """Return the life of each process of which a beginning is known."""
+    parts = max(min(_PARTS, _MOST_BARS // max(len(profile.processes), 1)), 20)
+    found = {each.index: list(_kinds(profile, each)) for each in profile.processes}
+    ends_ns = [int(kind.end_ns.max()) for kinds in found.values() for kind in kinds]
+    starts_ns = [int(kind.start_ns.min()) for kinds in found.values() for kind in kinds]
+    least_ns = (max(ends_ns, default=0) - min(starts_ns, default=0)) // parts
+    return tuple(
+        _life(process, found[process.index], least_ns)
+        for process in profile.processes
+        if process.started_unix_ns or found[process.index]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Intervals of one kind, by start; `names` are those they have."""
+
+    kind: str
+    names: frozenset[str]
+    start_ns: Int64s
+    end_ns: Int64s
+    is_estimate: bool = False
+
+
+def _life(process: Process, kinds: Sequence[_Kind], least_ns: int) -> Life:
+    bars = [bar for kind in kinds for bar in _bars(kind, least_ns)]
+    started_ns = [process.started_unix_ns] if process.started_unix_ns else []
+    start_ns = min([*started_ns, *(bar.start_ns for bar in bars)])
+    end_ns = max([start_ns, *(bar.end_ns for bar in bars)])
+    if not isinstance(process.hooks, Missing):
+        end_ns = max(end_ns, process.started_unix_ns + process.hooks.wall_ns)
+    ordered = sorted(bars, key=lambda bar: (bar.start_ns, -bar.end_ns, bar.kind))
+    return Life(process, start_ns, end_ns, tuple(ordered))
+
+
+def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
+    named: dict[str, list[tuple[int, int, str]]] = {}
+    for each in profile.activities:
+        if each.process == process.index:
+            named.setdefault(each.kind, []).append((each.start_ns, each.end_ns, each.name))
+    for kind, rows in named.items():
+        times_ns = np.array([row[:2] for row in sorted(rows)], dtype=np.int64).T
+        names = frozenset(row[2] for row in rows)
+        yield _Kind(kind, names, times_ns[0], np.maximum(times_ns[0], times_ns[1]))
+    works = [each for each in profile.works if each.process == process.index]
+    for kind, is_one in ((STEPS, False), (EVALUATION, True)):
+        mine = [each for each in works if (each.kind in EVALUATION_KINDS) is is_one]
+        yield from _steps(kind, mine, process.unix_minus_monotonic_ns)
+
+
+def _steps(kind: str, works: Sequence[Work], offset_ns: int | Missing) -> Iterator[_Kind]:
+    stepped = [each for each in works if len(each.recent.start_ns)]
+    if isinstance(offset_ns, Missing) or not stepped:
+        return
+    start_ns = np.concatenate([_starts_ns(each, offset_ns) for each in stepped])
+    end_ns = np.concatenate([each.recent.end_ns for each in stepped]) + offset_ns
+    order = np.argsort(start_ns, kind="stable")
+    yield _Kind(
+        kind=kind,
+        names=frozenset(f"{each.kind} {each.name}" for each in stepped),
+        start_ns=start_ns[order],
+        end_ns=np.maximum(start_ns, end_ns)[order],
+        is_estimate=any(each.recent.first_step for each in stepped),
+    )
+
+
+def _starts_ns(work: Work, offset_ns: int) -> Int64s:
+    """Return when the remembered steps began; the oldest stands for those before it as well."""
+    start_ns: Int64s = work.recent.start_ns + offset_ns
+    if work.recent.first_step and 0 < work.first_seen_ns < start_ns[0]:
+        start_ns[0] = work.first_seen_ns
+    return start_ns
+
+
+def _bars(kind: _Kind, least_ns: int) -> Iterator[Bar]:
+    until_ns = np.maximum.accumulate(kind.end_ns)
+    cuts = np.flatnonzero(kind.start_ns[1:] - until_ns[:-1] > least_ns) + 1
+    name = next(iter(kind.names)) if len(kind.names) == 1 else ""
+    for number, part in enumerate(np.split(np.arange(len(until_ns)), cuts)):
+        yield Bar(
+            kind=kind.kind,
+            name=name,
+            start_ns=int(kind.start_ns[part[0]]),
+            end_ns=int(until_ns[part[-1]]),
+            count=len(part),
+            is_estimate=kind.is_estimate and number == 0,
+        )

@@ -1,0 +1,335 @@
+"""Say what each process did by activity, its steps among them. Knows nothing of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.core.intervals import union
+from tfprobe.errors import Missing
+from tfprobe.model.activities import Activity
+from tfprobe.model.profile import Process, Profile, Work
+
+Int64s = npt.NDArray[np.int64]
+
+UNPLACED_STEPS = Missing("the recording does not tell when on the clock its steps were")
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityUse:
+    """All intervals of one kind and name in a process. `is_step`: they are the steps of a work.
+
+    `total_ns` counts what lies inside them, too; `exclusive_ns` is the time in which nothing else
+    was begun inside them on the same thread, so that those of a thread sum to the time it was in
+    any. `is_estimate`: of these intervals, or of some inside them, not all were kept, and the
+    others are taken to lie as the kept ones do. `share_ratio` is the exclusive time over the wall
+    time of the process; several threads together may have more than 1.
+    """
+
+    kind: str
+    name: str
+    is_step: bool
+    count: int
+    total_ns: int
+    exclusive_ns: int | Missing
+    is_estimate: bool
+    share_ratio: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessActivities:
+    """What a process did, most exclusive time first.
+
+    `wall_ns` goes from the start of the agent, or of an activity that began before it, to the exit
+    or the last activity. `elsewhere_ns` is the part of it in which no thread was in any of these.
+    """
+
+    process: Process
+    wall_ns: int | Missing
+    activities: tuple[ActivityUse, ...]
+    elsewhere_ns: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Intervals of one kind and name: how often and how long in all, and those that were kept."""
+
+    kind: str
+    name: str
+    is_step: bool
+    count: int
+    total_ns: int
+    threads: tuple[str, ...]
+    start_ns: Int64s
+    end_ns: Int64s
+
+    @property
+    def kept_ns(self) -> int:
+        return int((self.end_ns - self.start_ns).sum())
+
+    @property
+    def lost_ns(self) -> int:
+        return max(self.total_ns - self.kept_ns, 0)
+
+
+@dataclass(slots=True)
+class _Exclusive:
+    """Exclusive times by kind, and of the whole union what of it was not kept."""
+
+    own_ns: list[float]
+    is_estimate: list[bool]
+    lost_outermost_ns: float = 0.0
+
+
+def activities(profile: Profile) -> tuple[ProcessActivities, ...]:
+    """Return what each process did."""
+    return tuple(_of_process(profile, process) for process in profile.processes)
+
+
+def _of_process(profile: Profile, process: Process) -> ProcessActivities:
+    kinds = list(_kinds(profile, process))
+    wall_ns = _wall_ns(process, kinds)
+    if any(kind.is_step for kind in kinds) and isinstance(process.unix_minus_monotonic_ns, Missing):
+        uses = [_use(kind, UNPLACED_STEPS, False, wall_ns) for kind in kinds]
+        return ProcessActivities(process, wall_ns, _by_total(uses), UNPLACED_STEPS)
+    found = _exclusive(kinds)
+    uses = [
+        _use(kind, round(own_ns), is_estimate, wall_ns)
+        for kind, own_ns, is_estimate in zip(kinds, found.own_ns, found.is_estimate, strict=True)
+    ]
+    elsewhere_ns = _elsewhere_ns(wall_ns, kinds, found.lost_outermost_ns)
+    return ProcessActivities(process, wall_ns, _by_exclusive(uses), elsewhere_ns)
+
+
+def _wall_ns(process: Process, kinds: Iterable[_Kind]) -> int | Missing:
+    if isinstance(process.hooks, Missing):
+        return process.hooks
+    if not process.hooks.wall_ns:
+        return Missing("the process noted no activity to measure against")
+    # The agent starts in the middle of the import of TensorFlow, which it times from its begin. A
+    # process that waits in C++ or was killed may have ended activities since it last noted a time.
+    noted = [kind for kind in kinds if not kind.is_step and len(kind.start_ns)]
+    started_ns = process.started_unix_ns
+    start_ns = min([started_ns, *(int(kind.start_ns.min()) for kind in noted)])
+    end_ns = max([started_ns + process.hooks.wall_ns, *(int(kind.end_ns.max()) for kind in noted)])
+    return end_ns - start_ns
+
+
+def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
+    named: dict[tuple[str, str], list[Activity]] = {}
+    for each in profile.activities:
+        if each.process == process.index:
+            named.setdefault((each.kind, each.name), []).append(each)
+    yield from (_of_activities(rows) for rows in named.values())
+    offset_ns = process.unix_minus_monotonic_ns
+    for work in profile.works:
+        if work.process == process.index and work.executed:
+            yield _of_steps(work, 0 if isinstance(offset_ns, Missing) else offset_ns)
+
+
+def _of_activities(rows: Sequence[Activity]) -> _Kind:
+    start_ns = np.array([each.start_ns for each in rows], dtype=np.int64)
+    end_ns = np.array([each.end_ns for each in rows], dtype=np.int64)
+    kept_ns = int(np.maximum(end_ns - start_ns, 0).sum())
+    # One that has not ended is among the rows, but not yet in the counts of the agent.
+    return _Kind(
+        kind=rows[0].kind,
+        name=rows[0].name,
+        is_step=False,
+        count=max(len(rows), *(each.count for each in rows)),
+        total_ns=max(kept_ns, *(each.total_ns for each in rows)),
+        threads=tuple(each.thread for each in rows),
+        start_ns=start_ns,
+        end_ns=np.maximum(start_ns, end_ns),
+    )
+
+
+def _of_steps(work: Work, offset_ns: int) -> _Kind:
+    recent = work.recent
+    return _Kind(
+        kind=work.kind,
+        name=work.name,
+        is_step=True,
+        count=work.executed,
+        total_ns=work.times.sum_ns,
+        threads=(work.thread,) * len(recent.start_ns),
+        start_ns=recent.start_ns + offset_ns,
+        end_ns=np.maximum(recent.start_ns, recent.end_ns) + offset_ns,
+    )
+
+
+def _exclusive(kinds: Sequence[_Kind]) -> _Exclusive:
+    """Return exclusive times, those of intervals that were not kept estimated by the kept ones."""
+    own_ns, inside_ns = _kept(kinds)
+    found = _Exclusive([], [kind.lost_ns > 0 for kind in kinds])
+    for at, kind in enumerate(kinds):
+        ratio = own_ns[at] / kind.kept_ns if kind.kept_ns else 1.0
+        found.own_ns.append(own_ns[at] + kind.lost_ns * ratio)
+    for at, kind in enumerate(kinds):
+        if kind.lost_ns:
+            _take_out(found, kinds, kind.lost_ns, inside_ns[at])
+    return found
+
+
+def _take_out(found: _Exclusive, kinds: Sequence[_Kind], lost_ns: int, inside: Int64s) -> None:
+    """Take intervals that were not kept out of what is around the kept ones, and in proportion.
+
+    One that has lost intervals itself is left alone: its own are scaled by what its kept ones had.
+    """
+    whole_ns = int(inside.sum())
+    for parent in np.flatnonzero(inside).tolist():
+        part_ns = lost_ns * int(inside[parent]) / whole_ns
+        if parent == len(kinds):
+            found.lost_outermost_ns += part_ns
+        elif not kinds[parent].lost_ns:
+            found.own_ns[parent] = max(found.own_ns[parent] - part_ns, 0.0)
+            found.is_estimate[parent] = True
+
+
+def _kept(kinds: Sequence[_Kind]) -> tuple[Int64s, Int64s]:
+    """Return by kind what its kept intervals have for themselves, and how long they were in which.
+
+    The last column of the second is being in none.
+    """
+    kind = np.repeat(np.arange(len(kinds)), [len(each.start_ns) for each in kinds])
+    thread = _numbered(name for each in kinds for name in each.threads)
+    start_ns = _joined(each.start_ns for each in kinds)
+    end_ns = _joined(each.end_ns for each in kinds)
+    own_ns = np.zeros(len(kinds), dtype=np.int64)
+    inside_ns = np.zeros((len(kinds), len(kinds) + 1), dtype=np.int64)
+    for number in np.unique(thread):
+        here = np.flatnonzero(thread == number)
+        nested = nest(start_ns[here], end_ns[here])
+        parents = np.where(nested.parent < 0, len(kinds), kind[here][nested.parent])
+        np.add.at(own_ns, kind[here], nested.own_ns)
+        np.add.at(inside_ns, (kind[here], parents), end_ns[here] - start_ns[here])
+    return own_ns, inside_ns
+
+
+def _numbered(names: Iterable[str]) -> Int64s:
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+
+
+def _joined(columns: Iterable[Int64s]) -> Int64s:
+    return np.concatenate([np.empty(0, dtype=np.int64), *columns])
+
+
+def _elsewhere_ns(wall_ns: int | Missing, kinds: Sequence[_Kind], lost_ns: float) -> int | Missing:
+    if isinstance(wall_ns, Missing):
+        return wall_ns
+    covered = union(
+        _joined(each.start_ns for each in kinds), _joined(each.end_ns for each in kinds)
+    )
+    return max(wall_ns - covered.length_ns - round(lost_ns), 0)
+
+
+def _use(
+    kind: _Kind, exclusive_ns: int | Missing, is_estimate: bool, wall_ns: int | Missing
+) -> ActivityUse:
+    return ActivityUse(
+        kind=kind.kind,
+        name=kind.name,
+        is_step=kind.is_step,
+        count=kind.count,
+        total_ns=kind.total_ns,
+        exclusive_ns=exclusive_ns,
+        is_estimate=is_estimate,
+        share_ratio=_share(exclusive_ns, wall_ns),
+    )
+
+
+def _share(exclusive_ns: int | Missing, wall_ns: int | Missing) -> float | Missing:
+    if isinstance(exclusive_ns, Missing):
+        return exclusive_ns
+    return wall_ns if isinstance(wall_ns, Missing) else exclusive_ns / wall_ns
+
+
+def _by_exclusive(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
+    def order(each: ActivityUse) -> tuple[int, str, str]:
+        exclusive_ns = each.exclusive_ns
+        return (0 if isinstance(exclusive_ns, Missing) else -exclusive_ns, each.kind, each.name)
+
+    return tuple(sorted(uses, key=order))
+
+
+def _by_total(uses: Iterable[ActivityUse]) -> tuple[ActivityUse, ...]:
+    return tuple(sorted(uses, key=lambda each: (-each.total_ns, each.kind, each.name)))
+
+
+class Nesting(NamedTuple):
+    """By interval: how long it was the innermost, and which one was so when it began, -1 for none.
+
+    The `own_ns` of all intervals sum to the length of their union.
+    """
+
+    own_ns: Int64s
+    parent: Int64s
+
+
+def nest(start_ns: Int64s, end_ns: Int64s) -> Nesting:
+    """Charge each moment to the interval that started last; of two that start as one, the shorter.
+
+    Intervals may overlap without one being inside the other, as those of a generator do.
+    """
+    moments = np.unique(np.concatenate([start_ns, end_ns]))
+    firsts, lasts = np.searchsorted(moments, start_ns), np.searchsorted(moments, end_ns)
+    owner = np.full(max(len(moments) - 1, 0), -1, dtype=np.int64)
+    parent = np.full(len(start_ns), -1, dtype=np.int64)
+    # Each covers what those that started before it have painted: a loop, but of activities and
+    # remembered steps, not of the rows of captures.
+    for at in np.lexsort((-end_ns, start_ns)).tolist():
+        first, last = int(firsts[at]), int(lasts[at])
+        if first < last:
+            parent[at] = owner[first]
+            owner[first:last] = at
+    return Nesting(_sums(owner, np.diff(moments), len(start_ns)), parent)
+
+
+def innermost(lane: Int64s, start_ns: Int64s, end_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Return the stretches in which each interval was the innermost of its lane: whose, from, to.
+
+    Intervals are sorted by lane and start, the longer of two that start as one first. One that
+    ends after the one around it is cut there.
+    """
+    found: list[tuple[int, int, int]] = []
+    # The intervals that are open: which, and until when.
+    stack: list[tuple[int, int]] = []
+    moment = 0
+    columns = zip(lane.tolist(), start_ns.tolist(), end_ns.tolist(), strict=True)
+    current = None
+    for at, (where, start, end) in enumerate(columns):
+        if where != current:
+            _close(stack, found, moment, None)
+            current, moment = where, start
+        moment = _close(stack, found, moment, start)
+        if stack and start > moment:
+            found.append((stack[-1][0], moment, start))
+        moment = max(moment, start)
+        stack.append((at, min(end, stack[-1][1]) if stack else end))
+    _close(stack, found, moment, None)
+    columns_found = np.array(found, dtype=np.int64).reshape(-1, 3)
+    return columns_found[:, 0], columns_found[:, 1], columns_found[:, 2]
+
+
+def _close(
+    stack: list[tuple[int, int]], found: list[tuple[int, int, int]], moment: int, until: int | None
+) -> int:
+    """Close what has ended by a time, None for all; return up to when time is told."""
+    while stack and (until is None or stack[-1][1] <= until):
+        at, end = stack.pop()
+        if end > moment:
+            found.append((at, moment, end))
+            moment = end
+    return moment
+
+
+def _sums(owner: Int64s, length_ns: Int64s, count: int) -> Int64s:
+    own_ns = np.zeros(count, dtype=np.int64)
+    owned = owner >= 0
+    np.add.at(own_ns, owner[owned], length_ns[owned])
+    return own_ns

@@ -1,0 +1,267 @@
+"""Say how far processes used their machines and accelerators, from samples of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tfprobe.analysis.core.series import Curve, Samples, growth, level, rate, told
+from tfprobe.analysis.system.thread_times import ProcessThreads, thread_times
+from tfprobe.errors import Missing
+from tfprobe.model.activities import DevicePulse, Pulse
+from tfprobe.model.profile import Process, Profile
+
+NOT_SAMPLED = Missing("the process sampled nothing: none of its steps came to look")
+NO_ACCELERATOR = Missing("no accelerator was sampled: NVML tells of none, or is not there")
+NO_STEPS = Missing("no step passed between the samples")
+NO_LIMIT = Missing("no limit is known")
+NO_CPU_TIME = Missing("the process used no CPU time between the samples")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessHardware:
+    """What one process used of its machine, between its first and its last sample.
+
+    `cores_busy` is CPU time (user and system) by wall time: how many CPUs worked for it.
+    `usable_cpus` is the smaller of the CPUs it may run on and what its cgroup allows;
+    `utilization_ratio` is the mean of the one over the other. `throttled_ratio` is, of the CPU time
+    that was used or wanted, what the cgroup held back; the kernel tells it of all that is in the
+    cgroup. `threads` are those of the operating system, `intra_op_threads` and `inter_op_threads`
+    the sizes of TensorFlow's pools as the job set them, 0 where it left them to TensorFlow, which
+    makes them as large as the CPUs. Rates are of context switches, of page faults that read from
+    storage, and of bytes read from or written to it, a second. `run_delay_ratio` is the part of
+    the time in which its first thread was ready to run and had no CPU, `gc_ratio` the part that
+    garbage collections took. `machine_cores_busy`, `_io_wait` and `_stolen` are numbers of CPUs of
+    the whole machine, whoever ran on them: busy, idle while somebody waited for storage, and taken
+    by the hypervisor. `by_thread` is its CPU time by thread.
+    """
+
+    process: Process
+    samples: int
+    watched_ns: int
+    steps: int
+    cores_busy: Curve | Missing
+    system_ratio: float | Missing
+    usable_cpus: float | Missing
+    utilization_ratio: float | Missing
+    cpus: int | Missing
+    cpu_limit: float | Missing
+    throttled_ratio: float | Missing
+    threads: Curve | Missing
+    intra_op_threads: int | Missing
+    inter_op_threads: int | Missing
+    load_1min: Curve | Missing
+    voluntary_switches_per_s: Curve | Missing
+    involuntary_switches_per_s: Curve | Missing
+    voluntary_switches_per_step: float | Missing
+    involuntary_switches_per_step: float | Missing
+    resident_bytes: Curve | Missing
+    peak_resident_bytes: int | Missing
+    memory_limit_bytes: int | Missing
+    machine_memory_bytes: int | Missing
+    read_bytes_per_s: Curve | Missing
+    written_bytes_per_s: Curve | Missing
+    major_faults_per_s: Curve | Missing
+    run_delay_ratio: Curve | Missing
+    gc_ratio: Curve | Missing
+    machine_cores_busy: Curve | Missing
+    machine_cores_io_wait: Curve | Missing
+    machine_cores_stolen: Curve | Missing
+    by_thread: ProcessThreads | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleReason:
+    """Why clocks were held down, and in what part of the samples."""
+
+    reason: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHardware:
+    """How far one accelerator was used, by all that ran on it. PCIe in bytes a second."""
+
+    host: str
+    index: int
+    name: str
+    samples: int
+    utilization_ratio: Curve | Missing
+    memory_used_bytes: Curve | Missing
+    memory_total_bytes: int | Missing
+    power_watts: Curve | Missing
+    power_limit_watts: float | Missing
+    sm_clock_hz: Curve | Missing
+    max_sm_clock_hz: int | Missing
+    temperature_celsius: Curve | Missing
+    pcie_sent_bytes_per_s: Curve | Missing
+    pcie_received_bytes_per_s: Curve | Missing
+    throttle_reasons: tuple[ThrottleReason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """All processes, each with what it used or why that is not known, and all accelerators."""
+
+    processes: tuple[ProcessHardware | Missing, ...]
+    devices: tuple[DeviceHardware, ...] | Missing
+
+
+def hardware(profile: Profile) -> Hardware:
+    """Return how far machines and accelerators were used."""
+    return Hardware(processes(profile), devices(profile) or NO_ACCELERATOR)
+
+
+def processes(profile: Profile) -> tuple[ProcessHardware | Missing, ...]:
+    """Return how far each process used its machine."""
+    by_process: dict[int | None, list[Pulse]] = {}
+    for pulse in sorted(profile.pulses, key=lambda pulse: pulse.at_ns):
+        by_process.setdefault(pulse.process, []).append(pulse)
+    return tuple(_of_process(each, by_process.get(each.index, [])) for each in profile.processes)
+
+
+def devices(profile: Profile) -> tuple[DeviceHardware, ...]:
+    """Return how far accelerators were used, whose samples are of hosts and not of processes."""
+    pulses = sorted(profile.pulses, key=lambda pulse: pulse.at_ns)
+    return _devices(pulses, profile.processes)
+
+
+def _of_process(process: Process, pulses: Sequence[Pulse]) -> ProcessHardware | Missing:
+    if not pulses:
+        # A file from elsewhere tells nothing of the process, and says so.
+        return process.hooks if isinstance(process.hooks, Missing) else NOT_SAMPLED
+
+    def samples(field: Callable[[Pulse], float | Missing]) -> Samples | Missing:
+        return told([pulse.at_ns for pulse in pulses], [field(pulse) for pulse in pulses])
+
+    steps = pulses[-1].steps - pulses[0].steps
+    user_ns, system_ns = samples(lambda p: p.user_ns), samples(lambda p: p.system_ns)
+    cpu_ns = samples(_cpu_ns)
+    cores_busy = rate(cpu_ns, unit_ns=1)
+    voluntary = samples(lambda p: p.voluntary_switches)
+    involuntary = samples(lambda p: p.involuntary_switches)
+    latest = pulses[-1]
+    usable_cpus = _least(latest.cpus, latest.cpu_limit)
+    return ProcessHardware(
+        process=process,
+        samples=len(pulses),
+        watched_ns=latest.at_ns - pulses[0].at_ns,
+        steps=steps,
+        cores_busy=cores_busy,
+        system_ratio=_of_both(growth(system_ns), growth(user_ns)),
+        usable_cpus=usable_cpus,
+        utilization_ratio=_over(cores_busy, usable_cpus),
+        cpus=latest.cpus,
+        cpu_limit=latest.cpu_limit,
+        throttled_ratio=_of_both(growth(samples(lambda p: p.throttled_ns)), growth(cpu_ns)),
+        threads=level(samples(lambda p: p.threads)),
+        intra_op_threads=_setting(process, "intra_op_threads"),
+        inter_op_threads=_setting(process, "inter_op_threads"),
+        load_1min=level(samples(lambda p: p.load_1min)),
+        voluntary_switches_per_s=rate(voluntary),
+        involuntary_switches_per_s=rate(involuntary),
+        voluntary_switches_per_step=_per_step(growth(voluntary), steps),
+        involuntary_switches_per_step=_per_step(growth(involuntary), steps),
+        resident_bytes=level(samples(lambda p: p.resident_bytes)),
+        peak_resident_bytes=_most([pulse.peak_resident_bytes for pulse in pulses]),
+        memory_limit_bytes=latest.memory_limit_bytes,
+        machine_memory_bytes=latest.machine_memory_bytes,
+        read_bytes_per_s=rate(samples(lambda p: p.read_bytes)),
+        written_bytes_per_s=rate(samples(lambda p: p.written_bytes)),
+        major_faults_per_s=rate(samples(lambda p: p.major_faults)),
+        run_delay_ratio=rate(samples(lambda p: p.run_delay_ns), unit_ns=1),
+        gc_ratio=rate(samples(lambda p: p.gc_ns), unit_ns=1),
+        machine_cores_busy=rate(samples(lambda p: p.machine_busy_ns), unit_ns=1),
+        machine_cores_io_wait=rate(samples(lambda p: p.machine_io_wait_ns), unit_ns=1),
+        machine_cores_stolen=rate(samples(lambda p: p.machine_steal_ns), unit_ns=1),
+        by_thread=thread_times(pulses),
+    )
+
+
+def _setting(process: Process, name: str) -> int | Missing:
+    if isinstance(process.settings, Missing):
+        return process.settings
+    value = process.settings.get(name)
+    return value if isinstance(value, int) else Missing(f"the job did not say its {name}")
+
+
+def _cpu_ns(pulse: Pulse) -> int | Missing:
+    if isinstance(pulse.user_ns, Missing):
+        return pulse.user_ns
+    if isinstance(pulse.system_ns, Missing):
+        return pulse.system_ns
+    return pulse.user_ns + pulse.system_ns
+
+
+def _of_both(part: float | Missing, rest: float | Missing) -> float | Missing:
+    """Return the part of the sum of both that the first is."""
+    if isinstance(part, Missing):
+        return part
+    if isinstance(rest, Missing):
+        return rest
+    return part / (part + rest) if part + rest else NO_CPU_TIME
+
+
+def _over(used: Curve | Missing, whole: float | Missing) -> float | Missing:
+    if isinstance(used, Missing):
+        return used
+    return whole if isinstance(whole, Missing) else used.mean / whole
+
+
+def _least(*limits: float | Missing) -> float | Missing:
+    known = [each for each in limits if not isinstance(each, Missing) and each > 0]
+    return min(known, default=NO_LIMIT)
+
+
+def _per_step(amount: float | Missing, steps: int) -> float | Missing:
+    if isinstance(amount, Missing):
+        return amount
+    return amount / steps if steps > 0 else NO_STEPS
+
+
+def _most(values: Iterable[int | Missing]) -> int | Missing:
+    told_values = list(values)
+    known = [each for each in told_values if not isinstance(each, Missing)]
+    return max(known) if known else told_values[0]
+
+
+def _devices(pulses: Iterable[Pulse], processes: Sequence[Process]) -> tuple[DeviceHardware, ...]:
+    by_device: dict[tuple[str, int], list[tuple[int, DevicePulse]]] = {}
+    for pulse in pulses:
+        host = pulse.host if pulse.process is None else processes[pulse.process].host
+        for device in pulse.devices:
+            by_device.setdefault((host, device.index), []).append((pulse.at_ns, device))
+    return tuple(_device(host, told_of) for (host, _), told_of in sorted(by_device.items()))
+
+
+def _device(host: str, told_of: Sequence[tuple[int, DevicePulse]]) -> DeviceHardware:
+    def curve(field: Callable[[DevicePulse], float | Missing]) -> Curve | Missing:
+        return level(told([at for at, _ in told_of], [field(each) for _, each in told_of]))
+
+    latest = told_of[-1][1]
+    return DeviceHardware(
+        host=host,
+        index=latest.index,
+        name=latest.name,
+        samples=len(told_of),
+        utilization_ratio=curve(lambda d: d.utilization_ratio),
+        memory_used_bytes=curve(lambda d: d.memory_used_bytes),
+        memory_total_bytes=latest.memory_total_bytes,
+        power_watts=curve(lambda d: d.power_watts),
+        power_limit_watts=latest.power_limit_watts,
+        sm_clock_hz=curve(lambda d: d.sm_clock_hz),
+        max_sm_clock_hz=latest.max_sm_clock_hz,
+        temperature_celsius=curve(lambda d: d.temperature_celsius),
+        pcie_sent_bytes_per_s=curve(lambda d: d.pcie_sent_bytes_per_s),
+        pcie_received_bytes_per_s=curve(lambda d: d.pcie_received_bytes_per_s),
+        throttle_reasons=_reasons([each for _, each in told_of]),
+    )
+
+
+def _reasons(told_of: Sequence[DevicePulse]) -> tuple[ThrottleReason, ...]:
+    found = Counter(reason for each in told_of for reason in set(each.throttle_reasons))
+    return tuple(
+        ThrottleReason(reason, count / len(told_of))
+        for reason, count in sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    )

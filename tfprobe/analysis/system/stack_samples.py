@@ -1,0 +1,260 @@
+"""Sum stacks that were read from outside into call trees: of any intervals, phases, steps and gaps.
+
+A stack counts for the time until its thread was read with another one. Where it lasts over at most
+one border of the intervals in question, it counts with what of it lies in them. One that stays the
+same over several short intervals counts whole or not at all, by the moment at which it was read:
+for how long of each it lasted nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.core.intervals import NONE, Intervals, joined, one, union
+from tfprobe.analysis.core.main_loop import by_cost
+from tfprobe.analysis.steps.phases import PHASES, Life, life
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile
+from tfprobe.model.stack_samples import (
+    NO_STACK,
+    Int64s,
+    SampledFrame,
+    SampledThread,
+    StackSamples,
+)
+
+Flags = npt.NDArray[np.bool_]
+
+# What the agent puts around the call that is one step.
+_STEP_FILE, _STEP_FUNCTION = "tfprobe_agent/door.py", "door"
+# A step of these lasts from one call to the next: there is nothing around it.
+_KINDS_WITHOUT_WRAPPER = frozenset({"eager", "service"})
+_STEPPING = ("warm-up", "steady")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A line on the stack: how long it was there, and how long it was innermost."""
+
+    frame: SampledFrame
+    total_ns: int
+    self_ns: int
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Stacks of one thread or several, merged from the outermost call on, the longest first.
+
+    `samples` is about how many stacks that are. `no_python_ns` is time in which threads had no
+    Python frame.
+    """
+
+    total_ns: int
+    samples: int
+    no_python_ns: int
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The stacks of the main thread in one phase, or in the steps or between those of its loop."""
+
+    name: str
+    tree: CallTree
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTree:
+    """The stacks of one thread over the whole run."""
+
+    thread: SampledThread
+    is_main: bool
+    tree: CallTree
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTrees:
+    """All that stacks tell of a process. Phases are missing where its life is not known."""
+
+    process: Process
+    stacks: StackSamples
+    main: SampledThread | Missing
+    phases: tuple[Part, ...] | Missing
+    steps: tuple[Part, ...] | Missing
+    threads: tuple[ThreadTree, ...]
+
+
+def trees(profile: Profile) -> tuple[ProcessTrees, ...]:
+    """Return what stacks tell of each process that was sampled, in the order of processes."""
+    return tuple(_of_process(profile, each) for each in profile.stacks if each.chunks)
+
+
+def samples_within(
+    stacks: StackSamples, intervals: Intervals | None = None, *, rows: Flags | None = None
+) -> CallTree:
+    """Merge what was read within these intervals (unix ns), of these rows; of all where None.
+
+    Rows are chosen by `of_thread` and `in_step`.
+    """
+    weight_ns = _weights_ns(stacks, intervals)
+    if rows is not None:
+        weight_ns = np.where(rows, weight_ns, 0)
+    by_node = np.zeros(len(stacks.callers), dtype=np.int64)
+    has_stack = stacks.nodes != NO_STACK
+    np.add.at(by_node, stacks.nodes[has_stack], weight_ns[has_stack])
+    total_ns = int(weight_ns.sum())
+    return CallTree(
+        total_ns=total_ns,
+        samples=_samples(stacks, weight_ns),
+        no_python_ns=int(weight_ns[~has_stack].sum()),
+        calls=_merged(stacks, by_node),
+    )
+
+
+def of_thread(stacks: StackSamples, thread: SampledThread) -> Flags:
+    """Return which rows are those of a thread."""
+    at = stacks.threads.index(thread) if thread in stacks.threads else -1
+    return np.asarray(stacks.thread == at)
+
+
+def in_step(stacks: StackSamples) -> Flags:
+    """Return in which rows the call that is a step was on the stack, whatever the clock says."""
+    wraps = np.array([_wraps(each) for each in stacks.frames], dtype=np.bool_)
+    below = np.zeros(len(stacks.callers) + 1, dtype=np.bool_)
+    # Callers come before what they call, and NO_STACK is the last place, where nothing is.
+    for node, (caller, frame) in enumerate(
+        zip(stacks.callers.tolist(), stacks.frame_of.tolist(), strict=True)
+    ):
+        below[node] = wraps[frame] or below[caller]
+    return np.asarray(below[stacks.nodes])
+
+
+def main_thread(profile: Profile, stacks: StackSamples) -> SampledThread | Missing:
+    """Return the thread that runs the main loop of a process; its first thread if nobody steps."""
+    loops = by_cost(each for each in profile.works if each.process == stacks.process)
+    name = loops[0].thread if loops else "MainThread"
+    named = [each for each in stacks.threads if name in (each.name, str(each.id))]
+    if not named:
+        return Missing(f"no stack of its main loop's thread ({name}) was read")
+    lasted = {each: int(_weights_ns(stacks, None)[of_thread(stacks, each)].sum()) for each in named}
+    return max(named, key=lambda each: lasted[each])
+
+
+def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
+    process = profile.processes[stacks.process]
+    main = main_thread(profile, stacks)
+    threads = [
+        ThreadTree(each, each == main, samples_within(stacks, rows=of_thread(stacks, each)))
+        for each in stacks.threads
+    ]
+    threads.sort(key=lambda each: (not each.is_main, -each.tree.total_ns))
+    phases: tuple[Part, ...] | Missing
+    steps: tuple[Part, ...] | Missing
+    if isinstance(main, Missing):
+        phases = steps = main
+    else:
+        known = life(profile, process)
+        rows = of_thread(stacks, main)
+        if isinstance(known, Missing):
+            phases = steps = known
+        else:
+            phases = tuple(_by_phase(stacks, rows, known))
+            steps = _by_step(profile, stacks, rows, known)
+    return ProcessTrees(process, stacks, main, phases, steps, tuple(threads))
+
+
+def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[Part]:
+    first_ns = min(each.start_ns for each in stacks.chunks)
+    last_ns = max(each.end_ns for each in stacks.chunks)
+    # What was read before recording began and after the last sign of life is of the outer phases.
+    outside = {"start-up": one(first_ns, known.start_ns), "end": one(known.end_ns, last_ns)}
+    for phase in PHASES:
+        intervals = joined(_of_phases(known, (phase,)), outside.get(phase, NONE))
+        tree = samples_within(stacks, intervals, rows=rows)
+        if tree.total_ns:
+            yield Part(phase, tree)
+
+
+def _by_step(
+    profile: Profile, stacks: StackSamples, rows: Flags, known: Life
+) -> tuple[Part, ...] | Missing:
+    loop = by_cost(each for each in profile.works if each.process == stacks.process)[0]
+    if loop.kind in _KINDS_WITHOUT_WRAPPER:
+        return Missing(f"{loop.kind} steps follow each other without a gap")
+    stepping, inside = _of_phases(known, _STEPPING), in_step(stacks)
+    return (
+        Part("in steps", samples_within(stacks, stepping, rows=rows & inside)),
+        Part("between steps", samples_within(stacks, stepping, rows=rows & ~inside)),
+    )
+
+
+def _of_phases(known: Life, phases: Sequence[str]) -> Intervals:
+    chosen = [each for each in known.segments if each.phase in phases]
+    return union(
+        np.array([each.start_ns for each in chosen], dtype=np.int64),
+        np.array([each.end_ns for each in chosen], dtype=np.int64),
+    )
+
+
+def _wraps(frame: SampledFrame) -> bool:
+    is_ours = frame.file.endswith(_STEP_FILE)
+    return is_ours and frame.function.rpartition(".")[2] == _STEP_FUNCTION
+
+
+def _weights_ns(stacks: StackSamples, intervals: Intervals | None) -> Int64s:
+    lasted_ns = np.asarray(stacks.end_ns - stacks.start_ns)
+    if intervals is None:
+        return lasted_ns
+    edges = np.stack([intervals.start_ns, intervals.end_ns], axis=1).ravel()
+    borders = np.searchsorted(edges, stacks.end_ns, "left") - np.searchsorted(
+        edges, stacks.start_ns, "right"
+    )
+    is_in = np.searchsorted(edges, stacks.read_ns, "right") % 2 == 1
+    covered_ns = _covered_ns(intervals, stacks.end_ns) - _covered_ns(intervals, stacks.start_ns)
+    return np.where(borders > 2, np.where(is_in, lasted_ns, 0), covered_ns)
+
+
+def _covered_ns(intervals: Intervals, until_ns: Int64s) -> Int64s:
+    """Return how much of the intervals lies before each moment."""
+    if not len(intervals.start_ns):
+        return np.zeros(len(until_ns), dtype=np.int64)
+    before_ns = np.concatenate([[0], np.cumsum(intervals.end_ns - intervals.start_ns)])
+    at = np.searchsorted(intervals.start_ns, until_ns, "right") - 1
+    last = np.maximum(at, 0)
+    part_ns = np.minimum(until_ns, intervals.end_ns[last]) - intervals.start_ns[last]
+    return np.asarray(np.where(at < 0, 0, before_ns[last] + part_ns), dtype=np.int64)
+
+
+def _samples(stacks: StackSamples, weight_ns: Int64s) -> int:
+    """Return about how many stacks were read in so much time, by how often each chunk read one."""
+    if not stacks.chunks:
+        return 0
+    starts = np.array([each.start_ns for each in stacks.chunks], dtype=np.int64)
+    chunk = np.maximum(np.searchsorted(starts, stacks.read_ns, "right") - 1, 0)
+    size = len(starts)
+    lasted_ns = np.bincount(chunk, stacks.end_ns - stacks.start_ns, size)
+    asked_ns = np.bincount(chunk, weight_ns, size)
+    counts = np.array([each.samples for each in stacks.chunks], dtype=np.float64)
+    ratio = np.divide(asked_ns, lasted_ns, out=np.zeros(size), where=lasted_ns > 0)
+    return round(float((ratio * counts).sum()))
+
+
+def _merged(stacks: StackSamples, self_ns: Int64s) -> tuple[Call, ...]:
+    """Return the calls that took any time, from the outermost on."""
+    own, total = self_ns.tolist(), self_ns.tolist()
+    callers, frames = stacks.callers.tolist(), stacks.frame_of.tolist()
+    children: dict[int, list[Call]] = {}
+    for node in range(len(own) - 1, -1, -1):
+        if not total[node]:
+            continue
+        calls = sorted(children.pop(node, ()), key=lambda call: (-call.total_ns, call.frame))
+        call = Call(stacks.frames[frames[node]], total[node], own[node], tuple(calls))
+        children.setdefault(callers[node], []).append(call)
+        if callers[node] != NO_STACK:
+            total[callers[node]] += total[node]
+    return tuple(sorted(children.get(NO_STACK, ()), key=lambda call: (-call.total_ns, call.frame)))

@@ -1,0 +1,168 @@
+"""The same recorded step of several ranks on one axis: what each did, and where they met.
+
+Of very many ranks those are chosen that others waited for, those that were slow, and the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfprobe.analysis.distributed.aligned import Aligned
+from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
+from tfprobe.analysis.timeline.slice_categories import work_of
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Capture, Process, Profile
+from tfprobe.model.tables import Int64s
+
+MOST_RANKS = 24
+# Of those that are chosen for a reason: the rest are the first ranks.
+_MOST_LAST = 8
+_MOST_SLOW = 8
+# A process that was killed and started again has had a step of this number, long before.
+_FAR_NS = 60_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RankStep:
+    """The step of one rank.
+
+    `meetings` are rows of the aligned meetings. `last` counts the collectives to which it came
+    last, of `matched` ones, `waited_ns` is its time in them before all were there. Without
+    `is_on_clock` nobody knows how its clock is to the others', and it is drawn as if it had begun
+    when the step did that was asked for.
+    """
+
+    capture: Capture
+    why: str
+    meetings: Int64s
+    matched: int
+    last: int
+    waited_ns: int
+    is_on_clock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """The ranks by their numbers; times count from the first start of any, `zero_ns`."""
+
+    together: Aligned
+    zero_ns: int
+    ranks: tuple[RankStep, ...]
+    left_out: int
+
+    def move_ns(self, rank: RankStep) -> int:
+        """Return what to add to times of a rank to have them count from the first start."""
+        if rank.is_on_clock:
+            return -self.zero_ns
+        return self._asked.capture.start_ns - rank.capture.start_ns - self.zero_ns
+
+    @property
+    def _asked(self) -> RankStep:
+        return next(each for each in self.ranks if each.why == ASKED)
+
+
+ASKED, LAST, SLOW, FIRST = "asked for", "others waited for it", "slow", "of the first ranks"
+
+
+def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
+    """Return the captures of this step of this work, one of each process that does it, too."""
+    own = work_of(profile, capture)
+    if own is None:
+        return (capture,)
+    group = profile.processes[capture.process].group
+    alike = {
+        (each.process, each.index)
+        for each in profile.works
+        if (each.kind, each.name) == (own.kind, own.name)
+        and profile.processes[each.process].group == group
+    }
+    found = {
+        each.process: each
+        for each in profile.captures
+        if each.step == capture.step and (each.process, each.work) in alike
+    }
+    found[capture.process] = capture
+    return tuple(found[process] for process in sorted(found))
+
+
+def across(together: Aligned, capture: Capture, *, most: int = MOST_RANKS) -> Across:
+    """Return the step of this capture of the aligned profile, and of the ranks that had it too."""
+    of_step = _meetings(together, capture)
+    every = tuple(_rank_step(together, each, of_step) for each in _living(together, capture))
+    chosen = _chosen(every, capture, together.profile.processes, most)
+    asked = chosen[capture.process]
+    zero_ns = min(
+        [each.capture.start_ns for each in chosen.values() if each.is_on_clock],
+        default=asked.capture.start_ns,
+    )
+    by_rank = sorted(chosen.values(), key=lambda each: _order(together.profile.processes, each))
+    return Across(together, zero_ns, tuple(by_rank), len(every) - len(chosen))
+
+
+def _living(together: Aligned, capture: Capture) -> list[Capture]:
+    """Return the captures of the step without those of processes that ended long before."""
+    found = same_step(together.profile, capture)
+    is_known = _is_known(together, capture.process)
+    return [
+        each
+        for each in found
+        if not (is_known and _is_known(together, each.process))
+        or abs(each.start_ns - capture.start_ns) <= _FAR_NS
+    ]
+
+
+def _is_known(together: Aligned, process: int) -> bool:
+    return not isinstance(together.clock(process).offset_ns, Missing)
+
+
+def _meetings(together: Aligned, capture: Capture) -> Int64s:
+    """Return the meetings of the step, of all processes."""
+    found, work = together.meetings, work_of(together.profile, capture)
+    text = "" if work is None else f"{work.kind} {work.name}"
+    is_of_work = np.array([each == text for each in found.strings.values], dtype=np.bool_)
+    at = np.flatnonzero(found.step == capture.step)
+    return at[is_of_work[found.work[at]]] if len(at) else at
+
+
+def _rank_step(together: Aligned, capture: Capture, of_step: Int64s) -> RankStep:
+    peers = together.peers
+    mine = of_step[together.meetings.process[of_step] == capture.process]
+    matched = mine[peers.waited_ns[mine] >= 0]
+    return RankStep(
+        capture=capture,
+        why="",
+        meetings=mine,
+        matched=len(matched),
+        last=int((peers.last[matched] == matched).sum()),
+        waited_ns=int(peers.waited_ns[matched].sum()),
+        is_on_clock=_is_known(together, capture.process),
+    )
+
+
+def _chosen(
+    every: Sequence[RankStep], capture: Capture, processes: Sequence[Process], most: int
+) -> Mapping[int, RankStep]:
+    """Return the ranks that are drawn, by process, each with the first reason for it."""
+    by_last = sorted(every, key=lambda each: -each.last)[:_MOST_LAST]
+    by_time = sorted(every, key=lambda each: -each.capture.duration_ns)[:_MOST_SLOW]
+    # Ranks take turns at being a little slower than others.
+    slow_ns = SLOWER_RATIO * float(np.median([each.capture.duration_ns for each in every]))
+    wanted = [
+        *((each, ASKED) for each in every if each.capture.process == capture.process),
+        *((each, LAST) for each in by_last if each.last),
+        *((each, SLOW) for each in by_time if each.capture.duration_ns > slow_ns),
+        *((each, FIRST) for each in sorted(every, key=lambda each: _order(processes, each))),
+    ]
+    found: dict[int, RankStep] = {}
+    for each, why in wanted:
+        if len(found) < most:
+            found.setdefault(each.capture.process, replace(each, why=why))
+    return found
+
+
+def _order(processes: Sequence[Process], each: RankStep) -> tuple[bool, int, int]:
+    process = processes[each.capture.process]
+    return process.rank is None, process.rank or 0, process.index

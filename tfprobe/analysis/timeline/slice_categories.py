@@ -1,0 +1,111 @@
+"""Name what a slice is: the part of a step that it counts to, or something beside the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
+from tfprobe.analysis.breakdown.step_breakdown import Moments, fed_ns, moments, traced_in
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions
+from tfprobe.model.profile import Capture, Profile, Work
+from tfprobe.model.spans import SpanKind, Spans
+from tfprobe.model.tables import Int8s, Int64s
+
+
+class Category(NamedTuple):
+    """What slices have in common; `group` is before, on, after or other, or "" beside the parts."""
+
+    name: str
+    label: str
+    group: str
+
+
+_GROUP_OF = {part: group for group, parts in GROUPS.items() for part in parts}
+CATEGORIES: tuple[Category, ...] = (
+    *(Category(part.value, LABELS[part], _GROUP_OF[part]) for part in ORDER),
+    Category("background", "for later steps", ""),
+    Category("function_call", "call of a function", ""),
+    Category("step", "step", ""),
+    Category("between", "until the next step", ""),
+    Category("activity", "activity", ""),
+)
+NUMBER = {category.name: number for number, category in enumerate(CATEGORIES)}
+_BACKGROUND = NUMBER["background"]
+_OF_SPAN = {
+    SpanKind.RUNTIME: Part.KERNEL_LAUNCH,
+    SpanKind.LAUNCH: Part.KERNEL_LAUNCH,
+    SpanKind.COPY_CALL: Part.KERNEL_LAUNCH,
+    SpanKind.SYNC: Part.SYNC_WAIT,
+    SpanKind.ITERATOR: Part.INPUT_WAIT,
+    SpanKind.COMPILE: Part.COMPILE,
+    SpanKind.PYTHON: Part.HOST_PREPROCESS,
+    SpanKind.DATASET_FUNCTION: Part.INPUT_WAIT,
+}
+
+
+def of_rows(rows: Executions, known: Names) -> Int8s:
+    """Return the category of each row of one capture, as a position in CATEGORIES."""
+    return np.where(rows.background, np.int8(_BACKGROUND), parts_of(rows, known))
+
+
+def of_spans(spans: Spans) -> Int8s:
+    """Return the category of each span, as a position in CATEGORIES."""
+    table = np.full(max(SpanKind) + 1, NUMBER["function_call"], dtype=np.int8)
+    for kind, part in _OF_SPAN.items():
+        table[kind] = NUMBER[part.value]
+    return np.where(spans.background, np.int8(_BACKGROUND), table[spans.kind])
+
+
+class Band(NamedTuple):
+    """What each moment of a step is charged to on one device, "" without an accelerator.
+
+    `part` is a position in CATEGORIES; its moments stand by start and fill the step.
+    """
+
+    device: str
+    part: Int8s
+    start_ns: Int64s
+    end_ns: Int64s
+
+
+def bands_of(profile: Profile, capture: Capture, known: Names) -> tuple[Band, ...]:
+    """Return the bands of a capture of a profile; `known` are the names of its executions."""
+    rows = profile.executions.at(np.flatnonzero(profile.executions.capture == capture.index))
+    spans = profile.spans.at(np.flatnonzero(profile.spans.capture == capture.index))
+    return tuple(bands(moments_of(profile, capture, rows, spans, known), capture))
+
+
+def moments_of(
+    profile: Profile, capture: Capture, rows: Executions, spans: Spans, known: Names
+) -> Moments:
+    """Return what each moment of a step is charged to; `rows` and `spans` are those of it."""
+    work = work_of(profile, capture)
+    most_ns = fed_ns(capture, "" if work is None else work.kind)
+    traced = list(traced_in(profile.activities, capture))
+    return moments(capture, rows, spans, traced, known, fed_ns=most_ns)
+
+
+def bands(found: Moments, capture: Capture) -> Iterator[Band]:
+    """Give a band for each device, with times from the start of the step."""
+    for device, sets in found.by_device.items():
+        parts = np.concatenate(
+            [np.full(len(sets[each].start_ns), NUMBER[each.value], np.int8) for each in sets]
+        )
+        starts_ns = np.concatenate([each.start_ns for each in sets.values()])
+        ends_ns = np.concatenate([each.end_ns for each in sets.values()])
+        order = np.argsort(starts_ns, kind="stable")
+        zero_ns = capture.start_ns
+        yield Band(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)
+
+
+def work_of(profile: Profile, capture: Capture) -> Work | None:
+    """Return the work of a capture, None where the recording does not tell."""
+    if isinstance(capture.work, Missing):
+        return None
+    key = capture.process, capture.work
+    return next((each for each in profile.works if (each.process, each.index) == key), None)

@@ -1,0 +1,1 @@
+"""Say what moves between devices and processes in a step."""

@@ -1,0 +1,347 @@
+"""Arrange what moves over the bus: by direction and by the op that caused it, and how much of it
+kernels hide.
+
+A copy is hidden while a kernel runs on the same accelerator, collectives aside: then it costs no
+time of its own. All of this is arithmetic with unions of intervals, so that nothing counts twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.core.collective_ops import enclosing, is_collective, launches
+from tfprobe.analysis.core.copies import (
+    Copies,
+    Memory,
+    Move,
+    Waits,
+    accelerators,
+    copies,
+    device_of,
+)
+from tfprobe.analysis.core.intervals import NONE, Intervals, covered_ns, intersection, union
+from tfprobe.analysis.core.op_attribution import By, Origins
+from tfprobe.errors import Missing
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.profile import Profile
+from tfprobe.model.tables import Flags, Int32s, Int64s
+
+KIB, MIB = 2**10, 2**20
+# Least sizes of the classes. Up to 64 KiB a copy takes as long to start as to run: at the 12 GB/s
+# of PCIe 3 that many bytes take 5 µs.
+TINY_BYTES = 64 * KIB
+SIZE_CLASSES: tuple[int, ...] = (0, 4 * KIB, TINY_BYTES, MIB, 16 * MIB)
+NO_OP = "(unknown op)"
+_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Some copies. `bytes` and `sized_ns` are of the `sized` ones, which tell their size."""
+
+    count: int
+    sized: int
+    bytes: int
+    time_ns: int
+    sized_ns: int
+
+    @property
+    def bytes_per_s(self) -> float | Missing:
+        """Return how fast they were while they ran."""
+        if not self.sized:
+            return Missing("the recording does not tell the size of these copies")
+        if not self.sized_ns:
+            return Missing("these copies took less than the recording's clock can tell")
+        return self.bytes / self.sized_ns * _S
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """How long something was under way, and how much of that a kernel hid; unions of intervals."""
+
+    busy_ns: int
+    hidden_ns: int
+
+    @property
+    def exposed_ns(self) -> int:
+        return self.busy_ns - self.hidden_ns
+
+    @property
+    def hidden_ratio(self) -> float:
+        return self.hidden_ns / self.busy_ns if self.busy_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What moved in one direction, all accelerators together, whose busy times are added up."""
+
+    move: Move
+    amount: Amount
+    busy: Busy
+    by_memory: tuple[tuple[Memory, Amount], ...]
+    by_waits: tuple[tuple[Waits, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The copies in one direction of one op, layer or line; `exposed_ns` no kernel hid."""
+
+    label: str
+    move: Move
+    amount: Amount
+    exposed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClass:
+    """The copies, memsets aside, of at least these bytes, up to the next class."""
+
+    least_bytes: int
+    amount: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """What moved in `steps` sampled steps of these accelerators, the dearest causes first.
+
+    `copying` is the time in which anything moved in any direction, memsets aside.
+    """
+
+    steps: int
+    accelerators: tuple[str, ...]
+    flows: tuple[Flow, ...]
+    causes: tuple[Cause, ...]
+    sizes: tuple[SizeClass, ...]
+    copying: Busy
+
+    @property
+    def exposed_ns_per_step(self) -> float:
+        """Return how long a step of an accelerator was with nothing but copies going on."""
+        return self.copying.exposed_ns / max(self.steps * len(self.accelerators), 1)
+
+
+def transfers(profile: Profile, origins: Origins, by: By = "op") -> Transfers | Missing:
+    """Return what moved in the sampled steps of a profile, or why that is not known."""
+    rows = profile.executions
+    if not profile.captures:
+        return Missing("no step was sampled")
+    if not (rows.place != Place.HOST).any():
+        return Missing(_why_none(profile))
+    accelerator = accelerators(rows)
+    found = copies(rows, profile.spans)
+    if not len(found.row):
+        return Missing("the sampled steps copied nothing to, from or within an accelerator")
+    compute = (rows.place == Place.ACCELERATOR) & ~is_collective(rows, profile.spans)
+    compute[found.row] = False
+    groups = list(_groups(rows, accelerator, found, compute))
+    hidden_ns = _hidden_ns(rows, found, groups)
+    moves = sorted(set(found.move.tolist()))
+    is_copy = found.move != Move.MEMSET
+    return Transfers(
+        steps=len(profile.captures),
+        accelerators=_names(rows, accelerator),
+        flows=tuple(_flow(rows, found, groups, Move(each)) for each in moves),
+        causes=_causes(profile, found, hidden_ns, origins, by),
+        sizes=tuple(_sizes(rows, found, is_copy)),
+        copying=_busy(rows, groups, is_copy, found),
+    )
+
+
+def _why_none(profile: Profile) -> str:
+    devices = [each.devices for each in profile.processes if not isinstance(each.devices, Missing)]
+    if any("GPU" in device.upper() for each in devices for device in each):
+        return (
+            "this run has an accelerator, but its traces hold no row of one: they were taken on "
+            "the host alone"
+        )
+    return "no accelerator in this run, so nothing moved over the bus"
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The copies of one accelerator in one step, as positions in Copies; and its kernels."""
+
+    copies: Int64s
+    kernels: Intervals
+
+
+def _groups(
+    rows: Executions, accelerator: Int32s, found: Copies, compute: Flags
+) -> Iterator[_Group]:
+    width = len(rows.strings.values) + 1
+    key = rows.capture.astype(np.int64) * width + accelerator + 1
+    kernels = np.flatnonzero(compute)
+    kernels = kernels[np.argsort(key[kernels], kind="stable")]
+    order = np.argsort(key[found.row], kind="stable")
+    of_copies, of_kernels = key[found.row[order]], key[kernels]
+    for each in np.unique(of_copies).tolist():
+        mine = kernels[slice(*np.searchsorted(of_kernels, [each, each + 1]))]
+        start_ns = rows.start_ns[mine]
+        yield _Group(
+            copies=order[slice(*np.searchsorted(of_copies, [each, each + 1]))],
+            kernels=union(start_ns, start_ns + rows.duration_ns[mine]) if len(mine) else NONE,
+        )
+
+
+def _hidden_ns(rows: Executions, found: Copies, groups: Sequence[_Group]) -> Int64s:
+    hidden_ns = np.zeros(len(found.row), dtype=np.int64)
+    for group in groups:
+        start_ns, end_ns = _times(rows, found, group.copies)
+        hidden_ns[group.copies] = covered_ns(start_ns, end_ns, group.kernels)
+    return hidden_ns
+
+
+def _times(rows: Executions, found: Copies, chosen: Int64s) -> tuple[Int64s, Int64s]:
+    at = found.row[chosen]
+    return rows.start_ns[at], rows.start_ns[at] + rows.duration_ns[at]
+
+
+def _busy(rows: Executions, groups: Sequence[_Group], chosen: Flags, found: Copies) -> Busy:
+    busy_ns = hidden_ns = 0
+    for group in groups:
+        moving = union(*_times(rows, found, group.copies[chosen[group.copies]]))
+        busy_ns += moving.length_ns
+        hidden_ns += intersection(moving, group.kernels).length_ns
+    return Busy(busy_ns, hidden_ns)
+
+
+def _flow(rows: Executions, found: Copies, groups: Sequence[_Group], move: Move) -> Flow:
+    chosen = found.move == move
+    memories = [each for each in Memory if (found.memory[chosen] == each).any()]
+    waits = [(each, int((found.waits[chosen] == each).sum())) for each in Waits]
+    return Flow(
+        move=move,
+        amount=_amount(rows, found, chosen),
+        busy=_busy(rows, groups, chosen, found),
+        by_memory=tuple(
+            (each, _amount(rows, found, chosen & (found.memory == each))) for each in memories
+        ),
+        by_waits=tuple((each, count) for each, count in waits if count),
+    )
+
+
+def _amount(rows: Executions, found: Copies, chosen: Flags) -> Amount:
+    duration_ns = rows.duration_ns[found.row]
+    sized = chosen & (found.bytes > 0)
+    return Amount(
+        count=int(chosen.sum()),
+        sized=int(sized.sum()),
+        bytes=int(found.bytes[sized].sum()),
+        time_ns=int(duration_ns[chosen].sum()),
+        sized_ns=int(duration_ns[sized].sum()),
+    )
+
+
+def _sizes(rows: Executions, found: Copies, is_copy: Flags) -> Iterator[SizeClass]:
+    ends = (*SIZE_CLASSES[1:], np.iinfo(np.int64).max)
+    for least, end in zip(SIZE_CLASSES, ends, strict=True):
+        chosen = is_copy & (found.bytes > 0) & (found.bytes >= least) & (found.bytes < end)
+        yield SizeClass(least, _amount(rows, found, chosen))
+
+
+def _causes(
+    profile: Profile, found: Copies, hidden_ns: Int64s, origins: Origins, by: By
+) -> tuple[Cause, ...]:
+    rows = profile.executions
+    op, names = _ops(profile, found)
+    labels: dict[str, int] = {}
+    of_op = [labels.setdefault(_label(each, origins, by), len(labels)) for each in names]
+    key = np.array(of_op, dtype=np.int64)[op] * len(Move) + found.move
+    keys, group = np.unique(key, return_inverse=True)
+    duration_ns, is_sized = rows.duration_ns[found.row], found.bytes > 0
+
+    def total(amount: Int64s | Flags) -> list[int]:
+        # Exact: neither ns nor bytes of a run come near 2**53.
+        sums: list[int] = np.bincount(group.reshape(-1), amount).astype(np.int64).tolist()
+        return sums
+
+    amounts = map(
+        Amount,
+        total(np.ones(len(key), dtype=np.int64)),
+        total(is_sized),
+        total(found.bytes),
+        total(duration_ns),
+        total(np.where(is_sized, duration_ns, 0)),
+    )
+    texts = list(labels)
+    causes = [
+        Cause(texts[at // len(Move)], Move(at % len(Move)), amount, exposed_ns)
+        for at, amount, exposed_ns in zip(
+            keys.tolist(), amounts, total(duration_ns - hidden_ns), strict=True
+        )
+    ]
+    return tuple(sorted(causes, key=lambda each: (-each.amount.time_ns, each.label, each.move)))
+
+
+def _label(op: str, origins: Origins, by: By) -> str:
+    return origins.of(op).label(by) if op else NO_OP
+
+
+def _ops(profile: Profile, found: Copies) -> tuple[Int64s, list[str]]:
+    """Return the number of the op that caused each copy, and the ops by their numbers.
+
+    It is "" where neither the copy nor the call that started it tells.
+    """
+    rows = profile.executions
+    ops = {"": 0}
+    op = _named(rows, found.row, ops)
+    unknown = np.flatnonzero(op == 0)
+    if len(unknown) and len(profile.spans):
+        span = launches(rows, profile.spans)[found.row[unknown]]
+        launched, span = unknown[span >= 0], span[span >= 0]
+        around = enclosing(rows, profile.spans, span, np.flatnonzero(rows.place == Place.HOST))
+        names = np.unique(rows.name[around[around >= 0]]).tolist()
+        numbers = np.zeros(len(rows.strings.values), dtype=np.int64)
+        numbers[names] = [ops.setdefault(rows.strings[each], len(ops)) for each in names]
+        op[launched] = np.where(around >= 0, numbers[rows.name[around]], 0)
+    return op, list(ops)
+
+
+def _named(rows: Executions, row: Int64s, ops: dict[str, int]) -> Int64s:
+    """Return the number of the op that each row itself names; what is new is added to `ops`."""
+    strings, width = rows.strings, len(rows.strings.values)
+    pair = rows.name[row].astype(np.int64) * width + rows.op_type[row]
+    pairs, inverse = np.unique(pair, return_inverse=True)
+    told = [cause(strings[each // width], strings[each % width]) for each in pairs.tolist()]
+    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
+    op: Int64s = numbers[inverse]
+    # A copy has a text of its own where its size is in it: looked at only where nothing else tells.
+    silent = np.flatnonzero(op == 0)
+    details, inverse = np.unique(rows.detail[row[silent]], return_inverse=True)
+    told = [cause("", "", strings[each]) for each in details.tolist()]
+    numbers = np.array([ops.setdefault(each, len(ops)) for each in told], dtype=np.int64)
+    op[silent] = numbers[inverse]
+    return op
+
+
+# "edge_185_MatMul" is the copy of what MatMul made; "_arg_x_0_1" and "_recv_x_0" are of the fed x,
+# "_retval_x_0_0" of the fetched one: TensorFlow's graph_partition.cc, subgraph.cc.
+_EDGE = re.compile(r"\Aedge_\d+_(?=.)")
+# "Conv2D:Conv2D num_bytes: 112 ..." is a copy that Conv2D asked for, and
+# "x/_0:_Send::edge_10_x::async num_bytes: ..." one of an edge. "kind:device num_bytes:512" is a
+# memset's own.
+_LABEL = re.compile(
+    r"(?!kind:)(?P<op>[^\s:]+):[^\s:]+(?:::(?P<edge>edge_\d+_[^\s:]+)(?:::\w+)?)? num_bytes:"
+)
+_ENDS = re.compile(r"_(?:(?:arg|retval)_(?P<passed>.+)_\d+_\d+|(?:recv|send)_(?P<sent>.+)_\d+)\Z")
+_NO_OP = re.compile(r"mem(?:cpy|set)|unknown\Z|CopyHostTo|CopyDeviceTo|\Z", re.IGNORECASE)
+
+
+def cause(name: str, op_type: str, detail: str = "") -> str:
+    """Return the op that a copy's record means, "" where it has only the driver's words for it."""
+    if _NO_OP.match(name) or (name == op_type and _NO_OP.match(op_type)):
+        label = _LABEL.match(detail)
+        name = (label["edge"] or label["op"]) if label else ""
+    name = _EDGE.sub("", name, count=1)
+    end = _ENDS.match(name)
+    return (end["passed"] or end["sent"]) if end else name
+
+
+def _names(rows: Executions, accelerator: Int32s) -> tuple[str, ...]:
+    found = np.unique(accelerator[rows.place != Place.HOST]).tolist()
+    names = [device_of(rows.strings[at]) if at >= 0 else "accelerator" for at in found]
+    return tuple(sorted(names))

@@ -1,0 +1,189 @@
+"""Find the executions of collectives in sampled steps, each once, however many rows tell of it.
+
+Says nothing of other ranks; `synchronization_events` sets them beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.analysis.core.collective_ops import CARRIERS, is_collective, launches
+from tfprobe.analysis.core.copies import accelerators
+from tfprobe.analysis.core.intervals import Intervals, intersection, union
+from tfprobe.analysis.transfers.bus_transfers import Busy
+from tfprobe.model.executions import Executions, Place
+from tfprobe.model.profile import Profile
+from tfprobe.model.tables import Flags, Int64s, having
+
+# Of an op that goes on by itself there is a row of the thread that started it; from TensorFlow 2.5
+# on one on this lane, from its start until it is done; and one of the thread that carried it out.
+_ASYNC_LANE = "async"
+_UNKNOWN = -1
+# A row, the start and the end of the execution it is of, and how long that was queued.
+_Run = tuple[int, int, int, int]
+_Turn = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRuns:
+    """Executions of collectives, one a row of the columns.
+
+    `row` is one of its rows in the profile; `nth` counts those of a name in a step; `queued_ns` is
+    -1 where it is not known. `found` says of each row of the profile whether it is a collective's.
+    """
+
+    found: Flags
+    row: Int64s
+    nth: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    queued_ns: Int64s
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def duration_ns(self) -> Int64s:
+        return self.end_ns - self.start_ns
+
+
+def collective_runs(profile: Profile) -> CollectiveRuns:
+    """Return the executions, by capture, name and start: of kernels where a step has any."""
+    rows = profile.executions
+    found = is_collective(rows, profile.spans)
+    kernels = _sorted(rows, np.flatnonzero(found & (rows.place == Place.ACCELERATOR)))
+    of_ops = found & (rows.place == Place.HOST) & ~rows.background
+    of_ops &= ~np.isin(rows.capture, np.unique(rows.capture[kernels]))
+    runs = [*_kernel_runs(profile, kernels), *_op_runs(rows, np.flatnonzero(of_ops))]
+    row, start_ns, end_ns, queued_ns = np.array(runs, dtype=np.int64).reshape(-1, 4).T
+    order = np.lexsort((start_ns, _keys(rows, row)))
+    row = row[order]
+    return CollectiveRuns(
+        found=found,
+        row=row,
+        nth=turn_of_each(_keys(rows, row)),
+        start_ns=start_ns[order],
+        end_ns=end_ns[order],
+        queued_ns=queued_ns[order],
+    )
+
+
+def turn_of_each(keys: Int64s) -> Int64s:
+    """Return the place of each among those with its key, which stand together."""
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if len(keys) else keys
+    counts = np.diff(np.concatenate((first, [len(keys)])))
+    return np.arange(len(keys), dtype=np.int64) - np.repeat(first, counts)
+
+
+def _kernel_runs(profile: Profile, kernels: Int64s) -> Iterator[_Run]:
+    """Give the executions that kernels are; they queue behind their launch."""
+    rows, spans = profile.executions, profile.spans
+    span = launches(rows, spans)[kernels]
+    for at, call in zip(kernels.tolist(), span.tolist(), strict=True):
+        start_ns, duration_ns = int(rows.start_ns[at]), int(rows.duration_ns[at])
+        queued_ns = _UNKNOWN
+        if call >= 0:
+            launched_ns = int(spans.start_ns[call] + spans.duration_ns[call])
+            queued_ns = max(start_ns - launched_ns, 0)
+        yield at, start_ns, start_ns + duration_ns, queued_ns
+
+
+def _op_runs(rows: Executions, ops: Int64s) -> Iterator[_Run]:
+    """Give the executions that rows of ops tell of, of which each may have up to three."""
+    lanes = rows.lane[ops]
+    is_whole = having(rows.strings, lanes, lambda text: text == _ASYNC_LANE)
+    is_carrier = having(rows.strings, lanes, lambda text: CARRIERS in text)
+    whole = _by_turn(rows, ops[is_whole])
+    carried = _by_turn(rows, ops[is_carrier])
+    started = _by_turn(rows, ops[~is_whole & ~is_carrier])
+    finished = {name for name, _, _ in (*whole, *carried)}
+    for turn, at in whole.items():
+        yield _run(rows, at, at, carried.get(turn))
+    for turn, at in carried.items():
+        if turn not in whole:
+            launch = started.get(turn, at)
+            is_before = rows.start_ns[launch] <= rows.start_ns[at]
+            yield _run(rows, launch if is_before else at, at, at if launch != at else None)
+    for turn, at in started.items():
+        # Where others of the name tell when they were done, one that does not was still going on.
+        if turn[0] not in finished:
+            yield _run(rows, at, at, None)
+
+
+def _by_turn(rows: Executions, at: Int64s) -> dict[_Turn, int]:
+    """Return rows by their name, capture, and how many of the name came before in it."""
+    at = _sorted(rows, at)
+    nth = turn_of_each(_keys(rows, at))
+    turns = zip(rows.name[at].tolist(), rows.capture[at].tolist(), nth.tolist(), strict=True)
+    return dict(zip(turns, at.tolist(), strict=True))
+
+
+def _run(rows: Executions, first: int, last: int, carrier: int | None) -> _Run:
+    """Return an execution from the start of one row to the end of another."""
+    start_ns = int(rows.start_ns[first])
+    queued_ns = _UNKNOWN if carrier is None else max(int(rows.start_ns[carrier]) - start_ns, 0)
+    return last, start_ns, int(rows.start_ns[last] + rows.duration_ns[last]), queued_ns
+
+
+def _keys(rows: Executions, at: Int64s) -> Int64s:
+    width = len(rows.strings.values) + 1
+    keys: Int64s = rows.capture[at].astype(np.int64) * width + rows.name[at]
+    return keys
+
+
+def _sorted(rows: Executions, at: Int64s) -> Int64s:
+    found: Int64s = at[np.lexsort((rows.start_ns[at], _keys(rows, at)))]
+    return found
+
+
+# Host ops that compute nothing themselves: they call functions, or wait.
+_NO_WORK = (
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "While",
+    "StatelessWhile",
+    "If",
+    "StatelessIf",
+    "Case",
+    "_Send",
+    "_Recv",
+    "_HostSend",
+    "_HostRecv",
+    "RecvTensor",
+    "IteratorGetNext",
+    "RemoteCall",
+)
+
+
+def overlap(rows: Executions, runs: CollectiveRuns) -> Busy:
+    """Return how long collectives were under way, and how much of that computation hid.
+
+    Computation is other kernels of the accelerator; of ops on a host, other ops of the process.
+    """
+    accelerator = accelerators(rows)
+    no_work = np.array([text.startswith(_NO_WORK) for text in rows.strings.values], dtype=np.bool_)
+    is_kernel = rows.place == Place.ACCELERATOR
+    is_work = ~runs.found & ~rows.background & ~no_work[rows.op_type]
+    is_work &= is_kernel | (rows.place == Place.HOST)
+    width = len(rows.strings.values) + 2
+    place = np.where(is_kernel, accelerator.astype(np.int64) + 2, 0)
+    key = rows.capture.astype(np.int64) * width + place
+    work = np.flatnonzero(is_work)
+    work = work[np.argsort(key[work], kind="stable")]
+    order = np.argsort(key[runs.row], kind="stable")
+    of_work, of_runs = key[work], key[runs.row][order]
+    busy_ns = hidden_ns = 0
+    for each in np.unique(of_runs).tolist():
+        mine = work[slice(*np.searchsorted(of_work, [each, each + 1]))]
+        ours = order[slice(*np.searchsorted(of_runs, [each, each + 1]))]
+        under_way = union(runs.start_ns[ours], runs.end_ns[ours])
+        busy_ns += under_way.length_ns
+        hidden_ns += intersection(under_way, _union(rows, mine)).length_ns
+    return Busy(busy_ns, hidden_ns)
+
+
+def _union(rows: Executions, at: Int64s) -> Intervals:
+    return union(rows.start_ns[at], rows.start_ns[at] + rows.duration_ns[at])

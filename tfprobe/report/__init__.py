@@ -1,0 +1,1 @@
+"""Turn answers into what people and programs read."""

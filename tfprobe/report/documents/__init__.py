@@ -1,0 +1,1 @@
+"""Make one document of each answer, as JSON and the pages have it."""

@@ -1,0 +1,132 @@
+"""Write what changed as the tfprobe.diff/1 document: times in µs, ratios of 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfprobe.analysis.compare.change_cause import Cause, Processor
+from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.gate import Verdict
+from tfprobe.analysis.compare.measurements import Change
+from tfprobe.analysis.compare.memory_changes import MemoryChange
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
+from tfprobe.errors import Missing
+from tfprobe.report.documents.run_report import Document, run_document
+
+SCHEMA = "tfprobe.diff/1"
+
+
+def document(found: Diff, verdicts: Sequence[tuple[str, Verdict]]) -> Document:
+    """Return the document; `verdicts` are those of the gate, each with what it watches."""
+    return {
+        "schema": SCHEMA,
+        "a": run_document(found.before),
+        "b": run_document(found.after),
+        "significant": bool(found.changed_steps),
+        "cause": None if found.whose is None else found.whose.value,
+        "differences": [
+            {"of": each.of, "a": each.before, "b": each.after} for each in found.differences
+        ],
+        "load": found.load or None,
+        "judged": list(found.judged),
+        "works": [_work(each) for each in found.works],
+        "only_a": [{"kind": work.kind, "name": work.name} for work in found.only_before],
+        "only_b": [{"kind": work.kind, "name": work.name} for work in found.only_after],
+        "memory": _memory(found.memory),
+        "gate": [
+            {"on": on, "fails": each.fails, "verdict": each.word, "why": each.why}
+            for on, each in verdicts
+        ],
+    }
+
+
+def _work(each: WorkDiff) -> Document:
+    before, after = each.pair.before, each.pair.after
+    return {
+        "kind": before.kind,
+        "name": before.name,
+        "name_b": after.name,
+        "rank": each.pair.rank,
+        "count_a": before.count,
+        "count_b": after.count,
+        **{name: _change(change) for name, change in each.steps.measures},
+        "cause": _cause(each.cause),
+        "processor_a": _processor(each.before),
+        "processor_b": _processor(each.after),
+        "ops": _ops(each.ops),
+        "breakdown": _costs(each.parts),
+    }
+
+
+def _change(found: Change | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "a_us": found.before / 1000,
+        "b_us": found.after / 1000,
+        "change": found.ratio,
+        "low": found.low_ratio,
+        "high": found.high_ratio,
+        "confidence": found.confidence,
+        "significant": found.is_significant,
+    }
+
+
+def _cause(found: Cause | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {"whose": found.whose.value, "why": found.why}
+
+
+def _processor(found: Processor | Missing) -> Document:
+    """Return what the processor did for a step, in µs; null where the system does not tell."""
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "wall_us": found.wall_ns / 1000,
+        "cpu_us": _us(found.cpu_ns),
+        "waited_us": _us(found.waited_ns),
+        "others_cpus": None if isinstance(found.others_cpus, Missing) else found.others_cpus,
+    }
+
+
+def _us(time_ns: float | Missing) -> float | None:
+    return None if isinstance(time_ns, Missing) else time_ns / 1000
+
+
+def _ops(found: OpChanges | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "sampled_steps_a": found.before_steps,
+        "sampled_steps_b": found.after_steps,
+        "a_us": found.before_ns / 1000,
+        "b_us": found.after_ns / 1000,
+        "types": _costs(found.types),
+        "scopes": _costs(found.scopes),
+        "new": list(found.new),
+        "gone": list(found.gone),
+    }
+
+
+def _costs(found: Sequence[CostChange] | Missing) -> list[Document] | Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return [
+        {
+            "name": each.name,
+            "mean_a_us": None if each.before_ns is None else each.before_ns / 1000,
+            "mean_b_us": None if each.after_ns is None else each.after_ns / 1000,
+            "median": _change(each.change),
+        }
+        for each in found
+    ]
+
+
+def _memory(found: Sequence[MemoryChange] | Missing) -> list[Document] | Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return [
+        {"of": each.of, "a": each.before_bytes, "b": each.after_bytes, "change": each.ratio}
+        for each in found
+    ]

@@ -1,0 +1,115 @@
+"""Write the input of works as parts of the tfprobe.input/1 document: times in µs, ratios of 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tfprobe.analysis.input.input_sources import Producer, Source
+from tfprobe.analysis.input.input_verdict import WorkInput
+from tfprobe.analysis.input.stage_stats import FunctionOp, PipelineUse, StageUse
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process
+
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+
+def work_document(item: WorkInput, processes: Sequence[Process]) -> Document:
+    """Return the input of one work."""
+    return {
+        **_work(item, processes),
+        "captures": item.captures,
+        "cycle_us": item.cycle_ns / 1000,
+        "is_watched": item.is_watched,
+        "wait_us": item.wait_ns / 1000,
+        "input_ratio": item.ratio,
+        "level": item.level.value,
+        "sources": [_source(each) for each in item.sources],
+        "pipeline": _pipeline(item.pipeline),
+        "fed_bytes": None if isinstance(item.fed_bytes, Missing) else item.fed_bytes,
+        "producers": [_producer(each) for each in item.producers],
+        "remedies": list(item.remedies),
+    }
+
+
+def _work(item: WorkInput, processes: Sequence[Process]) -> Document:
+    work = item.work
+    if isinstance(work, Missing):
+        return {
+            **dict.fromkeys(("host", "pid", "rank", "kind", "name", "thread")),
+            "missing": work.reason,
+        }
+    process = processes[work.process]
+    place = {"host": process.host, "pid": process.pid or None, "rank": process.rank}
+    return {**place, "kind": work.kind, "name": work.name, "thread": work.thread}
+
+
+def _source(source: Source) -> Document:
+    return {
+        "kind": source.kind.value,
+        "what": source.what,
+        "file": source.file or None,
+        "line": source.line if source.file else None,
+        "is_between": source.is_between,
+        "time_us": source.time_ns / 1000,
+        "ratio": source.ratio,
+    }
+
+
+def _pipeline(item: PipelineUse | Missing) -> Document:
+    if isinstance(item, Missing):
+        return {"missing": item.reason}
+    bottleneck = item.bottleneck
+    is_known = not isinstance(bottleneck, Missing)
+    return {
+        "wait_us": item.wait_ns / 1000,
+        "is_ahead": item.is_ahead,
+        "keeps_up": item.keeps_up,
+        "unseen_ratio": item.unseen_ratio,
+        "bottleneck": bottleneck if is_known else None,
+        "is_measured": item.is_measured,
+        "blocking_path": list(item.blocking_path),
+        "stages": [_stage(use) for use in item.stages],
+    }
+
+
+def _stage(use: StageUse) -> Document:
+    stage = use.stage
+    return {
+        "name": stage.name,
+        "kind": stage.kind,
+        "path": list(stage.path),
+        "parent": stage.parent,
+        "is_async": stage.is_async,
+        "iterators": stage.iterators,
+        "calls": stage.calls,
+        "slow_calls": stage.slow_calls,
+        "total_us": stage.total_ns / 1000,
+        "self_us": stage.self_ns / 1000,
+        "longest_us": stage.longest_ns / 1000,
+        "active_us": use.active_ns / 1000,
+        "waited_own_us": use.share.own_ns / 1000,
+        "waited_function_us": use.share.function_ns / 1000,
+        "waited_unseen_us": use.share.unseen_ns / 1000,
+        "functions": use.functions,
+        "function_us": use.function_ns / 1000,
+        "threads": list(stage.threads),
+        "facts": dict(stage.facts),
+        "ops": _ops(use.ops),
+    }
+
+
+def _ops(ops: Iterable[FunctionOp]) -> list[Document]:
+    return [{"type": op.op_type, "count": op.count, "total_us": op.total_ns / 1000} for op in ops]
+
+
+def _producer(item: Producer) -> Document:
+    return {
+        "thread": item.thread,
+        "name": item.name,
+        "steps": item.steps,
+        "step_us": item.step_ns / 1000,
+        "enqueue_ratio": item.enqueue_ratio,
+        "ops": _ops(item.ops),
+    }

@@ -1,0 +1,346 @@
+"""Gather what a report says of a run, process by process, and write the tfprobe.report/1 document.
+
+A process is a part, small and without steps, rows or histograms; `merge` makes one report of parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tfprobe.analysis.account import account, collectives
+from tfprobe.analysis.account import documents as account_documents
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.collectives import ProcessCollectives
+from tfprobe.analysis.breakdown import breakdown_totals
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, Cycle
+from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.distributed import synchronization_events
+from tfprobe.analysis.distributed.synchronization_events import Meetings
+from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.ops.op_totals import OpSums, OpTable
+from tfprobe.analysis.steps import recording_overhead, step_summary
+from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.step_summary import StepTimes
+from tfprobe.analysis.system import endings, hardware
+from tfprobe.analysis.system.hardware import (
+    NO_ACCELERATOR,
+    DeviceHardware,
+    Hardware,
+    ProcessHardware,
+)
+from tfprobe.analysis.system.stack_lines import StackSummary, summaries, summary_document
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
+from tfprobe.model.teams import RANKS
+from tfprobe.report.documents.breakdown_document import shares_document
+
+SCHEMA = "tfprobe.report/1"
+# Where problems lie that are of no process: of the run, and of the accelerators of a host.
+_RUN, _MACHINE = ("run.json", RANKS, "captures"), "machine/"
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkReport:
+    """A work with the times of its steps."""
+
+    work: Work
+    times: StepTimes | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport:
+    """A process with its works, longest first, and what recording cost it."""
+
+    process: Process
+    works: tuple[WorkReport, ...]
+    overhead: Overhead | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a report says; `accounts` are of the processes, `account` of the whole run."""
+
+    run: Run
+    account: Account | Missing
+    accounts: tuple[Account | Missing, ...]
+    processes: tuple[ProcessReport, ...]
+    breakdown: Breakdown | Missing
+    ops: OpTable | Missing
+    hardware: Hardware
+    silences: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    stacks: tuple[StackSummary, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPart:
+    """What a report takes of some processes, mostly of one; small, and without files or steps.
+
+    The `accounts` are of each process alone. What they waited for each other shows when all have
+    told, by their `collectives` and where these met.
+    """
+
+    processes: tuple[ProcessReport, ...]
+    accounts: tuple[Account | Missing, ...]
+    cycles: tuple[Cycle, ...]
+    ops: OpSums
+    hardware: tuple[ProcessHardware | Missing, ...]
+    silences: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    collectives: tuple[ProcessCollectives, ...]
+    meetings: Meetings
+    stacks: tuple[StackSummary, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a report takes of a run that is of no process of it: told once, however many there are.
+
+    `devices` are those of all hosts, `problems` those of run.json and of the samples of devices.
+    """
+
+    interpreters: tuple[Interpreter, ...] = ()
+    devices: tuple[DeviceHardware, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def gather(profile: Profile) -> Report:
+    """Return the report of a profile."""
+    return merge(profile.run, (part(profile),), beside(profile))
+
+
+def part(
+    profile: Profile,
+    works: Sequence[WorkParts] | None = None,
+    accounts: tuple[Account | Missing, ...] | None = None,
+) -> ReportPart:
+    """Return what a report takes of the processes of a profile.
+
+    `works` are their recorded steps and `accounts` what their time went to, where that is known
+    already.
+    """
+    works = by_work(profile) if works is None else works
+    reports = (process_report(each, profile) for each in profile.processes)
+    return ReportPart(
+        processes=tuple(map(_without_steps, reports)),
+        accounts=account.accounts(profile, works) if accounts is None else accounts,
+        cycles=tuple(map(breakdown_totals.cycle, works)),
+        ops=op_totals.part(profile),
+        hardware=hardware.processes(profile),
+        silences=no_data_reasons.stepless(profile),
+        problems=tuple(each for each in profile.problems if not _is_beside(each)),
+        collectives=collectives.part(profile, works),
+        meetings=synchronization_events.part(profile),
+        stacks=summaries(profile),
+    )
+
+
+def beside(profile: Profile) -> Beside:
+    """Return what a report takes of a run beside its processes, which the profile need not have."""
+    return Beside(
+        interpreters=profile.interpreters,
+        devices=hardware.devices(profile),
+        problems=tuple(filter(_is_beside, profile.problems)),
+    )
+
+
+def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
+    """Return one report of a run, whose processes are those of the parts, in this order."""
+    reports = [each for part in parts for each in part.processes]
+    placed = [replace(each.process, index=at) for at, each in enumerate(reports)]
+    used = (each for part in parts for each in part.hardware)
+    silences = tuple(text for part in parts for text in part.silences)
+    of_run = tuple(each for each in rest.problems if each.where in _RUN)
+    of_hosts = tuple(each for each in rest.problems if each.where not in _RUN)
+    accounts = collectives.with_waits(
+        [each for part in parts for each in part.accounts],
+        [each for part in parts for each in part.collectives],
+        placed,
+        met(parts),
+    )
+    return Report(
+        run=run,
+        account=account.merge(accounts),
+        accounts=accounts,
+        processes=tuple(map(_placed, reports, placed)),
+        breakdown=breakdown_totals.merge(
+            (each for part in parts for each in part.cycles),
+            sum(part.ops.captures for part in parts),
+        ),
+        ops=op_totals.merge([part.ops for part in parts]),
+        hardware=Hardware(
+            tuple(
+                each if isinstance(each, Missing) else replace(each, process=at)
+                for each, at in zip(used, placed, strict=True)
+            ),
+            rest.devices or NO_ACCELERATOR,
+        ),
+        silences=silences if reports else no_data_reasons.of_nothing(run, rest.interpreters),
+        problems=(*of_run, *(each for part in parts for each in part.problems), *of_hosts),
+        stacks=tuple(each for part in parts for each in part.stacks),
+    )
+
+
+def met(parts: Sequence[ReportPart]) -> Meetings:
+    """Return where the processes of the parts meet, numbered in this order."""
+    found: list[Meetings] = []
+    first = 0
+    for each in parts:
+        found.append(replace(each.meetings, process=each.meetings.process + first))
+        first += len(each.processes)
+    return synchronization_events.joined(found)
+
+
+def document(report: Report, findings: Sequence[Document] = ()) -> Document:
+    """Return the tfprobe.report/1 document: times in µs, bytes, fractions of 1.
+
+    `findings` are those of the advice, as documents.
+    """
+    return {
+        "schema": SCHEMA,
+        "run": run_document(report.run),
+        "account": account_documents.document(report.account),
+        "processes": [
+            _process_document(process, account)
+            for process, account in zip(report.processes, report.accounts, strict=True)
+        ],
+        "breakdown": shares_document(report.breakdown),
+        "ops": _ops_document(report.ops),
+        "findings": list(findings),
+        "stacks": [summary_document(each) for each in report.stacks],
+        "silences": list(report.silences),
+        "problems": [{"where": p.where, "what": p.what} for p in report.problems],
+    }
+
+
+def run_document(run: Run) -> Document:
+    """Return the run as every document of a run shows it."""
+    return {
+        "id": run.id,
+        "dir": run.directory,
+        "command": _or_missing(run.command),
+        "started": _or_missing(run.started),
+        "name": None if isinstance(run.name, Missing) else run.name,
+        "tags": dict(run.tags),
+        "state": run.state,
+        "why_unknown": run.why_unknown or None,
+    }
+
+
+def work_document(item: WorkReport) -> Document:
+    """Return a work as every document shows it."""
+    work = item.work
+    facts: Document = {
+        "kind": work.kind,
+        "name": work.name,
+        "thread": work.thread,
+        "threads": work.threads,
+        "count": work.count,
+        "raised": work.raised,
+        "sampled": work.sampled,
+        "steps": work.count * work.steps_per_execution,
+        "steps_per_execution": work.steps_per_execution,
+        "optimizer_steps": _or_missing(work.optimizer_steps),
+        "retraces": work.retraces,
+    }
+    return facts | _times_document(item.times)
+
+
+def process_report(process: Process, profile: Profile) -> ProcessReport:
+    """Return a process with its works, longest first, and what recording cost it."""
+    works = [w for w in profile.works if w.process == process.index]
+    reports = [WorkReport(work, step_summary.summarise(work)) for work in works]
+    return ProcessReport(
+        process=process,
+        works=tuple(sorted(reports, key=lambda item: (-item.work.times.sum_ns, item.work.index))),
+        overhead=recording_overhead.measure(process, works),
+    )
+
+
+def _without_steps(item: ProcessReport) -> ProcessReport:
+    works = (WorkReport(in_sum(each.work), each.times) for each in item.works)
+    return replace(item, works=tuple(works))
+
+
+def _placed(item: ProcessReport, process: Process) -> ProcessReport:
+    """Return the report of a process that has its place among all of a run now."""
+    works = (
+        WorkReport(replace(each.work, process=process.index), each.times) for each in item.works
+    )
+    return replace(item, process=process, works=tuple(works))
+
+
+def _is_beside(problem: Problem) -> bool:
+    return problem.where in _RUN or problem.where.startswith(_MACHINE)
+
+
+def _process_document(item: ProcessReport, account: Account | Missing) -> Document:
+    process = item.process
+    return {
+        "host": process.host,
+        "pid": process.pid or None,
+        "folder": process.folder,
+        "program": process.shown_program,
+        "rank": process.rank,
+        "python": _or_missing(process.python),
+        "tensorflow": _or_missing(process.tensorflow),
+        "state": process.state,
+        **endings.document(process.ending),
+        "devices": _or_missing(process.devices),
+        "work": [work_document(work) for work in item.works],
+        "captures": process.captures,
+        "account": account_documents.document(account),
+        "overhead": _overhead_document(item.overhead),
+    }
+
+
+def _times_document(times: StepTimes | Missing) -> Document:
+    names = ("total_us", "mean_us", "p50_us", "p95_us", "min_us", "max_us", "error_ratio")
+    if isinstance(times, Missing):
+        # None, so that every work has the same keys; "missing" says why.
+        return {**dict.fromkeys(names), "missing": times.reason}
+    values = (times.total_ns, times.mean_ns, times.p50_ns, times.p95_ns, times.min_ns, times.max_ns)
+    return {**dict(zip(names, map(_us, values), strict=False)), "error_ratio": times.error_ratio}
+
+
+def _overhead_document(item: Overhead | Missing) -> Document:
+    if isinstance(item, Missing):
+        return {"missing": item.reason}
+    return {
+        "fraction": item.fraction_ratio,
+        "traced_us": _us(item.traced_ns),
+        "hook_us": _us(item.hook_ns),
+        "wall_us": _us(item.wall_ns),
+        "unmeasured_calls": item.unmeasured_calls,
+    }
+
+
+def _ops_document(table: OpTable | Missing) -> list[Document]:
+    if isinstance(table, Missing):
+        return []
+    return [
+        {
+            "type": op.type,
+            "occurrences": op.occurrences,
+            "total_us": _us(op.total_ns),
+            "accelerator_us": _us(op.accelerator_ns),
+            "cpu_us": _us(op.cpu_ns),
+            "bytes": op.bytes if table.has_bytes else None,
+        }
+        for op in table.types
+    ]
+
+
+def _or_missing(value: object) -> object:
+    if isinstance(value, Missing):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _us(duration_ns: float) -> float:
+    return duration_ns / 1000

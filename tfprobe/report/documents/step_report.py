@@ -1,0 +1,222 @@
+"""Gather what there is to say of the steps of a run; write it as the tfprobe.steps/1 document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfprobe.analysis.steps import outliers, step_times
+from tfprobe.analysis.steps.outliers import Outlier, Outliers
+from tfprobe.analysis.steps.phases import PHASES, Life, life
+from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
+from tfprobe.analysis.steps.step_summary import RecentStep, recent_steps, summarise
+from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
+from tfprobe.analysis.steps.step_window import Remembered, remember, warm_up_steps
+from tfprobe.analysis.steps.trend import Trend, trend
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile, Run, Work
+from tfprobe.report.documents import run_report
+from tfprobe.report.documents.run_report import Document, WorkReport
+
+SCHEMA = "tfprobe.steps/1"
+# More are told of by their number and their time.
+SHOWN_OUTLIERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSteps:
+    """A work with the distribution of its steps and gaps, what stands out, and where it goes.
+
+    `remembered` says how many of the steps outliers, trend and warm-up are told of.
+    """
+
+    process: Process
+    item: WorkReport
+    remembered: Remembered
+    steps: Distribution | Missing
+    gaps: Distribution | Missing
+    slow_steps: Outliers | Missing
+    long_gaps: Outliers | Missing
+    trend: Trend | Missing
+    warm_up_steps: int | Missing
+    recent: tuple[RecentStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepsReport:
+    """The lives of the processes of a run, and the works of each with most time first."""
+
+    run: Run
+    lives: tuple[tuple[Process, Life | Missing], ...]
+    works: tuple[WorkSteps, ...]
+
+
+def gather(profile: Profile, *, last: int, named: str = "") -> StepsReport:
+    """Return what there is to say; `named` keeps works with this in their kind and name."""
+    processes = [run_report.process_report(each, profile) for each in profile.processes]
+    works = tuple(
+        _of(profile, each.process, item, last)
+        for each in processes
+        for item in each.works
+        if named in f"{item.work.kind} {item.work.name}"
+    )
+    lives = tuple((each.process, life(profile, each.process)) for each in processes)
+    return StepsReport(profile.run, lives, works)
+
+
+def of_work(profile: Profile, work: Work, *, last: int = 0) -> WorkSteps:
+    """Return what there is to say of one work of a profile."""
+    item = WorkReport(work, summarise(work))
+    return _of(profile, profile.processes[work.process], item, last)
+
+
+def _of(profile: Profile, process: Process, item: WorkReport, last: int) -> WorkSteps:
+    work = item.work
+    remembered = remember(work, profile.works)
+    causes = Causes(profile, work)
+    warm_up = warm_up_steps(remembered)
+    is_warm = remembered.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
+    return WorkSteps(
+        process=process,
+        item=item,
+        remembered=remembered,
+        steps=step_times.of_steps(work, remembered),
+        gaps=step_times.of_gaps(work, remembered),
+        slow_steps=outliers.of_steps(remembered, causes),
+        long_gaps=outliers.of_gaps(remembered, causes),
+        trend=trend(remembered.numbers, remembered.step_ns, remembered.counts & is_warm),
+        warm_up_steps=warm_up,
+        recent=recent_steps(work, last=last),
+    )
+
+
+def document(found: StepsReport) -> Document:
+    """Return the tfprobe.steps/1 document: times in µs, ratios of 1."""
+    return {
+        "schema": SCHEMA,
+        "run": run_report.run_document(found.run),
+        "processes": [_life_document(process, each) for process, each in found.lives],
+        "work": [_work_document(each) for each in found.works],
+    }
+
+
+def _work_document(each: WorkSteps) -> Document:
+    warm_up = each.warm_up_steps
+    return {
+        "host": each.process.host,
+        "pid": each.process.pid or None,
+        "program": each.process.shown_program,
+        **run_report.work_document(each.item),
+        "remembered": {"first_step": each.remembered.first_step, "steps": len(each.remembered)},
+        "step_times": _distribution_document(each.steps),
+        "gap_times": _distribution_document(each.gaps),
+        "slow_steps": _outliers_document(each.slow_steps),
+        "long_gaps": _outliers_document(each.long_gaps),
+        "trend": _trend_document(each.trend),
+        "warm_up_steps": None if isinstance(warm_up, Missing) else warm_up,
+        "recent": [_step_document(step) for step in each.recent],
+    }
+
+
+def _distribution_document(found: Distribution | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    names = [f"p{round(each * 100)}_us" for each in QUANTILES]
+    quantiles = zip(names, map(_us, found.quantiles_ns), strict=True)
+    return {
+        "count": found.count,
+        "left_out": found.left_out,
+        "total_us": _us(found.total_ns),
+        "mean_us": _us(found.mean_ns),
+        "min_us": _us(found.min_ns),
+        **dict(quantiles),
+        "max_us": _us(found.max_ns),
+        "error_ratio": found.error_ratio,
+        "histogram": [[_us(bar.low_ns), _us(bar.high_ns), bar.count] for bar in found.bars],
+    }
+
+
+def _outliers_document(found: Outliers | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    causes = outliers.by_cause(found)
+    return {
+        "looked_at": found.looked_at,
+        "count": len(found.found),
+        "usual_us": _us(found.usual_ns),
+        "excess_us": _us(found.excess_ns),
+        "share": found.share_ratio,
+        "causes": [
+            {**_cause_document(cause), "count": count, "excess_us": _us(excess_ns)}
+            for cause, count, excess_ns in causes
+        ],
+        "periods": [
+            {"every": each.every, "first": each.first, "times": each.times, "turns": each.turns}
+            for each in found.periods
+        ],
+        "longest": [_outlier_document(each) for each in found.found[:SHOWN_OUTLIERS]],
+    }
+
+
+def _outlier_document(each: Outlier) -> Document:
+    return {
+        "step": each.step,
+        "start_us": _us(each.start_ns),
+        "duration_us": _us(each.duration_ns),
+        "excess_us": _us(each.excess_ns),
+        "z": each.z,
+        **_cause_document(each.cause),
+    }
+
+
+def _cause_document(cause: Cause | Missing) -> Document:
+    if isinstance(cause, Missing):
+        return {"cause": None, "cause_name": None}
+    return {"cause": cause.kind, "cause_name": cause.name}
+
+
+def _trend_document(found: Trend | Missing) -> Document:
+    if isinstance(found, Missing):
+        return {"missing": found.reason}
+    return {
+        "first_step": found.first_step,
+        "last_step": found.last_step,
+        "change": found.change_ratio,
+        "low": found.low_ratio,
+        "high": found.high_ratio,
+        "p_value": found.p_value,
+        "significant": found.is_significant,
+    }
+
+
+def _life_document(process: Process, found: Life | Missing) -> Document:
+    head = {
+        "host": process.host,
+        "pid": process.pid or None,
+        "folder": process.folder,
+        "program": process.shown_program,
+    }
+    if isinstance(found, Missing):
+        return {**head, "missing": found.reason}
+    return {
+        **head,
+        "start_unix_ns": found.start_ns,
+        "wall_us": _us(found.wall_ns),
+        "knows_import": found.knows_import,
+        "phases": {phase: _us(found.total_ns(phase)) for phase in PHASES},
+        "segments": [[each.phase, each.start_ns, each.end_ns] for each in found.segments],
+    }
+
+
+def _step_document(step: RecentStep) -> Document:
+    return {
+        "step": step.step,
+        "start_us": step.start_ns / 1000,
+        "duration_us": step.duration_ns / 1000,
+        "gap_us": None if step.gap_ns is None else step.gap_ns / 1000,
+        "sampled": step.sampled,
+        "raised": step.raised,
+    }
+
+
+def _us(duration_ns: float) -> float:
+    return duration_ns / 1000

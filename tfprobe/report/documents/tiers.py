@@ -1,0 +1,322 @@
+"""Gather the four tiers of a run, application, framework, runtime, hardware; write documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.system import application
+from tfprobe.analysis.system import hardware as machines
+from tfprobe.analysis.system import runtime as driver
+from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
+from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
+from tfprobe.analysis.system.runtime import Calls, Launches, Runtime
+from tfprobe.analysis.system.thread_times import ProcessThreads, Stand, ThreadGroup
+from tfprobe.errors import Missing
+from tfprobe.model.profile import Process, Profile, Run
+from tfprobe.report.documents import run_report
+
+SCHEMA = "tfprobe.tiers/1"
+# Any: a JSON document, whose values are whatever the schema says.
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """A run in four tiers, from what the program does down to what it runs on."""
+
+    run: Run
+    application: tuple[ProcessActivities, ...]
+    framework: OpTable | Missing
+    runtime: Runtime | Missing
+    hardware: Hardware
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether no tier tells anything."""
+        told = [self.framework, self.runtime, self.hardware.devices, *self.hardware.processes]
+        return all(isinstance(each, Missing) for each in told) and not any(
+            process.activities for process in self.application
+        )
+
+
+def gather(profile: Profile) -> Tiers:
+    """Return the tiers of a profile."""
+    return Tiers(
+        run=profile.run,
+        application=application.activities(profile),
+        framework=op_totals.by_type(profile),
+        runtime=driver.runtime(profile),
+        hardware=machines.hardware(profile),
+    )
+
+
+def document(tiers: Tiers) -> Document:
+    """Return the tfprobe.tiers/1 document: times in µs, rates a second, ratios 0..1.
+
+    What is not known is null; `missing` beside it says why.
+    """
+    return {
+        "schema": SCHEMA,
+        "run": run_report.run_document(tiers.run),
+        "application": application_document(tiers.application),
+        "framework": _framework_document(tiers.framework),
+        "runtime": runtime_document(tiers.runtime),
+        "hardware": hardware_document(tiers.hardware),
+    }
+
+
+def application_document(processes: tuple[ProcessActivities, ...]) -> list[Document]:
+    """Return what each process did, most exclusive time first."""
+    return [
+        _place(each.process)
+        | _told(
+            {
+                "wall_us": _us(each.wall_ns),
+                "elsewhere_us": _us(each.elsewhere_ns),
+                "activities": [_activity_document(use) for use in each.activities],
+            }
+        )
+        for each in processes
+    ]
+
+
+def runtime_document(item: Runtime | Missing) -> Document:
+    """Return the driver calls and the launches, or why there are none."""
+    if isinstance(item, Missing):
+        return {"missing": item.reason}
+    launches = item.launches
+    return {
+        "steps": item.steps,
+        "calls": [_calls_document(each) for each in item.calls],
+        "launches": {"missing": launches.reason}
+        if isinstance(launches, Missing)
+        else _launches_document(launches),
+    }
+
+
+def hardware_document(item: Hardware) -> Document:
+    """Return what each process used of its machine, and each accelerator."""
+    devices = item.devices
+    return {
+        "processes": [
+            {"missing": each.reason} if isinstance(each, Missing) else _process_document(each)
+            for each in item.processes
+        ],
+        "devices": {"missing": devices.reason}
+        if isinstance(devices, Missing)
+        else [_device_document(each) for each in devices],
+    }
+
+
+def _activity_document(use: ActivityUse) -> Document:
+    return _told(
+        {
+            "kind": use.kind,
+            "name": use.name,
+            "is_step": use.is_step,
+            "count": use.count,
+            "total_us": _us(use.total_ns),
+            "exclusive_us": _us(use.exclusive_ns),
+            "is_estimate": use.is_estimate,
+            "share_ratio": use.share_ratio,
+        }
+    )
+
+
+def _framework_document(table: OpTable | Missing) -> Document:
+    if isinstance(table, Missing):
+        return {"missing": table.reason}
+    whole_ns = table.total_ns or 1
+    return {
+        "steps": table.captures,
+        "types": [
+            {
+                "type": op.type,
+                "count": op.occurrences,
+                "total_us": _us(op.total_ns),
+                "accelerator_us": _us(op.accelerator_ns),
+                "cpu_us": _us(op.cpu_ns),
+                "share_ratio": op.total_ns / whole_ns,
+            }
+            for op in table.types
+        ],
+    }
+
+
+def _calls_document(calls: Calls) -> Document:
+    return {
+        "kind": calls.kind.name.lower(),
+        "name": calls.name,
+        "count": calls.count,
+        "count_per_step": calls.count_per_step,
+        "total_us": _us(calls.total_ns),
+        "mean_us": _us(calls.mean_ns),
+        "max_us": _us(calls.max_ns),
+    }
+
+
+def _launches_document(item: Launches) -> Document:
+    return _told(
+        {
+            "count": item.count,
+            "count_per_step": item.per_step,
+            "total_us": _us(item.total_ns),
+            "matched": item.matched,
+            "mean_delay_us": _us(item.mean_delay_ns),
+            "p50_delay_us": _us(item.p50_delay_ns),
+            "p95_delay_us": _us(item.p95_delay_ns),
+            "max_delay_us": _us(item.max_delay_ns),
+            "short": item.short,
+            "short_ratio": item.short_ratio,
+            "short_kernels": [
+                {
+                    "name": each.name,
+                    "count": each.count,
+                    "mean_kernel_us": _us(each.mean_kernel_ns),
+                    "mean_call_us": _us(each.mean_call_ns),
+                }
+                for each in item.short_kernels
+            ],
+        }
+    )
+
+
+def _process_document(item: ProcessHardware) -> Document:
+    return _place(item.process) | _told(
+        {
+            "samples": item.samples,
+            "watched_us": _us(item.watched_ns),
+            "steps": item.steps,
+            "cores_busy": item.cores_busy,
+            "system_ratio": item.system_ratio,
+            "usable_cpus": item.usable_cpus,
+            "utilization_ratio": item.utilization_ratio,
+            "cpus": item.cpus,
+            "cpu_limit": item.cpu_limit,
+            "throttled_ratio": item.throttled_ratio,
+            "threads": item.threads,
+            "intra_op_threads": item.intra_op_threads,
+            "inter_op_threads": item.inter_op_threads,
+            "load_1min": item.load_1min,
+            "voluntary_switches_per_s": item.voluntary_switches_per_s,
+            "involuntary_switches_per_s": item.involuntary_switches_per_s,
+            "voluntary_switches_per_step": item.voluntary_switches_per_step,
+            "involuntary_switches_per_step": item.involuntary_switches_per_step,
+            "resident_bytes": item.resident_bytes,
+            "peak_resident_bytes": item.peak_resident_bytes,
+            "memory_limit_bytes": item.memory_limit_bytes,
+            "machine_memory_bytes": item.machine_memory_bytes,
+            "read_bytes_per_s": item.read_bytes_per_s,
+            "written_bytes_per_s": item.written_bytes_per_s,
+            "major_faults_per_s": item.major_faults_per_s,
+            "run_delay_ratio": item.run_delay_ratio,
+            "gc_ratio": item.gc_ratio,
+            "machine_cores_busy": item.machine_cores_busy,
+            "machine_cores_io_wait": item.machine_cores_io_wait,
+            "machine_cores_stolen": item.machine_cores_stolen,
+            "by_thread": item.by_thread
+            if isinstance(item.by_thread, Missing)
+            else _threads_document(item.by_thread),
+        }
+    )
+
+
+def _threads_document(item: ProcessThreads) -> Document:
+    return _told(
+        {
+            "samples": item.samples,
+            "watched_us": _us(item.watched_ns),
+            "cpu_us": _us(item.cpu_ns),
+            "groups": [_group_document(each) for each in item.groups],
+            "ended_us": _us(item.ended_ns),
+            "guests": [_stand_document(each) for each in item.guests],
+            "unmapped": item.unmapped,
+        }
+    )
+
+
+def _group_document(item: ThreadGroup) -> Document:
+    return _told(
+        {
+            "name": item.name,
+            "is_python": item.is_python,
+            "threads": item.threads,
+            "runs_steps": item.runs_steps,
+            "cpu_us": _us(item.cpu_ns),
+            "cores_busy": item.cores,
+            "share_ratio": item.ratio,
+            "stands": [_stand_document(each) for each in item.stands],
+        }
+    )
+
+
+def _stand_document(item: Stand) -> Document:
+    return {
+        "file": item.file,
+        "line": item.line,
+        "function": item.function,
+        "samples": item.samples,
+        "in_python": item.in_python,
+    }
+
+
+def _device_document(item: DeviceHardware) -> Document:
+    return _told(
+        {
+            "host": item.host,
+            "index": item.index,
+            "name": item.name,
+            "samples": item.samples,
+            "utilization_ratio": item.utilization_ratio,
+            "memory_used_bytes": item.memory_used_bytes,
+            "memory_total_bytes": item.memory_total_bytes,
+            "power_watts": item.power_watts,
+            "power_limit_watts": item.power_limit_watts,
+            "sm_clock_hz": item.sm_clock_hz,
+            "max_sm_clock_hz": item.max_sm_clock_hz,
+            "temperature_celsius": item.temperature_celsius,
+            "pcie_sent_bytes_per_s": item.pcie_sent_bytes_per_s,
+            "pcie_received_bytes_per_s": item.pcie_received_bytes_per_s,
+            "throttled_ratio_by_reason": {
+                each.reason: each.ratio for each in item.throttle_reasons
+            },
+        }
+    )
+
+
+def _place(process: Process) -> Document:
+    return {"host": process.host, "pid": process.pid or None, "rank": process.rank}
+
+
+def _told(facts: Mapping[str, object]) -> Document:
+    """Return facts with null for what is not known, and the reasons beside them."""
+    reasons = {name: fact.reason for name, fact in facts.items() if isinstance(fact, Missing)}
+    return {name: _value(fact) for name, fact in facts.items()} | {"missing": reasons}
+
+
+def _value(fact: object) -> object:
+    if isinstance(fact, Curve):
+        return _curve_document(fact)
+    return None if isinstance(fact, Missing) else fact
+
+
+def _curve_document(curve: Curve) -> Document:
+    return {
+        "mean": curve.mean,
+        "p95": curve.p95,
+        "min": curve.min,
+        "max": curve.max,
+        "last": curve.last,
+        "at_unix_us": [point.at_ns // 1000 for point in curve.points],
+        # Six digits are more than any sample is good for, and halve the document.
+        "values": [float(f"{point.value:.6g}") for point in curve.points],
+    }
+
+
+def _us(duration_ns: float | Missing) -> float | Missing:
+    return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000

@@ -1,4 +1,0 @@
-"""What holds memory: on each device and allocator within captured steps, and on the host over time.
-
-docs/memory.md has the definitions; `whole` is where to begin.
-"""
