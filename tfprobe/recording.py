@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tfprobe.advice.engine import advise
-from tfprobe.advice.engine import document as engine_document
 from tfprobe.analysis.jobs.updates import News, NewSteps, news
 from tfprobe.errors import UsageError
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.run import load
-from tfprobe.ingest.sampled import dearest
+from tfprobe.findings.engine import advise
+from tfprobe.findings.engine import document as engine_document
 from tfprobe.launch import environ
-from tfprobe.model.profile import Capture, Process, Profile, Work
+from tfprobe.profile.profile import Capture, Process, Profile, Work
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.sampled import dearest
 from tfprobe.report.documents.run_report import Document, document, gather
-from tfprobe.store.catalogue import find_run
-from tfprobe.store.layout import DEFAULT_OUTPUT, RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.catalogue import find_run
+from tfprobe.runs.layout import DEFAULT_OUTPUT, RunFolder
+from tfprobe.runs.liveness import this_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -
     Raises UnreadableInput when `path` names no run, NoAnswer when there is no run at all.
     """
     if isinstance(path, str) and "://" in path:
-        from tfprobe.mirror.fetching import fetched_run
+        from tfprobe.runs.remote.fetching import fetched_run
 
         mirror = fetched_run(path, environ.cache_home(), lambda _done, _all: None)
         return Recording(RunFolder(mirror))

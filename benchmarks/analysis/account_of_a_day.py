@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT)]
 from tests.support.profiles import HOOKS, process, profile, timed_work  # noqa: E402
 from tests.support.rundir import MONO_NS, UNIX_NS  # noqa: E402
 from tfprobe.analysis.account.account import Account, accounts  # noqa: E402
-from tfprobe.model.activities import Activity, Call, Gap  # noqa: E402
+from tfprobe.profile.activities import Activity, Call, Gap  # noqa: E402
 
 DAY_NS = 86_400_000_000_000
 STEPS = 10_000_000

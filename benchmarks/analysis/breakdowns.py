@@ -25,8 +25,8 @@ from tests.support.captures import Ref, TraceEvent  # noqa: E402
 from tests.support.gpu_traces import call, copy, gpu_trace, kernel  # noqa: E402
 from tfprobe.analysis.breakdown.cycles import by_work  # noqa: E402
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part  # noqa: E402
-from tfprobe.ingest.file import file_profile  # noqa: E402
-from tfprobe.schema import message_class  # noqa: E402
+from tfprobe.formats.schema import message_class  # noqa: E402
+from tfprobe.profile.reader.file import file_profile  # noqa: E402
 
 UNIX_NS = 1_795_205_058_000_000_000
 STEPS = 5

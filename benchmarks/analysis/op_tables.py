@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.ingest.run import load
-from tfprobe.store.catalogue import find_run
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.catalogue import find_run
+from tfprobe.runs.liveness import this_machine
 
 # xprof adds µs as doubles; ours are whole ns.
 _ROUNDING_US = 0.002

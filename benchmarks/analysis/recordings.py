@@ -17,11 +17,11 @@ from typing import Any
 
 from tests.matrix.environments import cache
 from tests.tf.laboratory import environment_of_a_job
-from tfprobe.ingest.run import load
-from tfprobe.schema import message_class
-from tfprobe.store.catalogue import find_run
-from tfprobe.store.layout import LATEST
-from tfprobe.store.liveness import this_machine
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.catalogue import find_run
+from tfprobe.runs.layout import LATEST
+from tfprobe.runs.liveness import this_machine
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).resolve().parent / "jobs" / "large_graph.py"

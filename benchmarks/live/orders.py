@@ -28,10 +28,10 @@ from tests.matrix.cells import CELLS  # noqa: E402
 from tests.matrix.environments import Unavailable, prepare  # noqa: E402
 from tests.support import toy_tensorflow  # noqa: E402
 from tfprobe.live.hearing import Hearing  # noqa: E402
-from tfprobe.store import control  # noqa: E402
-from tfprobe.store.layout import ProcessFolder, RunFolder  # noqa: E402
-from tfprobe.store.steps import count_steps  # noqa: E402
-from tfprobe.store.steps_layout import HEADER_WORDS  # noqa: E402
+from tfprobe.runs import control  # noqa: E402
+from tfprobe.runs.layout import ProcessFolder, RunFolder  # noqa: E402
+from tfprobe.runs.steps import count_steps  # noqa: E402
+from tfprobe.runs.steps_layout import HEADER_WORDS  # noqa: E402
 
 JOB = Path(__file__).resolve().parent / "jobs" / "endless.py"
 TOY = "toy"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from wire import Number, Places, parts, places, write
 
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 COLLECTIVE = "CollectiveReduce"
 # How long an all-reduce takes once all are there.

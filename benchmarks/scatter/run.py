@@ -24,10 +24,10 @@ from recorded import changing_load, record  # noqa: E402
 
 from tfprobe.analysis.compare.comparison import Diff, diff  # noqa: E402
 from tfprobe.analysis.compare.sides import RunLevels, Sides, levels, sides  # noqa: E402
-from tfprobe.ingest.run import load  # noqa: E402
-from tfprobe.model.profile import Profile  # noqa: E402
-from tfprobe.store.layout import RunFolder  # noqa: E402
-from tfprobe.store.liveness import this_machine  # noqa: E402
+from tfprobe.profile.profile import Profile  # noqa: E402
+from tfprobe.profile.reader.run import load  # noqa: E402
+from tfprobe.runs.layout import RunFolder  # noqa: E402
+from tfprobe.runs.liveness import this_machine  # noqa: E402
 
 TEN, ELEVEN = "ten", "eleven"
 TURNS, MORE = 5, 3

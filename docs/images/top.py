@@ -23,8 +23,8 @@ from tfprobe.cli.top_source import LiveSource
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
-from tfprobe.store.liveness import this_machine
-from tfprobe.terminal.top.app import TopPage
+from tfprobe.live.top.app import TopPage
+from tfprobe.runs.liveness import this_machine
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -14,7 +14,7 @@ import pytest
 from tests.support import toy_tensorflow
 from tests.support.agent import Laboratory
 from tests.support.interpreters import interpreter
-from tfprobe.store.events import read_interpreters
+from tfprobe.runs.events import read_interpreters
 
 RECORDED = {"loss": 1}
 

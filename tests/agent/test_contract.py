@@ -20,8 +20,8 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
-from tfprobe.store.steps import read_steps
-from tfprobe.store.steps_layout import Aggregate, WorkRecord
+from tfprobe.runs.steps import read_steps
+from tfprobe.runs.steps_layout import Aggregate, WorkRecord
 
 steps = load("steps")
 ORIGINAL = load("originals").ORIGINAL

@@ -21,12 +21,12 @@ from tfprobe.cli.main import main
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.orders import order
-from tfprobe.model.fleet import FleetLook
-from tfprobe.model.orders import Answer, ProcessAnswer
-from tfprobe.store.events import read_events
-from tfprobe.store.layout import ProcessFolder, RunFolder, parse_capture_name
-from tfprobe.store.liveness import this_machine
-from tfprobe.store.steps import read_steps
+from tfprobe.profile.fleet import FleetLook
+from tfprobe.profile.orders import Answer, ProcessAnswer
+from tfprobe.runs.events import read_events
+from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.steps import read_steps
 
 STEPS = 3
 # What each kind of job makes steps of, and how many of its processes take an order.

@@ -9,10 +9,10 @@ import pytest
 import tfprobe
 from tests.support.agent import PATIENCE_S, Laboratory
 from tests.support.plain import plain
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.run import load
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 # Does so many steps as each line of stdin says, in a fork where it says so, and answers.
 JOB = """

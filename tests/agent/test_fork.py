@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.agent import Laboratory
 from tests.support.interpreters import need_interpreter
-from tfprobe.store.steps_layout import AgentState
+from tfprobe.runs.steps_layout import AgentState
 
 # In a job: run `body` in a forked child, wait for it, and say how it ended.
 # Python 3.6 tells nobody of a fork before there was a second thread; TensorFlow sees to that.

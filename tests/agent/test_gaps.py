@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.agent import Laboratory
 from tests.support.interpreters import need_interpreter
-from tfprobe.store.gaps import CallRecord, GapRecord
+from tfprobe.runs.gaps import CallRecord, GapRecord
 
 MS = 1_000_000
 # A job that says where its lines are: `line()` gives the one it is called from.

@@ -12,11 +12,11 @@ import pytest
 
 from tests.support.agent import Laboratory
 from tests.support.interpreters import need_interpreter
-from tfprobe.ingest.run import load
-from tfprobe.store.activities import ActivityLine, read_activities
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
-from tfprobe.store.manifests import read_process
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.activities import ActivityLine, read_activities
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.manifests import read_process
 
 MS = 1_000_000
 SLOW = "import time; time.sleep(0.02)\n"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tests.support.agent import PATIENCE_S, Laboratory
-from tfprobe.store.catalogue import glance
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import FINISHED, KILLED, UNKNOWN, this_machine
-from tfprobe.store.steps import read_steps
-from tfprobe.store.steps_layout import BUCKETS, RING_STEPS, WorkRecord
-from tfprobe.store.work_block import bucket_of
+from tfprobe.runs.catalogue import glance
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import FINISHED, KILLED, UNKNOWN, this_machine
+from tfprobe.runs.steps import read_steps
+from tfprobe.runs.steps_layout import BUCKETS, RING_STEPS, WorkRecord
+from tfprobe.runs.work_block import bucket_of
 
 PROCESSES = 64
 STEPS = 10_000

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.agent import Laboratory
-from tfprobe.store.control import request_samples, request_status
-from tfprobe.store.steps_layout import HEADER_WORDS
+from tfprobe.runs.control import request_samples, request_status
+from tfprobe.runs.steps_layout import HEADER_WORDS
 
 A_DAY_NS = 86_400 * 10**9
 # One step for each line on stdin. The next look at the control words is a day away.

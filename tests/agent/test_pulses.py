@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.interpreters import need_interpreter
-from tfprobe.store.pulses import read_pulses
+from tfprobe.runs.pulses import read_pulses
 
 cgroups = load("cgroups")
 

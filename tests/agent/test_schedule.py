@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.agent import Laboratory, load
-from tfprobe.store.control import request_samples, request_status
+from tfprobe.runs.control import request_samples, request_status
 
 schedule = load("schedule")
 MS = 1_000_000

@@ -13,11 +13,11 @@ import pytest
 from tests.support.agent import Laboratory, load
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps import step_summary
-from tfprobe.ingest.run import load as load_run
-from tfprobe.model.profile import Problem
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
-from tfprobe.store.steps import COULD_NOT_GROW, read_glance, read_steps
+from tfprobe.profile.profile import Problem
+from tfprobe.profile.reader.run import load as load_run
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.steps import COULD_NOT_GROW, read_glance, read_steps
 
 # Names enough for all blocks of steps.bin that a name can have.
 FILL = "for i in range(300): session.run('op%d' % i)\n"

@@ -19,10 +19,10 @@ from tests.agent.test_many import TFPROBE
 from tests.support.agent import PATIENCE_S, Laboratory
 from tfprobe.cli.main import main
 from tfprobe.live.orders import order
-from tfprobe.model.orders import Answer
-from tfprobe.store.control import request_status
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.orders import Answer
+from tfprobe.runs.control import request_status
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 # One step for each line on stdin: s of a session, f of a function; d ends at once.
 BY_LINES = """

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.agent import PATIENCE_S, Laboratory, load
-from tfprobe.store.steps import count_steps, read_steps
-from tfprobe.store.steps_layout import Ending
+from tfprobe.runs.steps import count_steps, read_steps
+from tfprobe.runs.steps_layout import Ending
 
 steps = load("steps")
 unmapped = load("unmapped")

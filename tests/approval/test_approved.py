@@ -20,7 +20,7 @@ import pytest
 from tests.approval.runs import RUNS, place
 from tests.support.machines import machine
 from tfprobe.cli.main import main
-from tfprobe.store import liveness
+from tfprobe.runs import liveness
 
 APPROVED = Path(__file__).parent / "approved"
 COMMANDS = (

@@ -14,7 +14,7 @@ ENVIRONMENT_READERS = {
     "sitecustomize.py",
     "tfprobe_agent/config.py",
 }
-PRINTERS = ("cli", "terminal")
+PRINTERS = ("cli", "report", "live/top")
 
 
 def _files() -> list[tuple[str, Path]]:
@@ -37,7 +37,7 @@ def _reads_environment(path: Path) -> bool:
     )
 
 
-def test_only_terminal_and_cli_print() -> None:
+def test_only_report_top_and_cli_print() -> None:
     """Below them values are returned, not shown."""
     printers = {name for name, path in _files() if _calls_print(path)}
 

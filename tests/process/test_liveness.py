@@ -11,10 +11,10 @@ import pytest
 
 from tests.process.conftest import Start
 from tests.process.launching import Launcher
-from tfprobe.store.catalogue import glance
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
-from tfprobe.store.proc import started_ticks
+from tfprobe.runs.catalogue import glance
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.proc import started_ticks
 
 
 def _states(launcher: Launcher) -> tuple[str, list[str]]:

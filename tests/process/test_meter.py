@@ -49,7 +49,7 @@ def _meters(run_or_output: Path) -> list[int]:
             continue
         words = [os.fsdecode(word) for word in command]
         is_ours = any(word.startswith(str(run_or_output)) for word in words)
-        if "tfprobe.meter" in words and is_ours and state != b"Z":
+        if "tfprobe.attach.meter" in words and is_ours and state != b"Z":
             found.append(int(entry.name))
     return found
 
@@ -213,7 +213,14 @@ def test_the_first_process_of_a_container_leaves_none_behind(launcher: Launcher,
 
 def test_a_meter_by_itself_takes_what_it_is_given(tmp_path: Path) -> None:
     """Without a job, without a driver, it ends without a word."""
-    command = [sys.executable, "-m", "tfprobe.meter", str(tmp_path / "gone"), "host", "999999999"]
+    command = [
+        sys.executable,
+        "-m",
+        "tfprobe.attach.meter",
+        str(tmp_path / "gone"),
+        "host",
+        "999999999",
+    ]
 
     ended = subprocess.run(command, capture_output=True, check=False, cwd=Path(__file__).parents[2])
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.questions import COUNT, DIES, DIES_ONCE, ELSEWHERE, write_ranks
-from tfprobe.scale import crew
-from tfprobe.scale.cluster import Cluster
-from tfprobe.scale.engine import Lost, ask
-from tfprobe.scale.runners import Here, LocalProcesses
-from tfprobe.scale.shards import Shard, shards_of
-from tfprobe.store.layout import RunFolder
+from tfprobe.query import crew
+from tfprobe.query.cluster import Cluster
+from tfprobe.query.engine import Lost, ask
+from tfprobe.query.runners import Here, LocalProcesses
+from tfprobe.query.shards import Shard, shards_of
+from tfprobe.runs.layout import RunFolder
 
 pytestmark = pytest.mark.slow
 

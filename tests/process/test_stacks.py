@@ -83,7 +83,7 @@ def _beside(launcher: Launcher) -> Iterator[int]:
             words = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"tfprobe.sampler" in words and os.fsencode(launcher.output) in b"".join(words):
+        if b"tfprobe.attach.sampler" in words and os.fsencode(launcher.output) in b"".join(words):
             yield int(entry.name)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from tests.support import toy_tensorflow
 from tfprobe.launch import boot as launch_boot
-from tfprobe.store.gaps import GapRecord, read_gaps
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.steps import StepsFile, read_steps
+from tfprobe.runs.gaps import GapRecord, read_gaps
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.steps import StepsFile, read_steps
 
 HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
 PATIENCE_S = 120

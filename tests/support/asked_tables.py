@@ -19,11 +19,11 @@ from tests.support.rundir import (
     write_process,
     write_run,
 )
-from tfprobe.scale.tables.filled import Tables, look_at
-from tfprobe.scale.tables.kept import Choice, this_process
-from tfprobe.scale.tables.query import ask
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.query.tables.filled import Tables, look_at
+from tfprobe.query.tables.kept import Choice, this_process
+from tfprobe.query.tables.query import ask
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 FINISHED = {11: 2, 12: UNIX_NS + 60 * 10**9}
 Asked = tuple[list[tuple[str, str]], list[tuple[Any, ...]]]

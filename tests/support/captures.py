@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.rundir import UNIX_NS
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

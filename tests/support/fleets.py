@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.rundir import UNIX_NS
-from tfprobe.advice.finding import Finding, Gain, Severity
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, WorkRow
 from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing, TfprobeError
-from tfprobe.model.fleet import Shares
-from tfprobe.terminal.top.source import Key, Noted, Seen, Watch
+from tfprobe.findings.finding import Finding, Gain, Severity
+from tfprobe.live.top.source import Key, Noted, Seen, Watch
+from tfprobe.profile.fleet import Shares
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfprobe.model.graph import Frame, Graph, Node
-from tfprobe.model.records import GraphProfile, MemoryUse, Record, Span
+from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.profile.records import GraphProfile, MemoryUse, Record, Span
 
 MAIN = Frame("/home/ada/train.py", 10, "main", 8)
 LAYER = Frame("/home/ada/net.py", 5, "layer", 4)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
-from tfprobe.model.profile import Process
-from tfprobe.model.strings import Strings
+from tfprobe.profile.profile import Process
+from tfprobe.profile.strings import Strings
 
 Floats = npt.NDArray[np.float64]
 

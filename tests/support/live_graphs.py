@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.captures import Node, run_metadata
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 Shape = tuple[int, ...] | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.rundir import BOOT_ID, HOST, UNIX_NS
-from tfprobe.store.liveness import NANOSECONDS, Machine
+from tfprobe.runs.liveness import NANOSECONDS, Machine
 
 NAMESPACE = "pid:[7]"
 # An hour before the runs that rundir writes.

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tfprobe.ingest.following import Following
-from tfprobe.model.profile import Profile
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.following import Following
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 from tfprobe.web.opened import OpenRun, Reading
 
 NOWHERE = Path("/nowhere/r1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.model.tables import Table
+from tfprobe.profile.tables import Table
 
 
 def plain(value: Any) -> Any:

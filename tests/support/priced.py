@@ -12,10 +12,10 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Place, Row
-from tfprobe.model.graph import Frame, Graph, Node
-from tfprobe.model.profile import Work
-from tfprobe.model.sampled import SampledWork
+from tfprobe.profile.executions import Place, Row
+from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.profile.profile import Work
+from tfprobe.profile.sampled import SampledWork
 from tfprobe.web.answers import answer
 from tfprobe.web.question import Question
 

@@ -14,7 +14,7 @@ import grpc
 
 from tests.support.captures import TraceEvent, xspace
 from tests.support.rundir import UNIX_NS
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 HOST = "/host:CPU"
 _PACKAGE = "tfprobe.profiler_service"

@@ -10,17 +10,12 @@ import numpy as np
 
 from tests.support.rundir import MONO_NS, UNIX_NS, bucket
 from tfprobe.errors import Missing
-from tfprobe.model.durations import Durations
-from tfprobe.model.executions import (
-    STRING_COLUMNS,
-    Executions,
-    Place,
-    Row,
-)
-from tfprobe.model.profile import Capture, Hooks, Process, Profile, RecentSteps, Run, Work
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns, TableBuilder
+from tfprobe.profile.durations import Durations
+from tfprobe.profile.executions import STRING_COLUMNS, Executions, Place, Row
+from tfprobe.profile.profile import Capture, Hooks, Process, Profile, RecentSteps, Run, Work
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns, TableBuilder
 
 HOOKS = Hooks(
     calls_measured=100,

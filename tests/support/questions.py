@@ -16,10 +16,10 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
-from tfprobe.model.profile import Profile
-from tfprobe.scale.engine import Question
-from tfprobe.scale.shards import Shard
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import Profile
+from tfprobe.query.engine import Question
+from tfprobe.query.shards import Shard
+from tfprobe.runs.liveness import Machine
 
 ELSEWHERE = Machine("elsewhere", "another boot")
 CAPTURE = "000002-session_run-0.run_metadata.pb"

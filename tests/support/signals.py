@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tfprobe.advice.engine import judge
-from tfprobe.advice.finding import Finding, Gain, Subject
-from tfprobe.advice.rules import RULES
-from tfprobe.advice.signals import (
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.errors import Missing
+from tfprobe.findings.engine import judge
+from tfprobe.findings.finding import Finding, Gain, Subject
+from tfprobe.findings.rules import RULES
+from tfprobe.findings.signals import (
     Loop,
     Machine,
     Ops,
@@ -20,11 +24,7 @@ from tfprobe.advice.signals import (
     Signals,
     WorkSignals,
 )
-from tfprobe.advice.thresholds import DEFAULTS, Thresholds
-from tfprobe.analysis.account.account import Account
-from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.ledger import Item, Part
-from tfprobe.errors import Missing
+from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 
 MS = 1_000_000
 MIB = 2**20

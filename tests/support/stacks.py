@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tests.support.rundir import UNIX_NS
-from tfprobe.model.stack_samples import (
+from tfprobe.profile.stack_samples import (
     NO_STACK,
     SampledChunk,
     SampledFrame,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.captures import CPU, GPU
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 START_US = 1_795_205_058_000_000
 

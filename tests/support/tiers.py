@@ -9,11 +9,11 @@ from typing import Any
 from tests.support.profiles import executions
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, DevicePulse, Pulse
-from tfprobe.model.executions import Executions, Row
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns, TableBuilder
+from tfprobe.profile.activities import Activity, DevicePulse, Pulse
+from tfprobe.profile.executions import Executions, Row
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns, TableBuilder
 
 SECOND_NS = 1_000_000_000
 UNKNOWN = Missing("nobody asked")

@@ -17,9 +17,9 @@ from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import NoAnswer
 from tfprobe.export.profile_proto import profile_proto
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.model.records import GraphProfile
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.profile_proto import graph_profile
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results
 from tfprobe.tfprof.advice import CHECKERS, advise
 from tfprobe.tfprof.explanations import explanations

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tfprobe.analysis.ops.view_options import ATTRIBUTES, METRICS, ORDERS
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 VIEWS = ("scope", "graph", "op", "code")
 OPS = ("MatMul", "Conv2D", "Add", "VariableV2", "Placeholder", "NoOp", "Switch", "Merge")

@@ -7,9 +7,9 @@ import pytest
 from tests.tf.laboratory import Laboratory, Outcome
 from tests.tf.requirements import need_tensorflow
 from tfprobe.errors import Missing
-from tfprobe.ingest.run import load
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 WAYS = {
     "keras": ((1, 14), (2, 99)),

@@ -9,8 +9,8 @@ import pytest
 
 from tests.tf.laboratory import Laboratory
 from tfprobe.analysis.ops.flops.engine import float_ops
-from tfprobe.ingest.graph_profile import graph_nodes
-from tfprobe.model.graph import Graph
+from tfprobe.formats.graph_profile import graph_nodes
+from tfprobe.profile.graph import Graph
 
 # The first TensorFlow that has formulas for these.
 NEW = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.tf.laboratory import JOBS, Laboratory, Outcome
 from tests.tf.requirements import need_tensorflow
-from tfprobe.model.activities import Call, Gap
+from tfprobe.profile.activities import Call, Gap
 from tfprobe.recording import open_run
 
 FILE = str(JOBS / "gaps.py")

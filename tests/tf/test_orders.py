@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.tf.laboratory import JOB_TIMEOUT_S, Laboratory, Started
 from tfprobe.live.orders import order
-from tfprobe.model.orders import Answer, ProcessAnswer
+from tfprobe.profile.orders import Answer, ProcessAnswer
 from tfprobe.recording import open_run
-from tfprobe.store.layout import RunFolder, parse_capture_name
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.layout import RunFolder, parse_capture_name
+from tfprobe.runs.liveness import this_machine
 
 STEPS = 2
 KINDS = {"session": "session_run", "fit": "fit", "function": "function"}

@@ -8,7 +8,7 @@ from google.protobuf import descriptor_pb2
 
 from tests.tf.laboratory import Laboratory
 from tests.tf.requirements import need_tensorflow
-from tfprobe.schema import compile as compiler
+from tfprobe.formats.schema import compile as compiler
 
 # `Written...` are the same messages with nodes as bytes.
 THEIR_NAMES = {"TensorShape": "TensorShapeProto"}

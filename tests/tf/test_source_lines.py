@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.tf.laboratory import Laboratory
 from tests.tf.requirements import need_tensorflow
 from tfprobe.analysis.core.op_attribution import Origins
-from tfprobe.ingest.sampled import sampled
+from tfprobe.profile.reader.sampled import sampled
 from tfprobe.recording import open_run
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 SCRIPT = Path(__file__).with_name("jobs") / "source_lines.py"
 # A rewritten line stands in a branch, which has no stack of its own before 2.4.

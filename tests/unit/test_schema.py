@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 
-from tfprobe import schema
-from tfprobe.schema import compile as compiler
-from tfprobe.schema import message_class
+from tfprobe.formats import schema
+from tfprobe.formats.schema import compile as compiler
+from tfprobe.formats.schema import message_class
 
 
 def test_the_descriptor_set_is_current(tmp_path):

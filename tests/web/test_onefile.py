@@ -11,8 +11,8 @@ import pytest
 from tests.support.golden import GOLDEN
 from tests.web.recordings import MADE_UP, RECORDED
 from tests.web.visiting import Visitor
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 from tfprobe.web.onefile import page
 from tfprobe.web.opened import OpenRun
 

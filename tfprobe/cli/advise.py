@@ -14,9 +14,9 @@ from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.launch import environ
 
 if TYPE_CHECKING:
-    from tfprobe.advice.engine import Advice
-    from tfprobe.advice.thresholds import Thresholds
-    from tfprobe.model.profile import Run
+    from tfprobe.findings.engine import Advice
+    from tfprobe.findings.thresholds import Thresholds
+    from tfprobe.profile.profile import Run
 
 ALL_CHECKERS = "all"
 
@@ -69,8 +69,8 @@ def command(
 def _of_file(
     run: str, output: str | None, rank: int | None, limits: Thresholds
 ) -> tuple[Advice, Run]:
-    from tfprobe.advice.engine import advise
     from tfprobe.cli import one_work
+    from tfprobe.findings.engine import advise
 
     found = one_work.read(run, output, work="", rank=rank)
     return advise(found.whole, found.sampled, limits), found.whole.run
@@ -98,7 +98,7 @@ def _thresholds(words: tuple[str, ...]) -> Thresholds:
 
     Raises UsageError for a name that is none or a value that is no number.
     """
-    from tfprobe.advice.thresholds import DEFAULTS, changed, parse
+    from tfprobe.findings.thresholds import DEFAULTS, changed, parse
     from tfprobe.launch import config_file
 
     limits = DEFAULTS
@@ -109,7 +109,7 @@ def _thresholds(words: tuple[str, ...]) -> Thresholds:
 
 
 def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> None:
-    from tfprobe.terminal.advice import lay_out, lay_out_markdown
+    from tfprobe.report.text.advice import lay_out, lay_out_markdown
 
     command = run.command
     title = run.id if isinstance(command, Missing) else shlex.join(command)
@@ -124,7 +124,7 @@ def _show(advice: Advice, run: Run, *, as_json: bool, markdown: str | None) -> N
 
 def _document(advice: Advice, run: Run) -> dict[str, Any]:
     """Return the tfprobe.advise/1 document. Any: a JSON document."""
-    from tfprobe.advice import engine
+    from tfprobe.findings import engine
     from tfprobe.report.documents.run_report import run_document
 
     head = {"schema": "tfprobe.advise/1", "run": run_document(run)}

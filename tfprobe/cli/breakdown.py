@@ -45,7 +45,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None, each_
         hint = "`tfprobe report` says what is known of it."
         raise NoAnswer(f"{source} has no breakdown: {item.reason}.", hint=hint)
     if not as_json:
-        from tfprobe.terminal.breakdown import lay_out
+        from tfprobe.report.text.breakdown import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
         processes = profile.processes

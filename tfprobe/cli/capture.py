@@ -19,11 +19,11 @@ from tfprobe.printable import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfprobe.remote.addresses import Address
-    from tfprobe.remote.directory import Draft, Recording
-    from tfprobe.remote.exchange import Exchange, SharedFolder
-    from tfprobe.remote.recording import Wanted
-    from tfprobe.store.layout import ProcessFolder, RunFolder
+    from tfprobe.attach.service.addresses import Address
+    from tfprobe.attach.service.directory import Draft, Recording
+    from tfprobe.attach.service.exchange import Exchange, SharedFolder
+    from tfprobe.attach.service.recording import Wanted
+    from tfprobe.runs.layout import ProcessFolder, RunFolder
 
 _INTERRUPTED = 128 + 2
 _STEPS = 10
@@ -60,8 +60,8 @@ def command(
     The status is 1 where fewer steps were seen than wanted; those are kept.
     """
     # Imported here: no other command needs gRPC, which takes 0.1 s.
-    from tfprobe.remote import exchange
-    from tfprobe.remote.addresses import addresses
+    from tfprobe.attach.service import exchange
+    from tfprobe.attach.service.addresses import addresses
 
     chosen = addresses(services)
     wanted = _wanted(steps, duration, timeout)
@@ -92,8 +92,8 @@ def _recorded(
     services: Sequence[Address], wanted: Wanted, output: Path, shared: SharedFolder | None
 ) -> _Made:
     """Record into a new run; whatever happens, no half of one is left."""
-    from tfprobe.ingest.service import whole_steps
-    from tfprobe.remote import directory, recording
+    from tfprobe.attach.service import directory, recording
+    from tfprobe.profile.reader.service import whole_steps
 
     draft = directory.draft(output, services[0])
     named = ", ".join(map(str, services))
@@ -107,7 +107,7 @@ def _recorded(
 
 
 def _wanted(steps: int | None, duration_s: float | None, timeout_s: float | None) -> Wanted:
-    from tfprobe.remote.recording import Wanted
+    from tfprobe.attach.service.recording import Wanted
 
     if steps is not None and duration_s is not None:
         raise UsageError("--steps and --duration exclude each other.")
@@ -124,7 +124,7 @@ def _wanted(steps: int | None, duration_s: float | None, timeout_s: float | None
 @contextmanager
 def _exchange(shared: SharedFolder | None, draft: Draft) -> Iterator[Exchange]:
     """Give the folder for traces that do not come by gRPC."""
-    from tfprobe.remote import exchange
+    from tfprobe.attach.service import exchange
 
     folder = exchange.private(draft.folder.root) if shared is None else exchange.shared(shared)
     try:

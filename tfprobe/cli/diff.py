@@ -167,11 +167,11 @@ def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str,
 
         reading.show_json(document(found, verdicts))
     if places.markdown is not None:
-        from tfprobe.terminal.diff_markdown import lay_out as lay_out_markdown
+        from tfprobe.report.diff.diff_markdown import lay_out as lay_out_markdown
 
         reading.write_file(places.markdown, lay_out_markdown(found, verdicts))
     if not places.as_json and places.markdown is None:
-        from tfprobe.terminal.diff import lay_out
+        from tfprobe.report.diff.diff import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
         reading.show_page(lay_out(found, verdicts, width=width, colour=colour))

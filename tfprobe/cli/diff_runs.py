@@ -10,13 +10,13 @@ from tfprobe.analysis.compare.gate import Verdict, judge_runs
 from tfprobe.analysis.compare.sides import RunLevels, levels, sides
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, UsageError
-from tfprobe.ingest.file import file_profile
-from tfprobe.ingest.run import load
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.reader.file import file_profile
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.liveness import this_machine
 
 if TYPE_CHECKING:
     from tfprobe.cli.diff import Gate, Places
-    from tfprobe.model.profile import Profile
+    from tfprobe.profile.profile import Profile
 
 _MEMORY = "memory"
 
@@ -39,7 +39,7 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
     Raises NoAnswer where there is none.
     """
     from tfprobe.analysis.jobs.history import earlier_runs
-    from tfprobe.ingest.catalogue import load as load_lines
+    from tfprobe.profile.reader.catalogue import load as load_lines
 
     folder = reading.chosen_run(run, output)
     lines = load_lines(folder.root.parent, this_machine())
@@ -76,11 +76,11 @@ def compare_sides(
 
         reading.show_json(document(found, verdicts))
     if places.markdown is not None:
-        from tfprobe.terminal.diff_runs import lay_out_markdown
+        from tfprobe.report.diff.diff_runs import lay_out_markdown
 
         reading.write_file(places.markdown, lay_out_markdown(found, verdicts))
     if not places.as_json and places.markdown is None:
-        from tfprobe.terminal.diff_runs import lay_out
+        from tfprobe.report.diff.diff_runs import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
         reading.show_page(lay_out(found, verdicts, width=width, colour=colour))

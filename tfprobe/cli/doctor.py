@@ -10,7 +10,7 @@ from tfprobe.cli import reading
 from tfprobe.launch import environ
 from tfprobe.launch.doctor import Diagnosis, State, diagnose
 from tfprobe.printable import printable
-from tfprobe.store.agent_files import mask_arguments
+from tfprobe.runs.agent_files import mask_arguments
 
 _MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
 

@@ -11,8 +11,8 @@ import click
 from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.scale.runners import Runner
-    from tfprobe.store.layout import RunFolder
+    from tfprobe.query.runners import Runner
+    from tfprobe.runs.layout import RunFolder
 
 # Two workers are ready after about half a second. Below this much of captures one process has read
 # them by then: see docs/scale.md.
@@ -35,7 +35,7 @@ class Workers:
             return self._cluster(self.dask, folder)
 
         def choose(shards: int, capture_bytes: int) -> Runner:
-            from tfprobe.scale.runners import Here, LocalProcesses, cpus
+            from tfprobe.query.runners import Here, LocalProcesses, cpus
 
             count = self.count or (cpus() if capture_bytes >= PAYS_FROM_BYTES else 1)
             return LocalProcesses(count) if min(count, shards) > 1 else Here()
@@ -43,7 +43,7 @@ class Workers:
         return choose
 
     def _cluster(self, address: str, folder: RunFolder) -> Callable[[int, int], Runner]:
-        from tfprobe.scale.cluster import LOCAL, Cluster
+        from tfprobe.query.cluster import LOCAL, Cluster
 
         if self.count is not None and address != LOCAL:
             hint = "A cluster has the workers that it has. `--dask local` makes one of N."

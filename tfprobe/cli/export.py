@@ -13,16 +13,16 @@ from tfprobe.cli import export_files, export_tables, reading
 from tfprobe.cli.engine import Workers, workers_options
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.printable import printable
-from tfprobe.store.layout import LATEST, RUN_METADATA_SUFFIX
+from tfprobe.runs.layout import LATEST, RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
     from tfprobe.analysis.system.stack_samples import ProcessTrees
     from tfprobe.export.models_profiler import RecordedStep
     from tfprobe.export.step_timeline import OpTime
-    from tfprobe.model.profile import Capture, Process, Profile, Work
-    from tfprobe.model.sampled import SampledWork
-    from tfprobe.model.step_stats import DeviceStats
-    from tfprobe.store.layout import RunFolder
+    from tfprobe.profile.profile import Capture, Process, Profile, Work
+    from tfprobe.profile.sampled import SampledWork
+    from tfprobe.profile.step_stats import DeviceStats
+    from tfprobe.runs.layout import RunFolder
 
 _AVERAGE = -1
 
@@ -140,8 +140,8 @@ def command(
 
 
 def _source(run: str, output: str | None, rank: int | None) -> _Run | Path:
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.profile.reader.run import load
+    from tfprobe.runs.liveness import this_machine
 
     if Path(run).is_file():
         return Path(run)
@@ -179,7 +179,7 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.export.pprof import pprof
-    from tfprobe.terminal.costs import coverage_told
+    from tfprobe.report.text.costs import coverage_told
 
     if asked.by == "stacks":
         from tfprobe.export.sampled_stacks import stacks_pprof
@@ -206,7 +206,7 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     from tfprobe.analysis.ops.scope_view import scope
     from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.export.speedscope import speedscope
-    from tfprobe.terminal.costs import coverage_told
+    from tfprobe.report.text.costs import coverage_told
 
     if asked.by == "stacks":
         from tfprobe.export.sampled_stacks import stacks_speedscope
@@ -235,7 +235,7 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
     Raises UsageError for a work or a step, NoAnswer where nothing was read.
     """
     from tfprobe.analysis.system.stack_samples import trees
-    from tfprobe.terminal.stacks import counted
+    from tfprobe.report.text.stacks import counted
 
     if asked.work or asked.step is not None:
         raise UsageError("Stacks are those of the whole run.", hint="Leave --work and --step out.")
@@ -282,7 +282,7 @@ def _recorded_steps(
     run: _Run, works: list[tuple[Process, Work]], captures: tuple[Capture, ...]
 ) -> Iterator[RecordedStep]:
     from tfprobe.export.models_profiler import RecordedStep
-    from tfprobe.ingest.sampled import sampled
+    from tfprobe.profile.reader.sampled import sampled
 
     for process, work in works:
         found = sampled(run.folder, run.profile, work)
@@ -315,8 +315,8 @@ def _sampled(asked: _Asked) -> SampledWork:
     Raises NoAnswer where there is none, or not the step.
     """
     from tfprobe.cli.views import chosen_work
-    from tfprobe.ingest.file import sampled_file
-    from tfprobe.ingest.sampled import sampled
+    from tfprobe.profile.reader.file import sampled_file
+    from tfprobe.profile.reader.sampled import sampled
 
     if isinstance(asked.source, Path):
         if asked.work:
@@ -367,8 +367,8 @@ def _devices(
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
     from tfprobe.analysis.ops import step_stats as from_rows
-    from tfprobe.ingest.step_stats import step_stats, step_stats_text
-    from tfprobe.store.contents import content_of
+    from tfprobe.formats.step_stats import step_stats, step_stats_text
+    from tfprobe.runs.contents import content_of
 
     path = _metadata_path(source, found, capture)
     if path is None:
@@ -386,7 +386,7 @@ def _devices(
 
 def _metadata_path(source: _Run | Path, found: SampledWork, capture: Capture) -> Path | None:
     """Return the file that may hold the RunMetadata of a step."""
-    from tfprobe.ingest.sampled import process_folder
+    from tfprobe.profile.reader.sampled import process_folder
 
     if isinstance(source, Path):
         return source

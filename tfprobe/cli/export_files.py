@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfprobe.launch import environ
-from tfprobe.store import inside
+from tfprobe.runs import inside
 
 _GZIP = b"\x1f\x8b"
 

@@ -10,7 +10,7 @@ from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
-from tfprobe.store import inside
+from tfprobe.runs import inside
 
 NAME = "tables"
 
@@ -22,7 +22,7 @@ def write(
 
     Raises UsageError for a file from elsewhere, and where nothing can be written.
     """
-    from tfprobe.scale.tables.exported import export
+    from tfprobe.query.tables.exported import export
 
     if reading.is_file(run):
         raise UsageError(

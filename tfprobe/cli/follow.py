@@ -14,8 +14,8 @@ from tfprobe.launch import environ
 
 if TYPE_CHECKING:
     from tfprobe.live.reports import MadeReport, Reports
-    from tfprobe.store.layout import RunFolder
-    from tfprobe.terminal.followed import Shown
+    from tfprobe.report.format.followed import Shown
+    from tfprobe.runs.layout import RunFolder
 
 _EVERY_S = 1.0
 # Lines are kept: a job of a day need not fill a disk with them.
@@ -27,7 +27,7 @@ _DUMB = ("", "dumb")
 def follow(folder: RunFolder, *, rank: int | None, every_s: float | None, as_json: bool) -> int:
     """Show the report of a run until it has ended; return the exit status."""
     from tfprobe.live.reports import Reports
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     is_page = not as_json and _is_live_terminal()
     usual_s = _EVERY_S if is_page or as_json else _LINE_EVERY_S
@@ -42,7 +42,7 @@ def follow(folder: RunFolder, *, rank: int | None, every_s: float | None, as_jso
 
 
 def _on_a_page(reports: Reports) -> int:
-    from tfprobe.terminal.followed import FollowedReport
+    from tfprobe.report.format.followed import FollowedReport
 
     page = FollowedReport(_PageSource(reports))
     page.run()
@@ -64,7 +64,7 @@ class _PageSource:
         return self._reports.has_ended
 
     def next(self, watch: Callable[[int, int], None]) -> Shown | Missing:
-        from tfprobe.terminal.followed import Shown
+        from tfprobe.report.format.followed import Shown
 
         made = self._reports.next(watch)
         if isinstance(made, Missing):
@@ -86,7 +86,7 @@ def _each(reports: Reports, show: Callable[[MadeReport], None]) -> MadeReport | 
 
 
 def _show_document(made: MadeReport) -> None:
-    from tfprobe.advice import engine
+    from tfprobe.findings import engine
     from tfprobe.report.documents.run_report import document
 
     whole = document(made.report, engine.document(made.advice)["findings"])
@@ -94,7 +94,7 @@ def _show_document(made: MadeReport) -> None:
 
 
 def _show_line(made: MadeReport) -> None:
-    from tfprobe.terminal.followed_lines import line
+    from tfprobe.report.format.followed_lines import line
 
     reading.show(line(made.report, at_unix_ns=made.at_unix_ns) + "\n")
 
@@ -102,7 +102,7 @@ def _show_line(made: MadeReport) -> None:
 def _show_report(made: MadeReport | Shown | None) -> None:
     if made is None:
         return
-    from tfprobe.terminal.report import lay_out
+    from tfprobe.report.text.report import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()
     reading.show_page(lay_out(made.report, made.advice, width=width, colour=colour))

@@ -15,7 +15,7 @@ from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
     from tfprobe.analysis.jobs.retention import Retention, Rules
-    from tfprobe.store.liveness import Machine
+    from tfprobe.runs.liveness import Machine
 
 
 @click.command("gc")
@@ -53,7 +53,7 @@ def command(
     without a rule, only that.
     """
     from tfprobe.analysis.jobs.retention import Rules
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     place, here = place_of_runs(directory, output), this_machine()
     _refuse_a_run(place)
@@ -81,7 +81,7 @@ class _Plan:
 
 
 def _refuse_a_run(place: Path) -> None:
-    from tfprobe.store.layout import RunFolder
+    from tfprobe.runs.layout import RunFolder
 
     if RunFolder(place).is_run():
         hint = f"`tfprobe rm {place}` removes it."
@@ -90,10 +90,10 @@ def _refuse_a_run(place: Path) -> None:
 
 def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
     from tfprobe.analysis.jobs.retention import Candidate, choose
-    from tfprobe.ingest.catalogue import line, measured
-    from tfprobe.store.catalogue import list_runs
-    from tfprobe.store.holds import boot_users, hold
-    from tfprobe.store.removal import leftovers
+    from tfprobe.profile.reader.catalogue import line, measured
+    from tfprobe.runs.catalogue import list_runs
+    from tfprobe.runs.holds import boot_users, hold
+    from tfprobe.runs.removal import leftovers
 
     now_ns, users, entries = time.time_ns(), boot_users(here.proc), list_runs(place, here)
     holds = [hold(entry, here, users, now_ns) for entry in entries]
@@ -108,9 +108,9 @@ def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
 
 
 def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
-    from tfprobe.store.deletion import delete
-    from tfprobe.store.layout import RunFolder
-    from tfprobe.store.removal import remove
+    from tfprobe.runs.deletion import delete
+    from tfprobe.runs.layout import RunFolder
+    from tfprobe.runs.removal import remove
 
     with reading.progress("Removing"):
         # First what a run that goes, too, may hold.
@@ -145,7 +145,7 @@ def _say(plan: _Plan, *, as_json: bool) -> int:
 
 
 def _show(plan: _Plan) -> None:
-    from tfprobe.terminal.removals import lay_out
+    from tfprobe.report.text.removals import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()
     text = lay_out(
@@ -156,7 +156,7 @@ def _show(plan: _Plan) -> None:
 
 def _measured(plan: _Plan) -> Retention:
     """Return the choice with the sizes of what goes, which takes a walk."""
-    from tfprobe.ingest.catalogue import measured
+    from tfprobe.profile.reader.catalogue import measured
 
     goes = tuple(replace(each, run=measured(each.run)) for each in plan.retention.goes)
     return replace(plan.retention, goes=goes)

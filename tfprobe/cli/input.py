@@ -73,7 +73,7 @@ def command(
         why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
         raise NoAnswer(f"{source} does not tell of its input.", hint=why)
     if not as_json:
-        from tfprobe.terminal.input import lay_out
+        from tfprobe.report.text.input import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
         reading.show_page(lay_out(works, profile.processes, width=width, colour=colour))

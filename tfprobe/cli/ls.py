@@ -11,7 +11,7 @@ import click
 
 from tfprobe.cli import reading, run_filters
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput, UsageError
-from tfprobe.model.catalogue import RunLine
+from tfprobe.profile.catalogue import RunLine
 
 _NANOSECONDS = 1_000_000_000
 
@@ -41,14 +41,14 @@ def command(
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
     from tfprobe.analysis.jobs.run_filters import choose
-    from tfprobe.ingest.catalogue import load, measured
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.profile.reader.catalogue import load, measured
+    from tfprobe.runs.liveness import this_machine
 
     filters = run_filters.filters(asked)
     if with_trend and with_size:
         raise UsageError("--size is for the listing, --trend for one job over time.")
     if directory is not None and reading.is_url(directory):
-        from tfprobe.mirror.storage import shown as shown_url
+        from tfprobe.runs.remote.storage import shown as shown_url
 
         place = reading.fetched_directory(directory, glance_only=not with_trend)
         named = shown_url(directory)
@@ -74,7 +74,7 @@ def command(
         raise NoAnswer(f"There is no run in {named}.", hint=hint)
     if not shown:
         raise run_filters.nothing_left(named, len(runs), found)
-    from tfprobe.terminal.runs import lay_out
+    from tfprobe.report.text.runs import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()
     reading.show_page(lay_out(shown, now_ns, width=width, colour=colour))

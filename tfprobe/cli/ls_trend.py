@@ -10,11 +10,11 @@ from tfprobe.analysis.compare.run_trend import TrendRow, trend
 from tfprobe.analysis.jobs.history import jobs
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, TfprobeError
-from tfprobe.ingest.run import load
-from tfprobe.model.catalogue import RunLine
-from tfprobe.model.profile import Profile
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 # Captures of each are read, and more do not fit on a screen.
 _SHOWN_RUNS = 20
@@ -29,7 +29,7 @@ def show(runs: Sequence[RunLine], *, limit: int | None, as_json: bool) -> None:
     if as_json:
         reading.show_json(_document(rows, len(others)))
         return
-    from tfprobe.terminal.run_trend import lay_out
+    from tfprobe.report.text.run_trend import lay_out
 
     width, colour = reading.page_width(), reading.page_colour()
     reading.show_page(lay_out(rows, len(others), width=width, colour=colour))

@@ -90,7 +90,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _failed_disk(problem: Exception) -> str:
     """Say which file a disk or file server failed at: any call may fail so, at any path."""
-    from tfprobe.store.layout import FAILURES
+    from tfprobe.runs.layout import FAILURES
 
     if not isinstance(problem, OSError) or problem.errno not in FAILURES:
         return ""

@@ -46,7 +46,7 @@ def command(
     if isinstance(allocators, Missing) and isinstance(hosts, Missing):
         raise NoAnswer(f"{found.source} does not tell of memory: {allocators.reason}.")
     if not as_json:
-        from tfprobe.terminal.memory import lay_out
+        from tfprobe.report.text.memory import lay_out
 
         width, colour = reading.page_width(), reading.page_colour()
         reading.show_page(

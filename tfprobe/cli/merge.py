@@ -12,7 +12,7 @@ from tfprobe.cli.main import complain
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
-    from tfprobe.store.merge_plan import Plan
+    from tfprobe.runs.merge_plan import Plan
 
 
 @click.command("merge")
@@ -26,9 +26,9 @@ def command(directories: tuple[str, ...], output: str, as_json: bool) -> int:
     be extended by merging into it again. A run that is running is refused.
     """
     from tfprobe.launch import environ
-    from tfprobe.store.liveness import this_machine
-    from tfprobe.store.merge_plan import plan
-    from tfprobe.store.merging import alone, merge
+    from tfprobe.runs.liveness import this_machine
+    from tfprobe.runs.merge_plan import plan
+    from tfprobe.runs.merging import alone, merge
 
     target = environ.absolute(Path(output))
     places = [_place(directory) for directory in directories]

@@ -18,7 +18,7 @@ from tfprobe.cli.main import complain
 from tfprobe.cli.stopping import until_stopped
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.launch import environ
-from tfprobe.store import inside
+from tfprobe.runs import inside
 
 if TYPE_CHECKING:
     from tfprobe.live.metrics.exporter import Exporter
@@ -140,7 +140,7 @@ def _answer_once(place: Path, limits: Limits, target: str | None, otlp: str | No
     """Print, write or send one answer."""
     from tfprobe.live.metrics.prometheus import text
     from tfprobe.live.metrics.watch import once
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     exporter = once(place, this_machine(), limits)
     if otlp is not None:
@@ -182,7 +182,7 @@ def _answer_on(
 ) -> None:
     """Serve, send, or both, until it is stopped."""
     from tfprobe.live.metrics.watch import watched
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     with (
         watched(place, this_machine(), limits, advice=advice, complain=complain) as exporter,

@@ -11,8 +11,8 @@ from tfprobe.cli.views import chosen_work
 from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.model.profile import Profile, Work
-    from tfprobe.model.sampled import SampledWork
+    from tfprobe.profile.profile import Profile, Work
+    from tfprobe.profile.sampled import SampledWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ def read(
         if work or rank is not None:
             raise UsageError("A file holds one work: --work and --rank are for runs.")
         return _of_file(run)
-    from tfprobe.ingest.run import load
-    from tfprobe.ingest.sampled import sampled
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.profile.reader.run import load
+    from tfprobe.profile.reader.sampled import sampled
+    from tfprobe.runs.liveness import this_machine
 
     folder = reading.chosen_run(run, output)
     with reading.progress("Reading captures") as watch:
@@ -74,7 +74,7 @@ def _alike(profile: Profile, work: str, *, needs_steps: bool) -> list[Work]:
 
 
 def _of_file(path: str) -> OneWork:
-    from tfprobe.ingest.file import whole_file
+    from tfprobe.profile.reader.file import whole_file
 
     with reading.progress(f"Reading {path}"):
         profile, found = whole_file(Path(path))

@@ -7,7 +7,7 @@ import click
 from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.printable import printable
-from tfprobe.store.layout import LATEST
+from tfprobe.runs.layout import LATEST
 
 
 @click.command("push")
@@ -21,9 +21,9 @@ def command(words: tuple[str, ...], output: str | None, as_json: bool) -> int:
     interrupted goes on where it was; until it ends, there is no run for readers.
     """
     run, url = _run_and_url(words)
-    from tfprobe.mirror.pushing import push
-    from tfprobe.store.catalogue import glance
-    from tfprobe.store.liveness import LIVE, this_machine
+    from tfprobe.runs.catalogue import glance
+    from tfprobe.runs.liveness import LIVE, this_machine
+    from tfprobe.runs.remote.pushing import push
 
     folder = reading.chosen_run(run, output)
     entry = glance(folder, this_machine())
@@ -52,7 +52,7 @@ def _run_and_url(words: tuple[str, ...]) -> tuple[str, str]:
     *runs, url = words
     if len(runs) > 1 or not reading.is_url(url) or any(map(reading.is_url, runs)):
         hint = "Write `tfprobe push [RUN] s3://BUCKET/DIR`."
-        from tfprobe.mirror.storage import shown
+        from tfprobe.runs.remote.storage import shown
 
         said = " ".join(map(shown, words))
         raise UsageError(f"{said} is not a run here and a URL.", hint=hint)

@@ -37,8 +37,8 @@ def command(
     folder = reading.chosen_run(run, output)
     choose = Workers(workers, dask).on(folder)
     with reading.progress("Reading captures") as watch:
-        from tfprobe.scale.across import beside
-        from tfprobe.store.liveness import this_machine
+        from tfprobe.query.across import beside
+        from tfprobe.runs.liveness import this_machine
 
         found = beside(folder, this_machine(), choose, named=work, steps=chosen, watch=watch)
     across = found.across
@@ -54,7 +54,7 @@ def command(
             f"Run {folder.id}: {across.work.reason}.", hint="`tfprobe steps` lists the works."
         )
     if not as_json:
-        from tfprobe.terminal.ranks import lay_out
+        from tfprobe.report.text.ranks import lay_out
 
         text = lay_out(
             across,

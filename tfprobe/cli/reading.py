@@ -16,20 +16,20 @@ import click
 from tfprobe.cli.main import complain
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
-from tfprobe.model.teams import RANKS
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
-from tfprobe.store import inside
-from tfprobe.store.catalogue import find_run, find_runs
-from tfprobe.store.layout import LATEST, RunFolder
+from tfprobe.profile.teams import RANKS
+from tfprobe.runs import inside
+from tfprobe.runs.catalogue import find_run, find_runs
+from tfprobe.runs.layout import LATEST, RunFolder
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tfprobe.advice.thresholds import Thresholds
     from tfprobe.cli.engine import Workers
-    from tfprobe.model.profile import Profile
+    from tfprobe.findings.thresholds import Thresholds
+    from tfprobe.profile.profile import Profile
+    from tfprobe.query.answers import Answer
     from tfprobe.report.documents.run_report import Report
-    from tfprobe.scale.answers import Answer
 
 # Where stdout is no terminal there is no width to ask for; this one suits mails and logs.
 PIPED_WIDTH = 100
@@ -59,7 +59,7 @@ def chosen_run(run: str, output: str | None) -> RunFolder:
     if not is_url(run):
         return find_run(run, output_directory(output))
     with progress("Fetching") as watch:
-        from tfprobe.mirror.fetching import fetched_run
+        from tfprobe.runs.remote.fetching import fetched_run
 
         return RunFolder(fetched_run(run, environ.cache_home(), watch))
 
@@ -85,7 +85,7 @@ def fetched_directory(url: str, *, glance_only: bool = False) -> Path:
     With `glance_only` there is no more in it than a listing tells.
     """
     with progress("Fetching") as watch:
-        from tfprobe.mirror import fetching
+        from tfprobe.runs.remote import fetching
 
         scope = fetching.GLANCE if glance_only else fetching.WHOLE
         return fetching.fetched_directory(url, environ.cache_home(), scope, watch)
@@ -105,13 +105,13 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
         if rank is not None:
             raise UsageError("A file is of one process: --rank is for runs.")
         with progress(f"Reading {run}"):
-            from tfprobe.ingest.file import file_profile
+            from tfprobe.profile.reader.file import file_profile
 
             return run, file_profile(Path(run))
     folder = chosen_run(run, output)
     with progress("Reading captures") as watch:
-        from tfprobe.ingest.run import load
-        from tfprobe.store.liveness import this_machine
+        from tfprobe.profile.reader.run import load
+        from tfprobe.runs.liveness import this_machine
 
         profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
     return f"Run {folder.id}", profile
@@ -126,9 +126,9 @@ def answered(
     """
     choose = workers.on(folder)
     with progress("Reading captures") as watch:
-        from tfprobe.advice.thresholds import DEFAULTS
-        from tfprobe.scale.answers import answer
-        from tfprobe.store.liveness import this_machine
+        from tfprobe.findings.thresholds import DEFAULTS
+        from tfprobe.query.answers import answer
+        from tfprobe.runs.liveness import this_machine
 
         return answer(
             folder,

@@ -14,7 +14,7 @@ from tfprobe.errors import UsageError
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
-    from tfprobe.store.removal import Removal
+    from tfprobe.runs.removal import Removal
 
 _FORCE_HELP = "Also runs whose state nobody here can tell; never one that is running."
 _YES_HELP = "Do not ask; needed where there is no terminal to ask on."
@@ -53,7 +53,7 @@ def sentence(
     removals: Sequence[Removal], *, also_freed_bytes: int = 0, also: Sequence[str] = ()
 ) -> str:
     """Say what is gone, and of each run that is not why; `also` are further problems."""
-    from tfprobe.terminal import numbers
+    from tfprobe.report.format import numbers
 
     gone = sum(each.problem is None for each in removals)
     freed_bytes = also_freed_bytes + sum(each.freed_bytes for each in removals)

@@ -12,8 +12,8 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
-    from tfprobe.scale.answers import Answer
-    from tfprobe.store.layout import RunFolder
+    from tfprobe.query.answers import Answer
+    from tfprobe.runs.layout import RunFolder
     from tfprobe.web.opened import OpenRun
 
 # Faster than a person reads is only work for the machine that the job runs on.
@@ -72,18 +72,18 @@ def command(
             raise UsageError(f"{flag} and --html exclude each other.", hint="Pages are made here.")
         found = _with_pages(folder, html, rank=rank, is_told=not as_json)
     # Imported here: `tfprobe --help` should not wait for numpy.
-    from tfprobe.advice import engine
+    from tfprobe.findings import engine
     from tfprobe.report.documents.run_report import document
 
     report, advice = found.report, found.advice
     if as_json:
         reading.show_json(document(report, engine.document(advice)["findings"]))
     if markdown is not None:
-        from tfprobe.terminal.markdown import lay_out as lay_out_markdown
+        from tfprobe.report.text.markdown import lay_out as lay_out_markdown
 
         reading.write_file(markdown, lay_out_markdown(report, advice))
     if not as_json and markdown is None and html is None:
-        from tfprobe.terminal.report import lay_out
+        from tfprobe.report.text.report import lay_out
 
         text = lay_out(report, advice, width=reading.page_width(), colour=reading.page_colour())
         reading.show_page(text)
@@ -93,11 +93,11 @@ def command(
 
 def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> Answer:
     """Write all pages, and return what the other forms of the report are made of."""
-    from tfprobe.advice import engine
-    from tfprobe.ingest.sampled import dearest
+    from tfprobe.findings import engine
+    from tfprobe.profile.reader.sampled import dearest
+    from tfprobe.query.answers import Answer
     from tfprobe.report.documents.run_report import gather
-    from tfprobe.scale.answers import Answer
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
     from tfprobe.web.opened import OpenRun
 
     opened = OpenRun(folder, this_machine(), rank=rank)
@@ -108,7 +108,7 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
 
 
 def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:
-    from tfprobe.terminal.numbers import size
+    from tfprobe.report.format.numbers import size
     from tfprobe.web.onefile import page
 
     with reading.progress("Making pages") as watch:

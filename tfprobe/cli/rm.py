@@ -13,9 +13,9 @@ from tfprobe.errors import NoAnswer
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
-    from tfprobe.model.catalogue import RunLine
-    from tfprobe.store.catalogue import RunEntry
-    from tfprobe.store.liveness import Machine
+    from tfprobe.profile.catalogue import RunLine
+    from tfprobe.runs.catalogue import RunEntry
+    from tfprobe.runs.liveness import Machine
 
 _ALL_RUNS = "Directory of all runs, as for `run`."
 
@@ -37,10 +37,10 @@ def command(
     A run that is running is never removed. One that ran where nobody here can look, on another
     machine or in another container, needs --force.
     """
-    from tfprobe.ingest.catalogue import line, measured
-    from tfprobe.store.catalogue import glance
-    from tfprobe.store.liveness import this_machine
-    from tfprobe.store.removal import named_run, remove
+    from tfprobe.profile.reader.catalogue import line, measured
+    from tfprobe.runs.catalogue import glance
+    from tfprobe.runs.liveness import this_machine
+    from tfprobe.runs.removal import named_run, remove
 
     place, here = reading.output_directory(output), this_machine()
     folders = tuple(dict.fromkeys(named_run(each, place) for each in run))
@@ -64,7 +64,7 @@ def command(
 
 def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None:
     """Raise NoAnswer with all that may not go."""
-    from tfprobe.store.holds import boot_users, hold
+    from tfprobe.runs.holds import boot_users, hold
 
     users, now_ns = boot_users(here.proc), time.time_ns()
     found = [(entry.folder.id, hold(entry, here, users, now_ns)) for entry in entries]
@@ -79,7 +79,7 @@ def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None
 
 def _say(lines: list[RunLine], *, as_json: bool) -> int:
     from tfprobe.cli.ls import document
-    from tfprobe.terminal.runs import lay_out
+    from tfprobe.report.text.runs import lay_out
 
     if as_json:
         runs = [document(line) for line in lines]
@@ -97,7 +97,7 @@ def _question(lines: list[RunLine]) -> str:
 
 def _amount(lines: list[RunLine]) -> str:
     from tfprobe.errors import Missing
-    from tfprobe.terminal import numbers
+    from tfprobe.report.format import numbers
 
     sizes = [line.size_bytes for line in lines if not isinstance(line.size_bytes, Missing)]
     what = lines[0].id if len(lines) == 1 else removing.runs(len(lines))

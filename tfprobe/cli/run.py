@@ -221,7 +221,7 @@ def _start_stacks(run: prepare.Run, environment: dict[str, str]) -> dict[str, st
 
 
 def _wait_for_stacks(run: prepare.Run) -> None:
-    from tfprobe.store import sampler_lock
+    from tfprobe.runs import sampler_lock
 
     sampler_lock.wait_until_written(run.folder, _LAST_STACKS_S)
 

@@ -13,7 +13,7 @@ from tfprobe.errors import NoAnswer, UsageError
 if TYPE_CHECKING:
     from tfprobe.analysis.jobs.run_filters import Filtered, Filters
 
-# As tfprobe.store.liveness has them; its imports would make help pages slow.
+# As tfprobe.runs.liveness has them; its imports would make help pages slow.
 STATES = (
     "running", "stopped", "finished", "failed", "terminated", "replaced", "killed", "unknown",
 )  # fmt: skip

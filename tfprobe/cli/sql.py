@@ -17,12 +17,12 @@ from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
-from tfprobe.store import inside
-from tfprobe.store.layout import LATEST
+from tfprobe.runs import inside
+from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
-    from tfprobe.scale.tables.filled import Tables
-    from tfprobe.scale.tables.query import Answer
+    from tfprobe.query.tables.filled import Tables
+    from tfprobe.query.tables.query import Answer
 
 _STDIN = "-"
 _EXAMPLE = '"select op_type, sum(duration_ns) from executions group by all"'
@@ -96,7 +96,7 @@ def _from_stdin() -> str:
 
 
 def _show(tables: Tables, query: str, form: _Form) -> int:
-    from tfprobe.scale.tables.query import ask
+    from tfprobe.query.tables.query import ask
 
     with reading.progress("Reading recordings") as watch:
         answer = ask(tables, query, watch)
@@ -113,7 +113,7 @@ def _show_pieces(answer: Answer, form: _Form) -> None:
 
 def _pieces(answer: Answer, form: _Form) -> Iterable[str]:
     from tfprobe.export import rows
-    from tfprobe.terminal.answer import lay_out
+    from tfprobe.report.format.answer import lay_out
 
     if form.as_json:
         return rows.as_json(answer.columns, answer.batches)
@@ -126,7 +126,7 @@ def _pieces(answer: Answer, form: _Form) -> Iterable[str]:
 
 def _write(tables: Tables, query: str, target: str) -> int:
     """Write the answer to a file that is there as a whole or not at all."""
-    from tfprobe.scale.tables.query import write
+    from tfprobe.query.tables.query import write
 
     made = Path(tables.scratch) / "answer.parquet"
     with reading.progress("Reading recordings") as watch:
@@ -147,8 +147,8 @@ def _move(made: Path, path: Path) -> None:
 
 
 def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
-    from tfprobe.scale.tables.catalogue import SHAPES, VIEWS
-    from tfprobe.scale.tables.query import Answer
+    from tfprobe.query.tables.catalogue import SHAPES, VIEWS
+    from tfprobe.query.tables.query import Answer
 
     if len(arguments) > 1 or form.parquet is not None:
         raise UsageError("--tables lists the tables there are, and asks nothing.")

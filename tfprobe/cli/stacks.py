@@ -32,8 +32,8 @@ def command(
     """
     from tfprobe.analysis.system.stack_lines import document
     from tfprobe.analysis.system.stack_samples import trees
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.profile.reader.run import load
+    from tfprobe.runs.liveness import this_machine
 
     folder = reading.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
@@ -48,7 +48,7 @@ def command(
         hint = "; ".join(reasons) or "Record with `tfprobe run --stacks -- COMMAND`."
         raise NoAnswer(f"Run {profile.run.id} has no stacks.", hint=hint)
     if not as_json:
-        from tfprobe.terminal.stacks import lay_out
+        from tfprobe.report.text.stacks import lay_out
 
         text = lay_out(
             found,

@@ -31,9 +31,9 @@ def command(
     RUN is a directory, a run id, or `latest`, the default.
     """
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.ingest.run import load
+    from tfprobe.profile.reader.run import load
     from tfprobe.report.documents.step_report import document, gather
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     folder = reading.chosen_run(run, output)
     profile = load(folder, this_machine(), rank=rank, with_captures=False)
@@ -49,7 +49,7 @@ def command(
             f"Run {folder.id} has no steps.", hint=" ".join(no_data_reasons.explain(profile))
         )
     if not as_json:
-        from tfprobe.terminal.steps import lay_out
+        from tfprobe.report.text.steps import lay_out
 
         text = lay_out(report, width=reading.page_width(), colour=reading.page_colour())
         reading.show_page(text)

@@ -16,8 +16,8 @@ from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from tfprobe.cli.engine import Workers
-    from tfprobe.scale.tables.filled import Tables
-    from tfprobe.store.layout import RunFolder
+    from tfprobe.query.tables.filled import Tables
+    from tfprobe.runs.layout import RunFolder
 
 
 @contextmanager
@@ -28,9 +28,9 @@ def opened(
 
     Raises NoAnswer when no process has the rank, UsageError without a temporary directory.
     """
-    from tfprobe.scale.tables.filled import Tables, look_at
-    from tfprobe.scale.tables.stopping import StillWorking
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.query.tables.filled import Tables, look_at
+    from tfprobe.query.tables.stopping import StillWorking
+    from tfprobe.runs.liveness import this_machine
 
     choose = workers.on(runs[0])
     with until_terminated(), _scratch() as scratch:

@@ -16,7 +16,7 @@ from tfprobe.cli.main import complain
 from tfprobe.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.model.records import GraphProfile
+    from tfprobe.profile.records import GraphProfile
     from tfprobe.tfprof.options import Options
 
 T = TypeVar("T")
@@ -98,8 +98,8 @@ def _asked(words: Sequence[str]) -> _Asked:
 
 
 def _profile(files: dict[str, str]) -> GraphProfile:
-    from tfprobe.ingest.graph_profile import GraphProfileBuilder
-    from tfprobe.ingest.profile_proto import graph_profile
+    from tfprobe.formats.graph_profile import GraphProfileBuilder
+    from tfprobe.formats.profile_proto import graph_profile
 
     if "profile_path" in files:
         if files.keys() - {"profile_path", "checkpoint_path"}:
@@ -121,7 +121,7 @@ def _profile(files: dict[str, str]) -> GraphProfile:
 
 
 def _with_tensors(profile: GraphProfile, files: dict[str, str]) -> GraphProfile:
-    from tfprobe.ingest.checkpoint import Checkpoint, with_checkpoint
+    from tfprobe.formats.checkpoint import Checkpoint, with_checkpoint
 
     if "checkpoint_path" not in files:
         return profile

@@ -11,7 +11,7 @@ from tfprobe.cli import reading
 from tfprobe.errors import NoAnswer
 
 if TYPE_CHECKING:
-    from tfprobe.model.profile import Profile
+    from tfprobe.profile.profile import Profile
 
 
 @click.command("tiers")
@@ -37,16 +37,16 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
         hint = " ".join(no_data_reasons.explain(profile))
         raise NoAnswer(f"Run {profile.run.id} tells nothing of any tier.", hint=hint)
     if not as_json:
-        from tfprobe.terminal.tiers import lay_out
+        from tfprobe.report.text.tiers import lay_out
 
         reading.show_page(lay_out(tiers, width=reading.page_width(), colour=reading.page_colour()))
     return 0
 
 
 def _profile(run: str, output: str | None, rank: int | None) -> Profile:
-    from tfprobe.ingest.file import file_profile
-    from tfprobe.ingest.run import load
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.profile.reader.file import file_profile
+    from tfprobe.profile.reader.run import load
+    from tfprobe.runs.liveness import this_machine
 
     if Path(run).is_file():
         return file_profile(Path(run))

@@ -16,8 +16,8 @@ from tfprobe.launch import environ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfprobe.model.fleet import FleetLook, TimeUse
-    from tfprobe.store.layout import ProcessFolder
+    from tfprobe.profile.fleet import FleetLook, TimeUse
+    from tfprobe.runs.layout import ProcessFolder
 
 # What reading captures may take of one look.
 CAPTURES_S = 2.0
@@ -52,7 +52,7 @@ def command(
     """
     from tfprobe.live.fleet import Fleet
     from tfprobe.live.latest import Latest
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     # Written so that it holds for no NaN.
     if not _LEAST_EVERY_S <= every_s <= _MOST_EVERY_S:
@@ -64,7 +64,7 @@ def command(
         look = Fleet(directory, here, latest=_for_a_while(Latest(core_ratio=1).time_use)).look()
         return _show_json(look, directory) if as_json else _show_once(look, directory)
     from tfprobe.cli.top_source import LiveSource
-    from tfprobe.terminal.top.app import run
+    from tfprobe.live.top.app import run
 
     return run(LiveSource(Fleet(directory, here, latest=Latest().time_use), here), every_s=every_s)
 
@@ -73,7 +73,7 @@ def _for_a_while(
     time_use: Callable[[ProcessFolder], TimeUse],
 ) -> Callable[[ProcessFolder], TimeUse]:
     """Have captures read until that has taken long enough; of one look nobody waits for more."""
-    from tfprobe.model.fleet import TimeUse
+    from tfprobe.profile.fleet import TimeUse
 
     until_s = time.monotonic() + CAPTURES_S
 
@@ -113,8 +113,8 @@ def _show_json(look: FleetLook, directory: Path) -> int:
 
 def _show_once(look: FleetLook, directory: Path) -> int:
     from tfprobe.analysis.jobs.fleet import run_rows
-    from tfprobe.terminal.top.once import lay_out
-    from tfprobe.terminal.top.source import Seen
+    from tfprobe.live.top.once import lay_out
+    from tfprobe.live.top.source import Seen
 
     _check(look, directory)
     seen = Seen(look.directory, look.at_unix_ns, run_rows(look))

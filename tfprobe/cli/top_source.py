@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfprobe.advice.finding import Finding
 from tfprobe.analysis.jobs.fleet import run_rows
 from tfprobe.analysis.ops.op_totals import OpTable, by_type
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.ingest.newest import newest
+from tfprobe.findings.finding import Finding
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.orders import order
-from tfprobe.model.orders import Answer, ProcessAnswer
-from tfprobe.model.profile import Profile
-from tfprobe.store.events import Event, read_events
-from tfprobe.store.layout import ProcessFolder, RunFolder
-from tfprobe.store.liveness import Machine
-from tfprobe.terminal import numbers
-from tfprobe.terminal.orders import reasons
-from tfprobe.terminal.top.source import Key, Noted, Seen, Watch
+from tfprobe.live.top.source import Key, Noted, Seen, Watch
+from tfprobe.profile.orders import Answer, ProcessAnswer
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.newest import newest
+from tfprobe.report.format import numbers
+from tfprobe.report.text.orders import reasons
+from tfprobe.runs.events import Event, read_events
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine
 
 if TYPE_CHECKING:
-    from tfprobe.advice.engine import Advice
-    from tfprobe.ingest.following import Following
+    from tfprobe.findings.engine import Advice
+    from tfprobe.profile.reader.following import Following
 
 # A few show what is usual; decoding one takes up to 0.2 s.
 OPS_CAPTURES = 8
@@ -96,15 +96,15 @@ class LiveSource:
     def report(self, directory: str, width: int, watch: Watch) -> str:
         """Return what `tfprobe report` prints."""
         from tfprobe.report.documents.run_report import gather
-        from tfprobe.terminal import report as report_layout
+        from tfprobe.report.text import report as report_layout
 
         profile, advice = self._advised(directory, watch)
         return report_layout.lay_out(gather(profile), advice, width=width, colour=True)
 
     def _advised(self, directory: str, watch: Watch) -> tuple[Profile, Advice]:
         # Imported here, as what a report needs is: the page is there in half the time without.
-        from tfprobe.advice import engine
-        from tfprobe.ingest.sampled import dearest
+        from tfprobe.findings import engine
+        from tfprobe.profile.reader.sampled import dearest
 
         folder = RunFolder(Path(directory))
         if not folder.is_run():
@@ -114,7 +114,7 @@ class LiveSource:
             return profile, engine.advise(profile, dearest(folder, profile))
 
     def _follow(self, folder: RunFolder) -> Following:
-        from tfprobe.ingest.following import Following
+        from tfprobe.profile.reader.following import Following
 
         directory = str(folder.root)
         if self._followed is None or self._followed[0] != directory:

@@ -12,14 +12,14 @@ import click
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, TfprobeError, UnreadableInput, UsageError
 from tfprobe.launch import environ
-from tfprobe.store.layout import LATEST
+from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfprobe.live.orders import Order
-    from tfprobe.model.orders import ProcessAnswer
-    from tfprobe.store.layout import RunFolder
+    from tfprobe.profile.orders import ProcessAnswer
+    from tfprobe.runs.layout import RunFolder
 
 # A step that is under way has to end before a process can answer.
 ANSWER_PATIENCE_S = 10.0
@@ -57,7 +57,7 @@ def command(
     or not all who did.
     """
     from tfprobe.live.orders import order
-    from tfprobe.store.liveness import this_machine
+    from tfprobe.runs.liveness import this_machine
 
     if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
         raise UsageError(f"--timeout {timeout} is no time to wait.", hint="Give seconds.")
@@ -122,8 +122,8 @@ def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[Pro
 
 def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
     from tfprobe.live.orders import document
-    from tfprobe.model.orders import Answer
-    from tfprobe.terminal.orders import lay_out, reasons
+    from tfprobe.profile.orders import Answer
+    from tfprobe.report.text.orders import lay_out, reasons
 
     if as_json:
         reading.show_json(document(given, answers))
@@ -145,7 +145,7 @@ def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> N
 
 
 def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
-    from tfprobe.model.orders import Answer
+    from tfprobe.profile.orders import Answer
 
     silent = (Answer.NONE, Answer.ENDED, Answer.NOT_ASKED)
     answered = [each for each in answers if each.answer not in silent]

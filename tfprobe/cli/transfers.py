@@ -55,7 +55,7 @@ def command(
     if isinstance(moves.transfers, Missing) and moves.has_nothing:
         raise NoAnswer(f"{found.source}: {moves.transfers.reason}.")
     if not as_json:
-        from tfprobe.terminal.transfers import lay_out
+        from tfprobe.report.text.transfers import lay_out
 
         reading.show_page(
             lay_out(moves, by, width=reading.page_width(), colour=reading.page_colour())

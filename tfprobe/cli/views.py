@@ -13,15 +13,15 @@ import click
 
 from tfprobe.cli import outputs, reading
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.store.layout import LATEST
+from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
     from tfprobe.analysis.ops.cost_tree import Shown
     from tfprobe.analysis.ops.flops.count import Coverage
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.analysis.ops.view_options import Choice
-    from tfprobe.model.profile import Profile, Work
-    from tfprobe.model.sampled import SampledWork
+    from tfprobe.profile.profile import Profile, Work
+    from tfprobe.profile.sampled import SampledWork
     from tfprobe.tfprof.options import Options
 
 TITLES = {
@@ -164,14 +164,14 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
         if asked.work or asked.rank is not None:
             raise UsageError("A file holds one work: --work and --rank are for runs.")
         with reading.progress(f"Reading {asked.run}"):
-            from tfprobe.ingest.file import sampled_file
+            from tfprobe.profile.reader.file import sampled_file
 
             return asked.run, sampled_file(Path(asked.run), with_shapes=with_float_ops)
     folder = reading.chosen_run(asked.run, asked.output)
     with reading.progress("Reading captures") as watch:
-        from tfprobe.ingest.run import load
-        from tfprobe.ingest.sampled import sampled
-        from tfprobe.store.liveness import this_machine
+        from tfprobe.profile.reader.run import load
+        from tfprobe.profile.reader.sampled import sampled
+        from tfprobe.runs.liveness import this_machine
 
         profile = load(
             folder,
@@ -207,7 +207,7 @@ def _needs(choice: Choice, metric: str) -> bool:
 def chosen_work(profile: Profile, wanted: str) -> Work:
     """Return the work with this in its kind and name; of several, the one with most time."""
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.ingest.sampled import captures_of
+    from tfprobe.profile.reader.sampled import captures_of
 
     works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
     if profile.works and not works:
@@ -269,8 +269,8 @@ def _remarks(shown: Any, choice: Choice, known: Coverage | None, unplaced: Any) 
     """Say what a reader must know beside the table; `unplaced` is what costs and is not in it."""
     from tfprobe.analysis.ops.costs import AT
     from tfprobe.analysis.ops.op_view import OpView
-    from tfprobe.terminal import numbers
-    from tfprobe.terminal.costs import coverage_told
+    from tfprobe.report.format import numbers
+    from tfprobe.report.text.costs import coverage_told
 
     if not (shown.entries if isinstance(shown, OpView) else shown.children):
         yield "Nothing else matches the options."
@@ -290,7 +290,7 @@ def _text(
     *,
     to_file: bool,
 ) -> str:
-    from tfprobe.terminal import costs as layout
+    from tfprobe.report.text import costs as layout
 
     lay_out = layout.ops if view == "op" else layout.tree
     width = reading.FILE_WIDTH if to_file else reading.page_width()

@@ -14,8 +14,8 @@ import numpy as np
 
 from tfprobe.analysis.steps.step_summary import recent_steps
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Process, Profile, Work
 
 _NS_PER_US = 1000
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind
-from tfprobe.model.executions import Executions
-from tfprobe.model.profile import Process, titled
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.profile import Process, titled
+from tfprobe.profile.tables import Int64s
 
 # Of a thousand ranks nobody reads all names; `last` is named in any case.
 _MOST_NAMED = 64

@@ -23,11 +23,11 @@ from tfprobe.errors import Missing
 from tfprobe.export.app_stats import app_stats
 from tfprobe.export.step_timeline import step_timeline
 from tfprobe.export.tier_tables import cell, tables
-from tfprobe.model.profile import Process, Profile, Work
-from tfprobe.model.step_stats import DeviceStats, NodeStats
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.step_stats import DeviceStats, NodeStats
 from tfprobe.report.documents import tiers as all_tiers
 from tfprobe.report.documents.tiers import Tiers
-from tfprobe.schema import message_class
 
 _MISSING = {
     "output": "a profiler window does not tell what ops returned",

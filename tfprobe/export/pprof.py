@@ -15,8 +15,8 @@ from tfprobe.analysis.ops.code_view import GRADIENT, CodeView, Line
 from tfprobe.analysis.ops.cost_stacks import Stack, code_stacks
 from tfprobe.analysis.ops.cost_tree import Branch, Shown
 from tfprobe.analysis.ops.costs import COLUMNS, Costs, value
-from tfprobe.model.graph import Frame, Placed
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.graph import Frame, Placed
 
 # Metric of tfprof's options -> its unit, and what the engine says of it in a comment.
 ENGINE_METRICS: Mapping[str, tuple[str, str]] = {

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.model.graph import Attribute, Frame, Node
-from tfprobe.model.records import GraphProfile, MemoryUse, Record, Span
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.graph import Attribute, Frame, Node
+from tfprobe.profile.records import GraphProfile, MemoryUse, Record, Span
 
 
 def profile_proto(profile: GraphProfile) -> bytes:

@@ -14,7 +14,7 @@ from tfprobe.analysis.ops.code_view import Line
 from tfprobe.analysis.ops.cost_stacks import Stack
 from tfprobe.analysis.ops.cost_tree import Branch
 from tfprobe.analysis.ops.costs import COLUMNS, Costs
-from tfprobe.model.graph import Placed
+from tfprobe.profile.graph import Placed
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 # Column of costs -> the profile's name, and its unit in speedscope's words.

@@ -9,7 +9,7 @@ from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
 from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
 from tfprobe.analysis.system.runtime import Launches, Runtime
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 from tfprobe.report.documents.tiers import Tiers
 
 _NS_PER_MS = 1e6

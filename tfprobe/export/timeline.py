@@ -13,7 +13,7 @@ from typing import TypeVar
 from tfprobe.analysis.ops.cost_tree import Branch, Shown
 from tfprobe.analysis.ops.costs import value
 from tfprobe.export.trace_events import TraceEvents
-from tfprobe.model.records import GraphProfile, Record
+from tfprobe.profile.records import GraphProfile, Record
 
 Place = TypeVar("Place", Branch, Shown)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tfprobe.launch import secrets
 from tfprobe.launch.grammar import OFF
-from tfprobe.store import agent_files
+from tfprobe.runs import agent_files
 
 # Slurm numbers the batch script and interactive shells from here on: nothing in them is a task.
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0

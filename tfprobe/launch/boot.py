@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfprobe.store.agent_files import AGENT, ENTRY, hooks_dir
-from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
+from tfprobe.runs.agent_files import AGENT, ENTRY, hooks_dir
+from tfprobe.runs.layout import TEMPORARY_PREFIX, RunFolder
 
 # The agent's entry again: what `site` looks for after it, where another sitecustomize was first.
 _SECOND_ENTRY = "usercustomize.py"

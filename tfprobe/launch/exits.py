@@ -7,7 +7,7 @@ import os
 import time
 
 from tfprobe.launch import boot
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 
 def write(run: RunFolder, pid: int, wait_status: int) -> None:

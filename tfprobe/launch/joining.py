@@ -17,11 +17,11 @@ from typing import Any
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.launch import boot, directory, ownership
 from tfprobe.launch.agreement import Agreed, rank_of
-from tfprobe.store import inside
-from tfprobe.store.contents import content_of
-from tfprobe.store.launches import Launches
-from tfprobe.store.layout import TEMPORARY_PREFIX, RunFolder
-from tfprobe.store.manifests import read_run
+from tfprobe.runs import inside
+from tfprobe.runs.contents import content_of
+from tfprobe.runs.launches import Launches
+from tfprobe.runs.layout import TEMPORARY_PREFIX, RunFolder
+from tfprobe.runs.manifests import read_run
 
 # Ranks of one job start together, but an image may have to be fetched first, or a node to boot.
 # Later, a run is joined only while it is seen to run.
@@ -69,8 +69,8 @@ def publish(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
 
 def is_running(folder: RunFolder) -> bool:
     """Say whether anything of a run is known to run on this machine."""
-    from tfprobe.store.catalogue import glance
-    from tfprobe.store.liveness import LIVE, this_machine
+    from tfprobe.runs.catalogue import glance
+    from tfprobe.runs.liveness import LIVE, this_machine
 
     return glance(folder, this_machine()).state in LIVE
 
@@ -101,8 +101,8 @@ def _is_open(folder: RunFolder, agreed: Agreed) -> bool:
     if now_ns - _last_launch_ns(folder) < OPEN_NS:
         return True  # before all processes are looked at: a thousand ranks may start at once
     # Imported here: steps.bin is read with numpy, whose import takes as long as a launch.
-    from tfprobe.store.catalogue import glance
-    from tfprobe.store.liveness import LIVE, UNKNOWN, this_machine
+    from tfprobe.runs.catalogue import glance
+    from tfprobe.runs.liveness import LIVE, UNKNOWN, this_machine
 
     entry = glance(folder, this_machine())
     active_ns = entry.active_unix_ns

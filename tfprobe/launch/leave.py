@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import tfprobe
-from tfprobe.store import inside
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs import inside
+from tfprobe.runs.layout import RunFolder
 
 LIBRARY = "libnvidia-ml.so.1"
 _PR_GET_CHILD_SUBREAPER = 37
@@ -31,7 +31,9 @@ def meter(run: RunFolder, environment: Mapping[str, str], *, is_shared: bool) ->
         return
     if is_shared and not _is_first(run.machine(os.uname().nodename)):
         return
-    _leave("tfprobe.meter", [str(run.root), os.uname().nodename, str(os.getpid())], environment)
+    _leave(
+        "tfprobe.attach.meter", [str(run.root), os.uname().nodename, str(os.getpid())], environment
+    )
 
 
 def sampler(
@@ -45,7 +47,7 @@ def sampler(
         return None
     share = "shared" if is_shared else "own"
     arguments = [str(run.root), os.uname().nodename, str(os.getpid()), program, share]
-    return _leave("tfprobe.sampler", arguments, environment)
+    return _leave("tfprobe.attach.sampler", arguments, environment)
 
 
 def _leave(module: str, arguments: list[str], environment: Mapping[str, str]) -> int | None:

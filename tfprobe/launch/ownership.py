@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfprobe.store.layout import TEMPORARY_PREFIX
+from tfprobe.runs.layout import TEMPORARY_PREFIX
 
 _ROOT = 0
 

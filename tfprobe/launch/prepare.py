@@ -17,8 +17,8 @@ from tfprobe.errors import TfprobeError
 from tfprobe.launch import boot, directory, environ, ownership, secrets
 from tfprobe.launch.agreement import Agreed
 from tfprobe.launch.settings import Settings
-from tfprobe.store import agent_files, proc
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs import agent_files, proc
+from tfprobe.runs.layout import RunFolder
 
 _INTERPRETERS = re.compile(r"(python|pypy)[\d.]*|bash|dash|sh|zsh|env|time|nice|nohup|mpirun|srun")
 # Long enough to tell jobs apart in `tfprobe ls`, short enough for a path.

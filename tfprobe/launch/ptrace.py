@@ -6,7 +6,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from tfprobe.store.proc import PROC
+from tfprobe.runs.proc import PROC
 
 # Documentation/admin-guide/LSM/Yama.rst of Linux.
 YAMA = "sys/kernel/yama/ptrace_scope"

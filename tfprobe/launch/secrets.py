@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfprobe.store.agent_files import MASK, is_secret, mask_text
+from tfprobe.runs.agent_files import MASK, is_secret, mask_text
 
 # Stored: what shapes how TensorFlow runs, and which worker this is. All else is private.
 ALLOWED_NAMES = frozenset(

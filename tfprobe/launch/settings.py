@@ -9,7 +9,7 @@ from typing import Any
 
 from tfprobe.errors import UsageError
 from tfprobe.launch import grammar
-from tfprobe.store.layout import DEFAULT_OUTPUT
+from tfprobe.runs.layout import DEFAULT_OUTPUT
 
 DEFAULT_BUDGET_RATIO = 0.01
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tfprobe.errors import UsageError
 from tfprobe.launch import config_file
 from tfprobe.launch.settings import VARIABLES, Layer, Settings, resolve
-from tfprobe.store.layout import DEFAULT_OUTPUT
+from tfprobe.runs.layout import DEFAULT_OUTPUT
 
 DISABLE_VARIABLE = "TFPROBE_DISABLE"
 # The switch of the TensorFlow model suites: 0 means off, anything else on.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfprobe.launch import leave, ptrace
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 _INSTALL = "`pip install 'tfprobe[stacks]'` installs it"
 

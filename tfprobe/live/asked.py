@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.hearing import Heard, Hearing
 from tfprobe.live.moment import Clocks, now_mono_ns
-from tfprobe.model.orders import Answer, ProcessAnswer
-from tfprobe.model.programs import Program
-from tfprobe.store.catalogue import ProcessEntry, ended_process
-from tfprobe.store.control import ANY_WORK, Request, request_samples, request_status
-from tfprobe.store.layout import ProcessFolder
-from tfprobe.store.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
-from tfprobe.store.manifests import ProcessManifest, read_process
-from tfprobe.store.steps import StepsFile, read_header, read_steps
-from tfprobe.store.steps_layout import AgentState, Header, WorkRecord
+from tfprobe.profile.orders import Answer, ProcessAnswer
+from tfprobe.profile.programs import Program
+from tfprobe.runs.catalogue import ProcessEntry, ended_process
+from tfprobe.runs.control import ANY_WORK, Request, request_samples, request_status
+from tfprobe.runs.layout import ProcessFolder
+from tfprobe.runs.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
+from tfprobe.runs.manifests import ProcessManifest, read_process
+from tfprobe.runs.steps import StepsFile, read_header, read_steps
+from tfprobe.runs.steps_layout import AgentState, Header, WorkRecord
 
 # Whoever only declines for so long is not going to do otherwise while somebody waits.
 DECLINING_S = 5.0

@@ -8,11 +8,11 @@ from pathlib import Path
 from tfprobe.errors import Missing
 from tfprobe.live.moment import Clocks
 from tfprobe.live.watched_run import LatestTimeUse, WatchedRun
-from tfprobe.model.fleet import FleetLook, RunLook
-from tfprobe.model.profile import Problem
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
-from tfprobe.store.rereading import Listing
+from tfprobe.profile.fleet import FleetLook, RunLook
+from tfprobe.profile.profile import Problem
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
+from tfprobe.runs.rereading import Listing
 
 NANOSECONDS = 1_000_000_000
 

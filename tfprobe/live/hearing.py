@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfprobe.model.orders import Captured
-from tfprobe.store import inside
-from tfprobe.store.lines import Json, integer, object_of, text
+from tfprobe.profile.orders import Captured
+from tfprobe.runs import inside
+from tfprobe.runs.lines import Json, integer, object_of, text
 
 
 @dataclass(frozen=True, slots=True)

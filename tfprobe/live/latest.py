@@ -14,12 +14,12 @@ from tfprobe.analysis.account.account import Account, of_process
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.ingest.newest import newest
-from tfprobe.ingest.noted import noted
-from tfprobe.model.fleet import Shares, TimeUse, WallTime
-from tfprobe.model.profile import Profile
-from tfprobe.store.layout import ProcessFolder, is_capture, parse_capture_name
-from tfprobe.store.rereading import Listing
+from tfprobe.profile.fleet import Shares, TimeUse, WallTime
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.newest import newest
+from tfprobe.profile.reader.noted import noted
+from tfprobe.runs.layout import ProcessFolder, is_capture, parse_capture_name
+from tfprobe.runs.rereading import Listing
 
 # Three steps smooth what one alone may have met by chance.
 MOST_CAPTURES = 3

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tfprobe.model.profile import Work
-from tfprobe.store.liveness import Machine
-from tfprobe.store.manifests import ProcessManifest
-from tfprobe.store.steps_layout import Header, WorkRecord
+from tfprobe.profile.profile import Work
+from tfprobe.runs.liveness import Machine
+from tfprobe.runs.manifests import ProcessManifest
+from tfprobe.runs.steps_layout import Header, WorkRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfprobe.errors import Missing, NoAnswer, UsageError
-from tfprobe.ingest.processes import programs_of
 from tfprobe.live.asked import Asked
-from tfprobe.model.orders import Answer, ProcessAnswer
-from tfprobe.model.profile import titled
-from tfprobe.store.control import MAX_SAMPLES
-from tfprobe.store.layout import ProcessFolder, RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.orders import Answer, ProcessAnswer
+from tfprobe.profile.profile import titled
+from tfprobe.profile.reader.processes import programs_of
+from tfprobe.runs.control import MAX_SAMPLES
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine
 
 # As often as a person can tell, and at next to no cost: a look reads two words and new events.
 LOOK_S = 0.05

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tfprobe.advice import engine
-from tfprobe.advice.engine import Advice
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.sampled import dearest
-from tfprobe.model.profile import Profile
+from tfprobe.findings import engine
+from tfprobe.findings.engine import Advice
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.sampled import dearest
 from tfprobe.report.documents.run_report import Report, gather
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 # What making reports may take of a core: the job, which may need them all, is what matters.
 CORE_RATIO = 0.2

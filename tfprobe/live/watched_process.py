@@ -6,21 +6,21 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from tfprobe.errors import Missing
-from tfprobe.ingest.processes import process_of, work_of
-from tfprobe.ingest.pulses import pulses
 from tfprobe.live.moment import Clocks, now_mono_ns
-from tfprobe.model.activities import Pulse
-from tfprobe.model.fleet import ProcessLook, Request
-from tfprobe.model.profile import Problem, Work
-from tfprobe.store.catalogue import ProcessEntry
-from tfprobe.store.layout import ProcessFolder, is_capture
-from tfprobe.store.liveness import UNKNOWN, Machine
-from tfprobe.store.manifests import ProcessManifest
-from tfprobe.store.process_reader import ProcessReader
-from tfprobe.store.pulses import PulseLine, PulseLog, latest_pulses
-from tfprobe.store.rereading import Listing
-from tfprobe.store.steps import StepsFile
-from tfprobe.store.steps_layout import Header, WorkRecord
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.fleet import ProcessLook, Request
+from tfprobe.profile.profile import Problem, Work
+from tfprobe.profile.reader.processes import process_of, work_of
+from tfprobe.profile.reader.pulses import pulses
+from tfprobe.runs.catalogue import ProcessEntry
+from tfprobe.runs.layout import ProcessFolder, is_capture
+from tfprobe.runs.liveness import UNKNOWN, Machine
+from tfprobe.runs.manifests import ProcessManifest
+from tfprobe.runs.process_reader import ProcessReader
+from tfprobe.runs.pulses import PulseLine, PulseLog, latest_pulses
+from tfprobe.runs.rereading import Listing
+from tfprobe.runs.steps import StepsFile
+from tfprobe.runs.steps_layout import Header, WorkRecord
 
 # What a row of a table and its sparkline are made of.
 KEPT_STEPS = 1024

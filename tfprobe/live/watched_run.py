@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tfprobe.errors import Missing
-from tfprobe.ingest.processes import programs_of, run_of, with_program
-from tfprobe.ingest.pulses import machine_pulses
 from tfprobe.live.moment import Clocks
 from tfprobe.live.watched_process import WatchedProcess
-from tfprobe.model.activities import Pulse
-from tfprobe.model.fleet import ProcessLook, RunLook, TimeUse
-from tfprobe.model.profile import Problem
-from tfprobe.store.catalogue import run_entry
-from tfprobe.store.launches import Launches
-from tfprobe.store.layout import ProcessFolder, RunFolder, may_hold_processes
-from tfprobe.store.liveness import LIVE, UNKNOWN, Machine
-from tfprobe.store.manifests import RunManifest, read_run
-from tfprobe.store.pulses import MachineLine, MachineLog, latest_of_machine
-from tfprobe.store.rereading import SETTLED_S, Listing, Reread
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.fleet import ProcessLook, RunLook, TimeUse
+from tfprobe.profile.profile import Problem
+from tfprobe.profile.reader.processes import programs_of, run_of, with_program
+from tfprobe.profile.reader.pulses import machine_pulses
+from tfprobe.runs.catalogue import run_entry
+from tfprobe.runs.launches import Launches
+from tfprobe.runs.layout import ProcessFolder, RunFolder, may_hold_processes
+from tfprobe.runs.liveness import LIVE, UNKNOWN, Machine
+from tfprobe.runs.manifests import RunManifest, read_run
+from tfprobe.runs.pulses import MachineLine, MachineLog, latest_of_machine
+from tfprobe.runs.rereading import SETTLED_S, Listing, Reread
 
 # A minute of them.
 KEPT_OF_MACHINE = 64

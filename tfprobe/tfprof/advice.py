@@ -16,7 +16,7 @@ from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
-from tfprobe.model.records import GraphProfile, Record
+from tfprobe.profile.records import GraphProfile, Record
 from tfprobe.tfprof.numbers import micros
 
 _AVERAGE = -1

@@ -12,10 +12,10 @@ from typing import Any
 
 from tfprobe.analysis.ops.flops.engine import float_ops
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.ingest.run_shapes import Shapes, filled, run_shapes
-from tfprobe.model.graph import Frame, Graph, Node
-from tfprobe.model.records import GraphProfile
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.profile.reader.run_shapes import Shapes, filled, run_shapes
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph
 
 _NO_TEXT = "none"

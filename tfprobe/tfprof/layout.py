@@ -9,7 +9,7 @@ from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, value
 from tfprobe.analysis.ops.op_view import OpEntry, OpView, Signature, input_shapes, signatures
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.graph import Placed
+from tfprobe.profile.graph import Placed
 from tfprobe.tfprof.numbers import memory, micros, number, shape
 
 _TITLES: Mapping[str, tuple[str, ...]] = {

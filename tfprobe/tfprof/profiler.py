@@ -8,8 +8,8 @@ from typing import Any
 
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.export.profile_proto import profile_proto
-from tfprobe.model.records import GraphProfile
 from tfprobe.printable import printable, printable_lines
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results
 from tfprobe.tfprof.advice import advice_text
 from tfprobe.tfprof.advice import advise as checked

@@ -9,7 +9,7 @@ from pathlib import Path
 from tfprobe.analysis.core.patterns import compile_patterns
 from tfprobe.analysis.ops.code_view import CodeView
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.model.records import GraphProfile
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof.explanations import VIEWS, explanations
 from tfprobe.tfprof.options import Options
 from tfprobe.tfprof.viewed import Viewed, body, viewed

@@ -9,8 +9,8 @@ from tfprobe.analysis.ops.code_view import CodeView
 from tfprobe.analysis.ops.cost_tree import Shown
 from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, Int64s
 from tfprobe.analysis.ops.op_view import OpView, input_shapes
-from tfprobe.model.graph import Placed, Shape
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.graph import Placed, Shape
 from tfprobe.tfprof.viewed import Viewed
 
 # Any: message classes are made at run time.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tfprobe.errors import TfprobeError, UsageError
-from tfprobe.model.records import GraphProfile
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof.advice import advice_text, advise
 from tfprobe.tfprof.explanations import VIEWS
 from tfprobe.tfprof.options import NAMES, Options, lines, parse

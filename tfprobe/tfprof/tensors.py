@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfprobe.model.graph import Shape
-from tfprobe.model.tensor import Tensor
+from tfprobe.profile.graph import Shape
+from tfprobe.profile.tensor import Tensor
 
 _MOST_CHARACTERS = 10_000
 _OMITTED = "...omitted from display\n\n"

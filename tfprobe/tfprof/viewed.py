@@ -14,8 +14,8 @@ from tfprobe.analysis.ops.op_view import OpView, op
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UnreadableInput
-from tfprobe.model.records import GraphProfile
-from tfprobe.model.tensor import Tensors
+from tfprobe.profile.records import GraphProfile
+from tfprobe.profile.tensor import Tensors
 from tfprobe.tfprof import layout
 from tfprobe.tfprof.tensors import text_of
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
-from tfprobe.store.rereading import SETTLED_S
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
+from tfprobe.runs.rereading import SETTLED_S
 from tfprobe.web import answers, confinement
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.question import Question

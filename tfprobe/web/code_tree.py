@@ -11,7 +11,7 @@ from tfprobe.analysis.ops.cost_tree import Shown
 from tfprobe.analysis.ops.costs import AT
 from tfprobe.analysis.ops.line_costs import FileCost, files
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.graph import Frame, Graph, Node
+from tfprobe.profile.graph import Frame, Graph, Node
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import NothingRecorded, Priced
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 
 def run_named(name: str, directory: Path) -> RunFolder | None:

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfprobe.advice.finding import Evidence, Subject
-from tfprobe.model.profile import Profile
+from tfprobe.findings.finding import Evidence, Subject
+from tfprobe.profile.profile import Profile
 
 # Any: numbers and texts.
 Link = dict[str, Any]

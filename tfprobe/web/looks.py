@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
-from tfprobe.model.fleet import FleetLook
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.fleet import FleetLook
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 from tfprobe.web import confinement
 
 # A look of those who wait for news comes once a second, and is for all who ask until the next.

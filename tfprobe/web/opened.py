@@ -8,12 +8,12 @@ from typing import Any, TypeVar, cast
 
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.sampled import captures_of, sampled, with_shapes_of
-from tfprobe.model.profile import Profile, Work
-from tfprobe.model.sampled import SampledWork
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.sampled import captures_of, sampled, with_shapes_of
+from tfprobe.profile.sampled import SampledWork
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 from tfprobe.web.question import Question
 
 T = TypeVar("T")

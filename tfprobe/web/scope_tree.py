@@ -9,7 +9,7 @@ from tfprobe.analysis.core.name_scopes import bounded, by_layer
 from tfprobe.analysis.ops.cost_tree import Shown
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.graph import Graph, Node
+from tfprobe.profile.graph import Graph, Node
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.priced import Priced
 

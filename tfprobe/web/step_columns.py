@@ -14,7 +14,7 @@ from tfprobe.analysis.steps.step_series import StepSeries, bands
 from tfprobe.analysis.steps.step_window import Remembered
 from tfprobe.analysis.steps.trend import Trend
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.amounts import Document, whole
 

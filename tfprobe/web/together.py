@@ -11,8 +11,8 @@ from tfprobe.analysis.distributed.aligned import Aligned, aligned
 from tfprobe.analysis.distributed.clocks import Clocks, clocks
 from tfprobe.analysis.distributed.rank_comparison import Across
 from tfprobe.analysis.distributed.synchronization_events import Meetings
-from tfprobe.model.profile import Process, Profile
-from tfprobe.model.tables import T
+from tfprobe.profile.profile import Process, Profile
+from tfprobe.profile.tables import T
 from tfprobe.web.opened import OpenRun
 
 

@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from tfprobe.ingest.run import load
-from tfprobe.schema import message_class
-from tfprobe.store.catalogue import find_run
-from tfprobe.store.liveness import this_machine
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.catalogue import find_run
+from tfprobe.runs.liveness import this_machine
 
 
 def main():

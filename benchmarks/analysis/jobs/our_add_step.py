@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.schema import message_class
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.schema import message_class
 from tfprobe.tfprof import Profiler
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tfprobe.analysis.jobs.fleet import run_rows
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.liveness import this_machine
 
 fleet = Fleet(Path(sys.argv[1]), this_machine(), latest=Latest().shares)
 next_s = time.monotonic()

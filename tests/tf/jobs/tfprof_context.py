@@ -10,7 +10,7 @@ import threading
 import tensorflow as tf
 from tensorflow.python.client import session as session_module
 from tfprobe import tfprof
-from tfprobe.ingest.profile_proto import graph_profile
+from tfprobe.formats.profile_proto import graph_profile
 
 tf1 = tf.compat.v1
 TIMES = dict(tfprof.ProfileOptionBuilder.time_and_memory(), output="none")

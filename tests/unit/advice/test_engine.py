@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, use, work
-from tfprobe.advice import engine
-from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.advice.signals import Outliers, Python, Sample, Signals, WorkSignals
 from tfprobe.errors import Missing
+from tfprobe.findings import engine
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
+from tfprobe.findings.signals import Outliers, Python, Sample, Signals, WorkSignals
 
 
 def _judge(*works: WorkSignals) -> engine.Advice:

@@ -12,18 +12,18 @@ from tests.support.profiles import Span, Step, durations, op, process, profile, 
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.signals import account
 from tests.support.tiers import SECOND_NS, pulse
-from tfprobe.advice.gather import code, gather
-from tfprobe.advice.gather.busy import busy_ns
-from tfprobe.advice.gather.graph_loops import graph_loop
-from tfprobe.advice.gather.processes import with_own_line
-from tfprobe.advice.signals import ActivityUse, ProcessSignals, WorkSignals
-from tfprobe.advice.thresholds import DEFAULTS
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Call, Gap, Pulse, ThreadTimes, ThreadUse
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Profile
-from tfprobe.model.spans import SpanKind
+from tfprobe.findings.gather import code, gather
+from tfprobe.findings.gather.busy import busy_ns
+from tfprobe.findings.gather.graph_loops import graph_loop
+from tfprobe.findings.gather.processes import with_own_line
+from tfprobe.findings.signals import ActivityUse, ProcessSignals, WorkSignals
+from tfprobe.findings.thresholds import DEFAULTS
+from tfprobe.profile.activities import Activity, Call, Gap, Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.spans import SpanKind
 
 MS = 1_000_000
 MIB = 2**20

@@ -10,16 +10,16 @@ import pytest
 
 from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rank_runs import write_ranks
-from tfprobe.advice.gather import dearest, gather, merge, part
-from tfprobe.advice.gather.turns import turns
-from tfprobe.advice.signals import WorkSignals
-from tfprobe.advice.thresholds import DEFAULTS
 from tfprobe.errors import Missing
-from tfprobe.ingest import sampled
-from tfprobe.ingest.run import load
-from tfprobe.scale.shards import load_shard, shards_of
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.findings.gather import dearest, gather, merge, part
+from tfprobe.findings.gather.turns import turns
+from tfprobe.findings.signals import WorkSignals
+from tfprobe.findings.thresholds import DEFAULTS
+from tfprobe.profile.reader import sampled
+from tfprobe.profile.reader.run import load
+from tfprobe.query.shards import load_shard, shards_of
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 ELSEWHERE = Machine("elsewhere", None)
 

@@ -7,10 +7,10 @@ import pytest
 from tests.support.profiles import Step, op, profile
 from tests.support.profiles import work as recorded
 from tests.support.signals import found, gpu_ops, parts, use, work
-from tfprobe.advice.gather import gather
-from tfprobe.advice.signals import Ops
-from tfprobe.advice.thresholds import DEFAULTS
-from tfprobe.model.executions import Place
+from tfprobe.findings.gather import gather
+from tfprobe.findings.signals import Ops
+from tfprobe.findings.thresholds import DEFAULTS
+from tfprobe.profile.executions import Place
 
 _OF_TENSORFLOW = ("tf.", "TF_", "tensorflow", "keras", "steps_per_execution", "op_on_host")
 

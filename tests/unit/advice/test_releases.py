@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.signals import MS, found, loop, parts, process, work
-from tfprobe.advice.signals import Input, Sample
 from tfprobe.analysis.core.releases import RENAMED, in_names_of, release_of
 from tfprobe.errors import Missing
+from tfprobe.findings.signals import Input, Sample
 
 SMALL = loop(usual_step_ns=1.0 * MS)
 

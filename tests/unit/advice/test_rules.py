@@ -7,9 +7,9 @@ import inspect
 from dataclasses import fields
 from pathlib import Path
 
-from tfprobe.advice import rules
-from tfprobe.advice.rules import RULES
-from tfprobe.advice.thresholds import Thresholds
+from tfprobe.findings import rules
+from tfprobe.findings.rules import RULES
+from tfprobe.findings.thresholds import Thresholds
 
 FOLDER = Path(rules.__file__).parent
 TESTS = Path(__file__).parent / "rules"
@@ -55,7 +55,7 @@ def _tests(path: Path) -> int:
 
 def test_rules_read_signals_and_no_tables() -> None:
     """Tables and views are for `gather` alone; the account is an answer, and no table."""
-    allowed = ("tfprobe.advice", "tfprobe.analysis.account", "tfprobe.errors")
+    allowed = ("tfprobe.findings", "tfprobe.analysis.account", "tfprobe.errors")
     modules = {
         node.module
         for name in _files()
@@ -64,7 +64,7 @@ def test_rules_read_signals_and_no_tables() -> None:
     }
 
     assert {each for each in modules if not each.startswith(allowed)} == set()
-    assert {each for each in modules if each.startswith("tfprobe.advice.gather")} == set()
+    assert {each for each in modules if each.startswith("tfprobe.findings.gather")} == set()
 
 
 def test_every_threshold_is_used() -> None:

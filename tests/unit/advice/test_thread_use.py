@@ -7,11 +7,11 @@ import pytest
 from tests.support.profiles import profile
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, pulse
-from tfprobe.advice.gather.thread_use import thread_use
-from tfprobe.advice.signals import PythonThread, ThreadUse
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse, ThreadTimes
-from tfprobe.model.activities import ThreadUse as Use
+from tfprobe.findings.gather.thread_use import thread_use
+from tfprobe.findings.signals import PythonThread, ThreadUse
+from tfprobe.profile.activities import Pulse, ThreadTimes
+from tfprobe.profile.activities import ThreadUse as Use
 
 
 def main(cpu_s: float, name: str = "MainThread") -> Use:

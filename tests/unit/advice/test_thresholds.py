@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tests.architecture.source import ROOT
-from tfprobe.advice.rules import RULES
-from tfprobe.advice.thresholds import DEFAULTS, changed, parse, settings
 from tfprobe.errors import UsageError
+from tfprobe.findings.rules import RULES
+from tfprobe.findings.thresholds import DEFAULTS, changed, parse, settings
 
 
 @pytest.mark.parametrize(

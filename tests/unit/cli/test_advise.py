@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
-from tfprobe.advice.engine import advise, top
 from tfprobe.cli.main import main
 from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.findings.engine import advise, top
 from tfprobe.recording import open_run
 
 NAME = "000002-session_run-0.run_metadata.pb"

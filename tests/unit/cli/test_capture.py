@@ -14,9 +14,9 @@ import pytest
 from tests.support import profiler_service
 from tests.support.profiler_service import Answer, empty, left, sent, sent_as_tool, serving, trace
 from tfprobe import open_run
+from tfprobe.attach.service import exchange
+from tfprobe.attach.service import service as remote_service
 from tfprobe.cli.main import main
-from tfprobe.remote import exchange
-from tfprobe.remote import service as remote_service
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from tests.support.captures import CPU, GPU, Node, run_metadata
 from tfprobe.cli.main import main
 from tfprobe.export.profile_proto import profile_proto
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.schema import message_class
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.schema import message_class
 
 LINES = ("model_analyzer_test.py", "seq2seq_attention_model.py", "seq2seq_attention.py")
 # Command -> what its answer must show.

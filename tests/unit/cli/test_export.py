@@ -17,8 +17,8 @@ from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, wri
 from tests.support.step_stats import gpu_step
 from tests.unit.cli.test_views import CODE, GRAPH, graph_def, step
 from tfprobe.cli.main import main
-from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.schema import message_class
+from tfprobe.formats.profile_proto import graph_profile
+from tfprobe.formats.schema import message_class
 
 KINDS = ["chrome", "models-profiler", "pprof", "profile-proto", "speedscope", "step-timeline"]
 

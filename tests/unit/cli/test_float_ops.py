@@ -23,7 +23,7 @@ from tests.support.captures import (
 )
 from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 GRAPH = "00f1ce"
 BATCH = 64

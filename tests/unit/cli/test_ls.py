@@ -12,8 +12,8 @@ import pytest
 from tests.support.rundir import WrittenProcess, write_run
 from tfprobe.cli.main import main
 from tfprobe.cli.run_filters import STATES
-from tfprobe.model.profile import LIVE_STATES
-from tfprobe.store import liveness
+from tfprobe.profile.profile import LIVE_STATES
+from tfprobe.runs import liveness
 
 DAY_NS = 24 * 3600 * 10**9
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.captures import CPU, Node, Op, graph_def, run_metadata
 from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 GRAPH = "00f1ce"
 NAME = "000002-session_run-0.run_metadata.pb"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
-from tfprobe.store import merge_plan
-from tfprobe.store.merge_plan import Plan
+from tfprobe.runs import merge_plan
+from tfprobe.runs.merge_plan import Plan
 
 
 def _write(place: Path, rank: int) -> Path:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.rundir import WrittenProcess, write_run
 from tfprobe.cli.main import main
-from tfprobe.store.liveness import this_machine
-from tfprobe.store.proc import started_ticks
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.proc import started_ticks
 
 HOUR_NS = 3600 * 10**9
 # Above the largest pid that Linux gives (2^22).

@@ -12,7 +12,7 @@ import pytest
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.golden import golden
 from tfprobe.cli.main import main
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from tfprobe.cli.top_source import LiveSource
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
-from tfprobe.store.liveness import this_machine
-from tfprobe.terminal.top.source import Key
+from tfprobe.live.top.source import Key
+from tfprobe.runs.liveness import this_machine
 
 CAPTURE = "000003-session_run-0.run_metadata.pb"
 EVENTS = (

@@ -13,7 +13,7 @@ from tfprobe.analysis.distributed.aligned import aligned
 from tfprobe.analysis.distributed.clocks import Clock, Clocks
 from tfprobe.errors import Missing
 from tfprobe.export.run_timeline import run_timeline
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 
 MS = 1_000_000
 REDUCE = "CollectiveReduceV2"

@@ -12,7 +12,7 @@ from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.export.pprof import NOWHERE, UNKNOWN, pprof
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
 
 
 def written(choice: Choice, **more: Any) -> Any:

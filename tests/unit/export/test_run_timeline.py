@@ -12,9 +12,9 @@ from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.aligned import align
 from tfprobe.export.run_timeline import run_timeline
-from tfprobe.ingest import run_metadata
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Profile
+from tfprobe.formats import run_metadata
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Profile
 
 KERNEL = Place.ACCELERATOR
 

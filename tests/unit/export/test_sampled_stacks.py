@@ -12,8 +12,8 @@ from tests.support.profiles import process, profile
 from tests.support.stacks import MAIN, MS, sampled
 from tfprobe.analysis.system.stack_samples import trees
 from tfprobe.export.sampled_stacks import stacks_pprof, stacks_speedscope
-from tfprobe.model.stack_samples import SampledThread
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.stack_samples import SampledThread
 
 POOL = SampledThread(78, "pool_0")
 

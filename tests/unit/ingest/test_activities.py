@@ -15,9 +15,9 @@ from tests.support.rundir import (
     WrittenWork,
     write_run,
 )
-from tfprobe.ingest.run import load
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 
 def _line(kind: str, name: str, start_ns: int, end_ns: int | None, **more: int) -> str:

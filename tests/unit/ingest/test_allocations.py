@@ -12,9 +12,9 @@ from tests.support.captures import CPU, GPU, Node, TraceEvent, run_metadata, xsp
 from tests.support.golden import golden
 from tests.support.gpu_traces import allocation, gpu_trace, training_step
 from tests.support.rundir import UNIX_NS
-from tfprobe.ingest import run_metadata as of_sessions
-from tfprobe.ingest import xspace as of_functions
-from tfprobe.model.strings import Interner
+from tfprobe.formats import run_metadata as of_sessions
+from tfprobe.formats import xspace as of_functions
+from tfprobe.profile.strings import Interner
 
 
 def texts(allocations, name):

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.checkpoint import Checkpoint
-from tfprobe.model.tensor import Tensor
-from tfprobe.schema import message_class
+from tfprobe.formats.checkpoint import Checkpoint
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.tensor import Tensor
 from tfprobe.tfprof.tensors import text_of
 
 DT_FLOAT, DT_STRING, DT_INT64, DT_BOOL = 1, 7, 9, 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.ingest.graph_profile import graph_nodes
-from tfprobe.schema import message_class
+from tfprobe.formats.graph_profile import graph_nodes
+from tfprobe.formats.schema import message_class
 
 
 def node(op: str, **types: int) -> bytes:

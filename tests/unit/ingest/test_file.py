@@ -12,9 +12,9 @@ from tests.support.captures import CPU, GPU, Node, TraceEvent, run_metadata, xsp
 from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
-from tfprobe.ingest.file import sampled_file
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.schema import message_class
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.reader.file import sampled_file
 
 LABEL = "m/a = MatMul(x, y)"
 

@@ -13,10 +13,10 @@ from tests.support.golden import golden
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.file import file_profile
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Profile
-from tfprobe.model.spans import SpanKind
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.file import file_profile
+from tfprobe.profile.spans import SpanKind
 
 HOST = "/host:CPU"
 

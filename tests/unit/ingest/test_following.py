@@ -28,12 +28,12 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.ingest import captures
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.run import load
-from tfprobe.store import events, gaps
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.reader import captures
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.run import load
+from tfprobe.runs import events, gaps
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 HERE = Machine(HOST, BOOT_ID)
 GRAPH = graph_def([Op("a", "MatMul")])

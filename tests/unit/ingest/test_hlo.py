@@ -10,11 +10,11 @@ import pytest
 from tests.support.captures import TraceEvent, xspace
 from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest import hlo
-from tfprobe.ingest.xspace import read
-from tfprobe.model.executions import Place
-from tfprobe.model.graph import Frame
-from tfprobe.schema import message_class
+from tfprobe.formats import hlo
+from tfprobe.formats.schema import message_class
+from tfprobe.formats.xspace import read
+from tfprobe.profile.executions import Place
+from tfprobe.profile.graph import Frame
 
 HOST, MODULE = "/host:CPU", "a_inference_step_60__.2"
 

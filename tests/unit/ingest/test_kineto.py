@@ -6,9 +6,9 @@ import pytest
 
 from tests.support import kineto as written
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest import kineto, trace_events
-from tfprobe.model.executions import Place
-from tfprobe.model.spans import SpanKind
+from tfprobe.formats import kineto, trace_events
+from tfprobe.profile.executions import Place
+from tfprobe.profile.spans import SpanKind
 
 
 def read(*events, **head):

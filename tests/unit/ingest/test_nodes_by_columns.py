@@ -13,13 +13,13 @@ from tests.support.captures import CPU, GPU, Node, run_metadata
 from tests.support.golden import GOLDEN
 from tests.support.wire_writer import message, tag, varint
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.columns import signed
-from tfprobe.ingest.data_types import data_type, tensor_text
-from tfprobe.ingest.messages import parse
-from tfprobe.ingest.run_metadata import NodeReader, take_apart
-from tfprobe.ingest.run_metadata.sums import sums
-from tfprobe.model.strings import Interner
-from tfprobe.schema import message_class
+from tfprobe.formats.columns import signed
+from tfprobe.formats.data_types import data_type, tensor_text
+from tfprobe.formats.messages import parse
+from tfprobe.formats.run_metadata import NodeReader, take_apart
+from tfprobe.formats.run_metadata.sums import sums
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.strings import Interner
 
 RUN_METADATA = "tfprobe.step_stats.RunMetadata"
 STEP_STATS = "tfprobe.step_stats.StepStats"

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tfprobe.ingest.wire import Buffer, Extents, NumberedTexts, OtherForm
+from tfprobe.formats.wire import Buffer, Extents, NumberedTexts, OtherForm
 
 
 def written(*texts):

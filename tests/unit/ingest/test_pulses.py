@@ -9,12 +9,12 @@ import pytest
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
 from tfprobe.errors import Missing
-from tfprobe.ingest.captures import NO_TENSORS, NOT_FED
-from tfprobe.ingest.followed_events import NO_SETTINGS
-from tfprobe.ingest.run import load
-from tfprobe.model.profile import OwnProfiler
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import OwnProfiler
+from tfprobe.profile.reader.captures import NO_TENSORS, NOT_FED
+from tfprobe.profile.reader.followed_events import NO_SETTINGS
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 CAPTURE = "000002-session_run-0.run_metadata.pb"
 METADATA = run_metadata({CPU: [Node("a", 10, 20, "a = MatMul()")]})

@@ -16,12 +16,12 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
-from tfprobe.ingest import room
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.room import CaptureFile
-from tfprobe.model.profile import Profile
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader import room
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.room import CaptureFile
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 HERE = Machine(HOST, BOOT_ID, Path("/nonexistent"))
 NODES = 10

@@ -16,10 +16,10 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import NoAnswer
-from tfprobe.ingest.run import load
-from tfprobe.model.profile import Hooks
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import Hooks
+from tfprobe.profile.reader.run import load
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 ELSEWHERE = Machine("elsewhere", None)
 NAME = "000002-session_run-0.run_metadata.pb"

@@ -10,9 +10,9 @@ from tests.support.captures import CPU, GPU, Node, run_metadata
 from tests.support.golden import golden
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.run_metadata import read, rows
-from tfprobe.model.executions import Place
-from tfprobe.model.spans import SpanKind
+from tfprobe.formats.run_metadata import read, rows
+from tfprobe.profile.executions import Place
+from tfprobe.profile.spans import SpanKind
 
 
 def test_a_host_row_has_type_time_and_bytes():

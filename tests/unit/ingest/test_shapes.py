@@ -15,9 +15,9 @@ from tests.support.captures import (
     run_metadata,
     xspace,
 )
-from tfprobe.ingest import shapes
-from tfprobe.ingest.graph_profile import graph_nodes
-from tfprobe.model import graph
+from tfprobe.formats.graph_profile import graph_nodes
+from tfprobe.profile import graph
+from tfprobe.profile.reader import shapes
 
 HOST = "/host:CPU"
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
-from tfprobe.ingest.following import Following
-from tfprobe.ingest.run import load
-from tfprobe.ingest.stack_samples import LOST, ProcessStacks
-from tfprobe.store.layout import ProcessFolder, RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.stack_samples import LOST, ProcessStacks
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine
 
 LINE: dict[str, Any] = {
     "start_ns": MONO_NS, "end_ns": MONO_NS + 1_000_000, "rate_per_s": 20, "samples": 2, "errors": 0,

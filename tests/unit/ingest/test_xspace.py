@@ -10,8 +10,8 @@ from tests.support.captures import TraceEvent, xspace
 from tests.support.golden import golden
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.xspace import read
-from tfprobe.model.executions import Place
+from tfprobe.formats.xspace import read
+from tfprobe.profile.executions import Place
 
 HOST = "/host:CPU"
 

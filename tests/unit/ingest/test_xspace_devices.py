@@ -7,9 +7,9 @@ import pytest
 from tests.support.captures import Ref, TraceEvent
 from tests.support.gpu_traces import copy, gpu_trace, kernel, memset, training_step
 from tests.support.rundir import UNIX_NS
-from tfprobe.ingest.xspace import read
-from tfprobe.model.executions import Place
-from tfprobe.model.spans import SpanKind
+from tfprobe.formats.xspace import read
+from tfprobe.profile.executions import Place
+from tfprobe.profile.spans import SpanKind
 
 
 def rows_of(**streams):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.captures import TraceEvent, xspace
-from tfprobe.ingest.xspace import Reader, read
-from tfprobe.model.spans import SpanKind
-from tfprobe.model.strings import Interner
+from tfprobe.formats.xspace import Reader, read
+from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.strings import Interner
 
 HOST = "/host:CPU"
 ROOT = "Iterator::Root"

@@ -9,7 +9,7 @@ import pytest
 
 from tfprobe.launch import joining, ownership
 from tfprobe.launch.agreement import Agreed
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 CONFIG = {"every": 10}
 JOB = Agreed("job", rank=())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfprobe.launch import ptrace, stacks
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 NO_CAPABILITIES, ALL = "0000000000000000", "000001ffffffffff"
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.support.agent import load
 from tfprobe.launch.secrets import recorded_environment
-from tfprobe.store import agent_files
-from tfprobe.store.agent_files import is_secret, mask_arguments, mask_text
-from tfprobe.store.manifests import read_process, read_run
+from tfprobe.runs import agent_files
+from tfprobe.runs.agent_files import is_secret, mask_arguments, mask_text
+from tfprobe.runs.manifests import read_process, read_run
 
 # Stands for a secret of no shape of its own.
 S = "hunter2Zq"

@@ -21,17 +21,17 @@ from tests.support.rundir import (
 from tfprobe.analysis.account.account import Account, accounts
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
 from tfprobe.errors import Missing
-from tfprobe.ingest import newest as newest_module
-from tfprobe.ingest import noted as noted_module
-from tfprobe.ingest.noted import noted
-from tfprobe.ingest.run import load
 from tfprobe.live import latest
 from tfprobe.live.latest import NO_PROGRESS, NONE_SAMPLED, NOT_YET, Latest
-from tfprobe.model.fleet import Shares, WallTime
-from tfprobe.model.profile import Profile
-from tfprobe.store import lines
-from tfprobe.store.layout import ProcessFolder, RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.fleet import Shares, WallTime
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader import newest as newest_module
+from tfprobe.profile.reader import noted as noted_module
+from tfprobe.profile.reader.noted import noted
+from tfprobe.profile.reader.run import load
+from tfprobe.runs import lines
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine
 
 # What a decoding takes by the clock of these tests, and the time between two of them.
 COST_S = 0.5

@@ -23,10 +23,10 @@ from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live import asked
 from tfprobe.live.moment import Clocks
 from tfprobe.live.orders import Order, document, order
-from tfprobe.model.orders import Answer, ProcessAnswer
-from tfprobe.store.layout import ProcessFolder, RunFolder
-from tfprobe.store.liveness import Machine
-from tfprobe.terminal.orders import lay_out
+from tfprobe.profile.orders import Answer, ProcessAnswer
+from tfprobe.report.text.orders import lay_out
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine
 
 TICKS = 1234
 WORKS = (

@@ -18,8 +18,8 @@ from tests.support.rundir import (
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.live import reports
 from tfprobe.live.reports import CORE_RATIO, NOTHING_NEW, MadeReport, Reports
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 ELSEWHERE = Machine("elsewhere", None)
 

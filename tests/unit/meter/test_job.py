@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.meter.job import Job
-from tfprobe.meter.sampling import sample_until_end
-from tfprobe.store.layout import RunFolder
+from tfprobe.attach.meter.job import Job
+from tfprobe.attach.meter.sampling import sample_until_end
+from tfprobe.runs.layout import RunFolder
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tfprobe.meter import nvml
+from tfprobe.attach.meter import nvml
 
 
 def _library(**functions: object) -> SimpleNamespace:

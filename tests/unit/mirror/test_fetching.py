@@ -16,12 +16,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.unit.mirror.conftest import WebServer
 from tfprobe.errors import NoAnswer, TfprobeError, UnreadableInput, UsageError
-from tfprobe.mirror import cache as mirrors
-from tfprobe.mirror import fetching
-from tfprobe.mirror.fetching import GLANCE, WHOLE, fetched_directory, fetched_run
-from tfprobe.store.catalogue import glance
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.catalogue import glance
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.remote import cache as mirrors
+from tfprobe.runs.remote import fetching
+from tfprobe.runs.remote.fetching import GLANCE, WHOLE, fetched_directory, fetched_run
 
 
 def _nobody(_done: int, _all: int) -> None:

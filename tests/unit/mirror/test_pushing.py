@@ -13,12 +13,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tfprobe.cli.main import main
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
-from tfprobe.mirror import pushing
-from tfprobe.mirror.fetching import fetched_run
-from tfprobe.mirror.pushing import push
-from tfprobe.store.catalogue import glance
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.catalogue import glance
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.remote import pushing
+from tfprobe.runs.remote.fetching import fetched_run
+from tfprobe.runs.remote.pushing import push
 
 
 def _nobody(_done: int, _all: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.model.graph import Node, known_name
+from tfprobe.profile.graph import Node, known_name
 
 NODES = {
     node.name: node

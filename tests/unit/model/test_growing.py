@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.model.growing import GrowingTable
-from tfprobe.model.spans import Spans
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns
+from tfprobe.profile.growing import GrowingTable
+from tfprobe.profile.spans import Spans
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns
 
 
 @pytest.fixture

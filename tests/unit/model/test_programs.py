@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tfprobe.model.programs import Facts, programs
+from tfprobe.profile.programs import Facts, programs
 
 S = 1_000_000_000
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tfprobe.attach.service.addresses import Address, addresses
 from tfprobe.errors import UsageError
-from tfprobe.remote.addresses import Address, addresses
 
 
 def test_several_services_have_commas_between() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.profiler_service import empty, sent, serving, trace
+from tfprobe.attach.service import exchange
+from tfprobe.attach.service.addresses import addresses
+from tfprobe.attach.service.recording import Wanted, longer_s, record
 from tfprobe.errors import UnreadableInput
-from tfprobe.ingest.service import whole_steps
-from tfprobe.remote import exchange
-from tfprobe.remote.addresses import addresses
-from tfprobe.remote.recording import Wanted, longer_s, record
+from tfprobe.profile.reader.service import whole_steps
 
 
 def test_the_next_recording_lasts_as_long_as_steps_need() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfprobe.sampler.chrome_trace import MOST_FRAMES, Frame, Read, parse
+from tfprobe.attach.sampler.chrome_trace import MOST_FRAMES, Frame, Read, parse
 
 MAIN = "thread (77): MainThread"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.sampler.processes import Interpreter, JobProcesses
-from tfprobe.store.layout import RunFolder
+from tfprobe.attach.sampler.processes import Interpreter, JobProcesses
+from tfprobe.runs.layout import RunFolder
 
 HOST = "node7"
 

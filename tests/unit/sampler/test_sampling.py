@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.sampler import sampling
-from tfprobe.sampler.processes import Interpreter, JobProcesses
-from tfprobe.sampler.sampling import FULL_RATE_S, Target, _Sampling, _thrift
-from tfprobe.sampler.stack_file import Chunk
-from tfprobe.store.layout import RunFolder
+from tfprobe.attach.sampler import sampling
+from tfprobe.attach.sampler.processes import Interpreter, JobProcesses
+from tfprobe.attach.sampler.sampling import FULL_RATE_S, Target, _Sampling, _thrift
+from tfprobe.attach.sampler.stack_file import Chunk
+from tfprobe.runs.layout import RunFolder
 
 S = 1_000_000_000
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.ingest.stack_samples import ProcessStacks
-from tfprobe.model.stack_samples import NO_STACK, StackSamples
-from tfprobe.sampler import stack_file
-from tfprobe.sampler.chrome_trace import Frame, Read, ThreadReads
-from tfprobe.sampler.stack_file import Chunk, StackFile
-from tfprobe.store.layout import ProcessFolder
+from tfprobe.attach.sampler import stack_file
+from tfprobe.attach.sampler.chrome_trace import Frame, Read, ThreadReads
+from tfprobe.attach.sampler.stack_file import Chunk, StackFile
+from tfprobe.profile.reader.stack_samples import ProcessStacks
+from tfprobe.profile.stack_samples import NO_STACK, StackSamples
+from tfprobe.runs.layout import ProcessFolder
 
 MAIN = Frame("/job.py", 3, "main")
 STEP = Frame("/job.py", 7, "step")

@@ -15,18 +15,18 @@ from tests.support.plain import plain
 from tests.support.questions import CAPTURE, ELSEWHERE, rank, write_ranks
 from tests.support.rank_runs import write_ranks as write_gpu_ranks
 from tests.support.rundir import BOOT_ID, write_process, write_run
-from tfprobe.advice import engine
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
-from tfprobe.ingest.run import load
-from tfprobe.ingest.sampled import dearest
+from tfprobe.findings import engine
+from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.sampled import dearest
+from tfprobe.query import kept
+from tfprobe.query.answers import Answer, answer
+from tfprobe.query.runners import Here
 from tfprobe.report.documents.run_report import document, gather
-from tfprobe.scale import kept
-from tfprobe.scale.answers import Answer, answer
-from tfprobe.scale.runners import Here
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 
 def by_the_whole(run: RunFolder, here: Machine = ELSEWHERE) -> list[object]:

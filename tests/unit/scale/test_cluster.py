@@ -9,8 +9,8 @@ import pytest
 
 import tfprobe
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.scale import cluster
-from tfprobe.scale.cluster import Cluster
+from tfprobe.query import cluster
+from tfprobe.query.cluster import Cluster
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):

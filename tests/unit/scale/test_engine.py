@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 
 from tests.support.questions import CAPTURE, COUNT, ELSEWHERE, FAILS, write_ranks
-from tfprobe.scale.engine import Lost, ask
-from tfprobe.scale.runners import Here
-from tfprobe.scale.shards import shards_of
-from tfprobe.store.layout import RunFolder
+from tfprobe.query.engine import Lost, ask
+from tfprobe.query.runners import Here
+from tfprobe.query.shards import shards_of
+from tfprobe.runs.layout import RunFolder
 
 
 def test_every_shard_answers_in_its_place(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from tfprobe.scale import heap
+from tfprobe.query import heap
 
 # As malloc.h has them.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3

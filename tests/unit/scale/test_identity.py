@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.questions import ELSEWHERE, write_ranks
-from tfprobe.scale.across import beside
-from tfprobe.scale.identity import capture_bytes, files_of
-from tfprobe.scale.runners import Here
-from tfprobe.store.layout import ProcessFolder, RunFolder
+from tfprobe.query.across import beside
+from tfprobe.query.identity import capture_bytes, files_of
+from tfprobe.query.runners import Here
+from tfprobe.runs.layout import ProcessFolder, RunFolder
 
 # Which of them a directory lists after a link is the file system's affair: of so many some are.
 CAPTURES = [f"{step:06}-session_run-0.run_metadata.pb" for step in range(10, 42)]

@@ -12,11 +12,11 @@ from tests.support.plain import plain
 from tests.support.questions import ELSEWHERE, rank, write_ranks
 from tests.support.rundir import write_run
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.ingest.run import load
-from tfprobe.model.profile import Profile
-from tfprobe.scale.shards import load_shard, rest_of, shards_of
-from tfprobe.store.catalogue import glance
-from tfprobe.store.layout import RunFolder
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.reader.run import load
+from tfprobe.query.shards import load_shard, rest_of, shards_of
+from tfprobe.runs.catalogue import glance
+from tfprobe.runs.layout import RunFolder
 
 # What both number for themselves: a shard has one process, whose captures it counts from 0.
 _NUMBERED = ("process", "capture", "index")

@@ -22,10 +22,10 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
-from tfprobe.store import catalogue
-from tfprobe.store.catalogue import find_run, glance, list_runs
-from tfprobe.store.layout import RunFolder, parse_capture_name
-from tfprobe.store.manifests import ProcessManifest
+from tfprobe.runs import catalogue
+from tfprobe.runs.catalogue import find_run, glance, list_runs
+from tfprobe.runs.layout import RunFolder, parse_capture_name
+from tfprobe.runs.manifests import ProcessManifest
 
 
 def test_runs_are_listed_newest_first(tmp_path):

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tfprobe.store.gaps import read_gaps
+from tfprobe.runs.gaps import read_gaps
 
 GAP = {
     "work": 1,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.store import inside
+from tfprobe.runs import inside
 
 
 @pytest.fixture

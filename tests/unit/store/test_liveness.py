@@ -20,9 +20,9 @@ from tests.support.rundir import (
     write_json,
     write_run,
 )
-from tfprobe.store.catalogue import glance, has_ended
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine, this_machine
+from tfprobe.runs.catalogue import glance, has_ended
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine, this_machine
 
 HOUR_NS = 3600 * 10**9
 LAUNCHED: Mapping[str, Any] = {"pid_started_ticks": 1234, "pid_namespace": NAMESPACE}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.rundir import WrittenProcess, write_run
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.store.manifests import Rank, read_config, read_process, read_run
+from tfprobe.runs.manifests import Rank, read_config, read_process, read_run
 
 
 def test_run_json_is_read(tmp_path):

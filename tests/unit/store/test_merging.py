@@ -18,11 +18,11 @@ import pytest
 from tests.support.machines import machine
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
-from tfprobe.store import copying
-from tfprobe.store.catalogue import find_run, glance
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.merge_plan import Plan, plan
-from tfprobe.store.merging import alone, merge
+from tfprobe.runs import copying
+from tfprobe.runs.catalogue import find_run, glance
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.merge_plan import Plan, plan
+from tfprobe.runs.merging import alone, merge
 
 
 def _process(rank: int, host: str = "node7", pid: int = 4711, **facts: Any) -> WrittenProcess:

@@ -13,10 +13,10 @@ import pytest
 from tests.support.machines import NAMESPACE, live, machine
 from tests.support.rundir import HOST, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.store import holds, removal
-from tfprobe.store.catalogue import list_runs
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.removal import leftovers, named_run, remove
+from tfprobe.runs import holds, removal
+from tfprobe.runs.catalogue import list_runs
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.removal import leftovers, named_run, remove
 
 LAUNCHED = {"pid_started_ticks": 1234, "pid_namespace": NAMESPACE}
 DAY_S = 24 * 3600

@@ -19,9 +19,9 @@ from tests.support.rundir import (
     steps_bin,
 )
 from tfprobe.errors import UnreadableInput
-from tfprobe.store.steps import count_steps, read_header, read_steps
-from tfprobe.store.steps_layout import AgentState
-from tfprobe.store.work_block import bucket_of
+from tfprobe.runs.steps import count_steps, read_header, read_steps
+from tfprobe.runs.steps_layout import AgentState
+from tfprobe.runs.work_block import bucket_of
 
 WORD = 8
 BLOCK_AT = 512 * WORD

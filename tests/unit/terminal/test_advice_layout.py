@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.signals import MS, found, machine, parts, process, work
-from tfprobe.advice.engine import Advice, judge
-from tfprobe.advice.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.advice.signals import Input, Signals
 from tfprobe.errors import Missing
-from tfprobe.terminal.advice import finding_lines, lay_out, lay_out_markdown
+from tfprobe.findings.engine import Advice, judge
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
+from tfprobe.findings.signals import Input, Signals
+from tfprobe.report.text.advice import finding_lines, lay_out, lay_out_markdown
 
 
 def _advice() -> Advice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.terminal import numbers
+from tfprobe.report.format import numbers
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.support.profiles import profile, timed_work
-from tfprobe.advice.engine import advise
 from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.findings.engine import advise
 from tfprobe.report.documents.run_report import gather
-from tfprobe.terminal.followed import FollowedReport, Shown
-from tfprobe.terminal.live_page import INTERRUPTED
+from tfprobe.report.format.followed import FollowedReport, Shown
+from tfprobe.report.format.live_page import INTERRUPTED
 
 PATIENCE_S = 30.0
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.profiles import Span, Step, op, process, profile, work
 from tfprobe.analysis.input.input_verdict import judge
-from tfprobe.model.spans import SpanKind
-from tfprobe.terminal.input import lay_out
+from tfprobe.profile.spans import SpanKind
+from tfprobe.report.text.input import lay_out
 
 ROOT = "Iterator::Root"
 

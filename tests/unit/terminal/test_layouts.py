@@ -9,21 +9,23 @@ import pytest
 from tests.support.paths import SHORT_PATHS
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tfprobe.advice.engine import advise
 from tfprobe.analysis.compare.comparison import Diff, diff
 from tfprobe.analysis.compare.gate import judge
 from tfprobe.analysis.steps.step_times import Bar
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.catalogue import RunLine
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Problem
+from tfprobe.findings.engine import advise
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Problem
+from tfprobe.report.diff import diff as diff_layout
+from tfprobe.report.diff import diff_markdown
 from tfprobe.report.documents.run_report import Report, gather
 from tfprobe.report.documents.step_report import gather as step_gather
-from tfprobe.terminal import diff as diff_layout
-from tfprobe.terminal import diff_markdown, markdown, page, runs, steps
-from tfprobe.terminal import report as report_layout
-from tfprobe.terminal.bars import sparkline
+from tfprobe.report.format import page
+from tfprobe.report.format.bars import sparkline
+from tfprobe.report.text import markdown, runs, steps
+from tfprobe.report.text import report as report_layout
 
 LONG = "gradients/layer/" * 12
 MS = 1_000_000

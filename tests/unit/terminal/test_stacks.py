@@ -8,8 +8,8 @@ from tests.support.profiles import process, profile
 from tests.support.stacks import sampled
 from tfprobe.analysis.system.stack_lines import StackSummary, summaries
 from tfprobe.analysis.system.stack_samples import trees
-from tfprobe.model.profile import Profile
-from tfprobe.terminal.stacks import lay_out, sentence
+from tfprobe.profile.profile import Profile
+from tfprobe.report.text.stacks import lay_out, sentence
 
 NO_STACKS = StackSummary("node7 pid 1", 0, 0, 0, 0, 0, 0, (), ("py-spy: Permission denied",))
 

@@ -8,14 +8,14 @@ from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, Call, activity, calls_and_rows, device_pulse, pulse
 from tfprobe.errors import Missing
-from tfprobe.model.activities import ThreadTimes, ThreadUse
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Profile
-from tfprobe.model.spans import SpanKind
+from tfprobe.profile.activities import ThreadTimes, ThreadUse
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.spans import SpanKind
 from tfprobe.report.documents.tiers import Tiers, document, gather
-from tfprobe.terminal import page
-from tfprobe.terminal.machines import in_short
-from tfprobe.terminal.tiers import lay_out
+from tfprobe.report.format import page
+from tfprobe.report.text.machines import in_short
+from tfprobe.report.text.tiers import lay_out
 
 LONG = "a_kernel_of_many_template_arguments<float, 4, " * 5
 

@@ -10,9 +10,9 @@ from typing import Any
 from tests.support.golden import golden
 from tfprobe.analysis.ops.view_options import METRICS, Choice
 from tfprobe.export.profile_proto import profile_proto
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.model.records import GraphProfile
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.profile_proto import graph_profile
+from tfprobe.profile.records import GraphProfile
 
 # How many bodies each recording holds, so that a recording half read is noticed.
 CASES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tfprobe.errors import UsageError
-from tfprobe.model.graph import Frame, Graph, Node
-from tfprobe.model.records import GraphProfile, Record, Span
+from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.profile.records import GraphProfile, Record, Span
 from tfprobe.tfprof.advice import advice_text, advise
 
 GPU = "/job:localhost/replica:0/task:0/device:gpu:0"

@@ -14,7 +14,7 @@ from tfprobe.analysis.ops.graph_view import graph
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.records import GraphProfile
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout
 
 # The engine fails to write a profile of a graph in which an input is no node.

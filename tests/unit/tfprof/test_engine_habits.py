@@ -20,10 +20,10 @@ from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.model.records import GraphProfile
-from tfprobe.schema import message_class
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.profile_proto import graph_profile
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout
 
 CHOICE = Choice(as_engine=True, select=())

@@ -11,8 +11,8 @@ from google.protobuf import text_format
 
 from tests.unit.tfprof.engine import CASES, choice, read, recorded
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.graph import Graph, Node
-from tfprobe.model.records import GraphProfile
+from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results
 from tfprobe.tfprof.advice import advice_text, advise
 from tfprobe.tfprof.option_dict import options_of

@@ -23,14 +23,14 @@ from tfprobe.analysis.ops.view_options import ATTRIBUTES, Choice
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.export.timeline import graph_timeline, tree_timeline
-from tfprobe.ingest import run_metadata, xspace
-from tfprobe.ingest.file import file_profile
-from tfprobe.ingest.graph_profile import GraphProfileBuilder
-from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.ingest.trace import Trace
-from tfprobe.model.executions import Executions
-from tfprobe.model.records import GraphProfile
-from tfprobe.schema import message_class
+from tfprobe.formats import run_metadata, xspace
+from tfprobe.formats.graph_profile import GraphProfileBuilder
+from tfprobe.formats.profile_proto import graph_profile
+from tfprobe.formats.schema import message_class
+from tfprobe.formats.trace import Trace
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.reader.file import file_profile
+from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout
 
 # Of each kind of file; seeded, so that a failure comes again.

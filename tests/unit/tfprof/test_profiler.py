@@ -11,8 +11,8 @@ from tests.support.captures import CPU, Node
 from tests.support.live_graphs import ToyGraph, ToyOp, metadata, metadata_with_shapes
 from tfprobe import tfprof
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.ingest.profile_proto import graph_profile
-from tfprobe.schema import message_class
+from tfprobe.formats.profile_proto import graph_profile
+from tfprobe.formats.schema import message_class
 
 BY_TIME = tfprof.ProfileOptionBuilder.time_and_memory(min_micros=0, min_bytes=0)
 QUIET = {**BY_TIME, "output": "none"}

@@ -13,7 +13,7 @@ from tests.support.tiers import activity
 from tfprobe.analysis.core.intervals import union
 from tfprobe.analysis.system.application import ActivityUse, ProcessActivities, activities, nest
 from tfprobe.errors import Missing
-from tfprobe.model.profile import RecentSteps
+from tfprobe.profile.profile import RecentSteps
 
 MS = 1_000_000
 NODE = process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS)

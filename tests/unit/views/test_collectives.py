@@ -12,11 +12,11 @@ from tests.unit.views.test_transfers import kernel, row, spans
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Place, Row
-from tfprobe.model.graph import Graph, Node
-from tfprobe.model.profile import Profile
-from tfprobe.model.sampled import SampledWork
-from tfprobe.model.spans import SpanKind
+from tfprobe.profile.executions import Place, Row
+from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.spans import SpanKind
 
 REDUCE = "CollectiveReduceV2"
 

@@ -8,7 +8,7 @@ from tests.support.profiles import HOOKS, process, profile, work
 from tfprobe.errors import Missing
 from tfprobe.report.documents.process_groups import Crowd, Why, crowd
 from tfprobe.report.documents.run_report import gather
-from tfprobe.terminal.crowd import name_of, remarks, title
+from tfprobe.report.text.crowd import name_of, remarks, title
 
 MS = 1_000_000
 

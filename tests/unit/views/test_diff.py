@@ -15,9 +15,9 @@ from tfprobe.analysis.compare.matching_loops import match
 from tfprobe.analysis.compare.measurements import Change, compare, sample
 from tfprobe.analysis.compare.op_changes import OpChanges
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import UNTOLD, Profile, Run, Work
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
 from tfprobe.report.documents.comparison_document import document
 
 MS = 1_000_000

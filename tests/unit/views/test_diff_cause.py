@@ -22,8 +22,8 @@ from tfprobe.analysis.compare.change_cause import (
 from tfprobe.analysis.compare.comparison import Diff, diff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import UNTOLD, Profile
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import UNTOLD, Profile
 
 MS = 1_000_000
 QUIET = Processor(wall_ns=10 * MS, cpu_ns=8 * MS, waited_ns=0.0, others_cpus=0.0)

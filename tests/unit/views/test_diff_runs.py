@@ -14,8 +14,8 @@ from tfprobe.analysis.compare.gate import judge_runs
 from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, quantile
 from tfprobe.analysis.compare.sides import Answer, Sides, levels, sides
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import UNTOLD, Profile, Run, Work
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
 from tfprobe.report.documents.several_runs_document import document
 
 MS = 1_000_000

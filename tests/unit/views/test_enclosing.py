@@ -9,7 +9,7 @@ from tfprobe.analysis.core.name_scopes import (
     by_layer,
     scopes_around,
 )
-from tfprobe.model.graph import Graph, Node
+from tfprobe.profile.graph import Graph, Node
 
 DEEP = "/".join(["a"] * 100_000)
 

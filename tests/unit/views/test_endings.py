@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.profiles import process
 from tfprobe.analysis.system import endings
-from tfprobe.model.profile import Ending, Process, Raised, Run
+from tfprobe.profile.profile import Ending, Process, Raised, Run
 
 NOTHING = Ending()
 RAISED = Ending(1, exception=Raised("ValueError", "no data", "/x/evaluate.py", 6))

@@ -7,7 +7,7 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
 from tfprobe.analysis.steps.process_timeline import EVALUATION, STEPS, Life, lives
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 
 MS = 1_000_000
 

@@ -18,8 +18,8 @@ from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.analysis.memory.memory_roles import Role
 from tfprobe.analysis.memory.memory_summary import memories
 from tfprobe.analysis.transfers.bus_transfers import Transfers, transfers
-from tfprobe.ingest.file import whole_file
-from tfprobe.schema import message_class
+from tfprobe.formats.schema import message_class
+from tfprobe.profile.reader.file import whole_file
 
 KINETO = (
     "critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",

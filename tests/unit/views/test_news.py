@@ -10,7 +10,7 @@ import numpy as np
 from tests.support.profiles import process, profile, work
 from tfprobe.analysis.jobs.updates import news
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Capture, Profile, RecentSteps, Work
+from tfprobe.profile.profile import Capture, Profile, RecentSteps, Work
 
 
 def made(process_index: int, count: int, *, kept: int = 100, raised: tuple[int, ...] = ()) -> Work:

@@ -12,11 +12,11 @@ from tests.support.profiles import HOOKS, Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.account.test_collectives import job
 from tests.unit.views.test_collectives import reduce
-from tfprobe.advice.engine import advise
-from tfprobe.advice.engine import document as advice_document
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.compare import run_trend
-from tfprobe.model.profile import Profile
+from tfprobe.findings.engine import advise
+from tfprobe.findings.engine import document as advice_document
+from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.breakdown_document import shares_document
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.web import answers

@@ -13,8 +13,8 @@ from tests.support.golden import golden
 from tests.support.profiles import Step, op, profile
 from tfprobe.analysis.ops.op_totals import OpTable, by_type
 from tfprobe.errors import Missing
-from tfprobe.ingest import run_metadata
-from tfprobe.model.executions import Place
+from tfprobe.formats import run_metadata
+from tfprobe.profile.executions import Place
 
 
 def test_types_are_ordered_by_total_time():

@@ -16,8 +16,8 @@ from tfprobe.analysis.steps.outliers import Outliers
 from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
 from tfprobe.analysis.steps.step_window import remember
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Call, Gap, Pulse
-from tfprobe.model.profile import Work
+from tfprobe.profile.activities import Activity, Call, Gap, Pulse
+from tfprobe.profile.profile import Work
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS

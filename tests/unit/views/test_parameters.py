@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfprobe.analysis.ops.parameters import parameters
-from tfprobe.model.graph import Node
+from tfprobe.profile.graph import Node
 
 
 def test_a_variable_of_tensorflow_1_counts_where_it_is_defined() -> None:

@@ -12,8 +12,8 @@ from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Work
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Work
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfprobe.analysis.distributed import rank_facts
-from tfprobe.ingest import roster
+from tfprobe.profile.reader import roster
 
 WORLD = 10**9
 described = partial(SimpleNamespace, serves=())

@@ -17,7 +17,7 @@ from tfprobe.analysis.jobs.rank_steps import (
     beside,
 )
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 MS = 1_000_000
 

@@ -11,7 +11,7 @@ from tests.support.profiles import timed_work
 from tests.support.rundir import MONO_NS
 from tfprobe.analysis.steps.recent_steps import busiest, last_end_ns, step_times, steps_per_s
 from tfprobe.errors import Missing
-from tfprobe.model.profile import RecentSteps, Work
+from tfprobe.profile.profile import RecentSteps, Work
 
 MS, S = 10**6, 10**9
 

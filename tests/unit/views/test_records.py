@@ -8,11 +8,11 @@ from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.ops.tfprof_records import graph_profile
 from tfprobe.export.profile_proto import profile_proto
-from tfprobe.ingest.profile_proto import graph_profile as parsed
-from tfprobe.model.executions import Place, Row
-from tfprobe.model.graph import Graph, Node
-from tfprobe.model.records import GraphProfile
-from tfprobe.model.sampled import SampledWork
+from tfprobe.formats.profile_proto import graph_profile as parsed
+from tfprobe.profile.executions import Place, Row
+from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.records import GraphProfile
+from tfprobe.profile.sampled import SampledWork
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -6,7 +6,7 @@ import json
 
 from tests.support.profiles import Step, op, process, profile, work
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem
+from tfprobe.profile.profile import Problem
 from tfprobe.report.documents.run_report import document, gather
 
 

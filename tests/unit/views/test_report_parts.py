@@ -12,9 +12,10 @@ from tests.support.rank_runs import write_ranks
 from tests.support.rundir import WrittenProcess, WrittenWork, write_process, write_run
 from tfprobe.analysis.ops import op_totals
 from tfprobe.errors import Missing
-from tfprobe.ingest.run import load
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Problem, Run
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Problem, Run
+from tfprobe.profile.reader.run import load
+from tfprobe.query.shards import load_shard, rest_of, shards_of
 from tfprobe.report.documents.run_report import (
     Report,
     ReportPart,
@@ -24,10 +25,9 @@ from tfprobe.report.documents.run_report import (
     merge,
     part,
 )
-from tfprobe.scale.shards import load_shard, rest_of, shards_of
-from tfprobe.store.catalogue import glance
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.runs.catalogue import glance
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 ELSEWHERE = Machine("elsewhere", None)
 # A thousand of them are held at once: the budget of all is 300 MB.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.profiles import process, profile, work
 from tfprobe.analysis.core.no_data_reasons import explain
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Interpreter, Run
+from tfprobe.profile.profile import Interpreter, Run
 
 
 def test_no_interpreter_means_isolated_or_no_python():

@@ -11,8 +11,8 @@ from tfprobe.analysis.ops.code_view import code
 from tfprobe.analysis.ops.cost_stacks import scope_stacks
 from tfprobe.analysis.ops.costs import summed_costs
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.ingest.sampled import join
-from tfprobe.model.graph import Frame, Node, known_name
+from tfprobe.profile.graph import Frame, Node, known_name
+from tfprobe.profile.reader.sampled import join
 
 TRAIN = "/home/ada/train.py"
 TF = "/env/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"

@@ -13,7 +13,7 @@ from tests.support.stacks import FRAMES, MAIN, MS, sampled
 from tfprobe.analysis.core.intervals import Intervals, one
 from tfprobe.analysis.system.stack_samples import Call, in_step, of_thread, samples_within, trees
 from tfprobe.errors import Missing
-from tfprobe.model.stack_samples import SampledThread
+from tfprobe.profile.stack_samples import SampledThread
 
 S = 1_000_000_000
 POOL = SampledThread(78, "pool_0")

@@ -12,8 +12,8 @@ from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.step_series import Band, bands, series, usual_most_ns
 from tfprobe.analysis.steps.step_window import Remembered, remember
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import RecentSteps
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import RecentSteps
 
 MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS

@@ -15,7 +15,7 @@ from tfprobe.analysis.system.thread_times import (
     thread_times,
 )
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.activities import Pulse, ThreadTimes, ThreadUse
 
 
 def sampled(at_s: int, since_s: int | None, *threads: ThreadUse, **changes) -> Pulse:

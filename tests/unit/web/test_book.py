@@ -17,7 +17,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.store.liveness import Machine
+from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
 from tfprobe.web.book import FRESH_S, Book
 from tfprobe.web.opened import OpenRun, Reading

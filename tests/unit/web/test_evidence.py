@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.profiles import Step, op, process, profile, work
-from tfprobe.advice.finding import Evidence, Subject
+from tfprobe.findings.finding import Evidence, Subject
 from tfprobe.web.evidence import Places
 
 STEPS = [Step([op("MatMul", 0, 1)]), Step([op("MatMul", 0, 1)])]

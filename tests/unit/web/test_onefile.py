@@ -19,8 +19,8 @@ import pytest
 from tests.support.priced import PricedRun, Ran
 from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.errors import NoAnswer
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 from tfprobe.web import front, inlined, onefile
 from tfprobe.web.answers import ANSWERS
 from tfprobe.web.opened import OpenRun

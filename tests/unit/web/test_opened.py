@@ -18,9 +18,9 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.ingest import room
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.reader import room
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question

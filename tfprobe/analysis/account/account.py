@@ -18,8 +18,8 @@ from tfprobe.analysis.account.strip import Strip, strip_of
 from tfprobe.analysis.account.timeline import Bounds, draw
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Process, Profile, Work
 
 _NO_INTS = np.zeros(0, dtype=np.int64)
 _NO_FLAGS = np.zeros(0, dtype=np.bool_)

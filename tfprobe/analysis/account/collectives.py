@@ -29,8 +29,8 @@ from tfprobe.analysis.distributed.rank_waits import CollectiveWaits, in_collecti
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
 from tfprobe.analysis.distributed.synchronization_groups import in_several
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile, Work
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.tables import Int64s
 
 _COLLECTIVES = label(Part.COLLECTIVES)
 

@@ -23,7 +23,7 @@ from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference,
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.steps import recording_overhead
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 # Activities by layer: their names are what its time went to.
 _KINDS: Mapping[Layer, tuple[Category, tuple[str, ...]]] = {

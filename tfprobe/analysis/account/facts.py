@@ -12,8 +12,8 @@ from tfprobe.analysis.account.loops import Loops
 from tfprobe.analysis.account.timeline import Bounds, Timeline
 from tfprobe.analysis.breakdown.cycles import WorkParts
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Gap, Pulse
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.activities import Activity, Gap, Pulse
+from tfprobe.profile.profile import Process, Profile, Work
 
 
 @dataclass(frozen=True, slots=True)

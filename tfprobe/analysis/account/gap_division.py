@@ -21,8 +21,8 @@ from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
 from tfprobe.analysis.core.intervals import Int64s, union
 from tfprobe.analysis.steps.slow_step_causes import OF_MACHINE, Causes, told
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Gap
-from tfprobe.model.profile import Work
+from tfprobe.profile.activities import Gap
+from tfprobe.profile.profile import Work
 
 _UNWATCHED = "gaps of {loop} that were not watched"
 _LONG = "long gaps of {loop}: no reason was seen"

@@ -13,8 +13,8 @@ from tfprobe.analysis.breakdown.gap_breakdown import usual_gaps
 from tfprobe.analysis.core.intervals import Int64s, Intervals, union
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Work
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Work
 
 Flags = npt.NDArray[np.bool_]
 _EVER_NS = np.iinfo(np.int64).max

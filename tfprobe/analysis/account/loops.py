@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tfprobe.analysis.core.main_loop import by_cost, fills_queue
 from tfprobe.analysis.steps.phase_intervals import EVALUATION_KINDS, is_training
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 # A loop of another thread counts as progress from this share of the main loop's time on.
 _LEAST_BESIDE_RATIO = 0.5

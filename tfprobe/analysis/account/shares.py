@@ -14,8 +14,8 @@ from tfprobe.analysis.breakdown.gap_breakdown import Between, Usual
 from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, Part
 from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Gap
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.activities import Gap
+from tfprobe.profile.profile import Process, Profile, Work
 
 _ON_DEVICE = frozenset(ON_DEVICE)
 # Two standard errors of a mean: an interval of about 95 %.

@@ -9,7 +9,7 @@ from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.system.stack_lines import is_of_program, stacks_of
 from tfprobe.analysis.system.stack_samples import main_thread, of_thread, samples_within
 from tfprobe.errors import Missing
-from tfprobe.model.stack_samples import SampledFrame
+from tfprobe.profile.stack_samples import SampledFrame
 
 # Fewer stacks tell nothing of the lines of a time.
 _FEWEST = 5

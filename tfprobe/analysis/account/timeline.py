@@ -26,8 +26,8 @@ from tfprobe.analysis.core.intervals import (
     within_ns,
 )
 from tfprobe.analysis.steps.phase_intervals import TRACED_TIMES, is_training, of_steps
-from tfprobe.model.activities import Activity, Pulse
-from tfprobe.model.profile import Work
+from tfprobe.profile.activities import Activity, Pulse
+from tfprobe.profile.profile import Work
 
 
 class Layer(IntEnum):

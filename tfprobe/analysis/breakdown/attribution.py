@@ -16,11 +16,11 @@ import numpy as np
 from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
 from tfprobe.analysis.breakdown.step_parts import WITH_ACCELERATOR, WITHOUT_ACCELERATOR, Part
 from tfprobe.analysis.core.intervals import NONE, Intervals, union
-from tfprobe.model.activities import Activity
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Capture
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Flags, Int64s, used
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Capture
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.tables import Flags, Int64s, used
 
 # The rank of moments that nobody claims.
 NOBODY = -1

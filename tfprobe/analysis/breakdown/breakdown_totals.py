@@ -9,7 +9,7 @@ from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.analysis.breakdown.gap_breakdown import Cause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, ON_DEVICE, Part
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 
 # Every share is a multiple of this, which a binary float holds exactly: shares sum to 1 exactly.
 RESOLUTION = 1 << 20

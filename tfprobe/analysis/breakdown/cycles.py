@@ -16,8 +16,8 @@ from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, Part
 from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Capture, Profile, Work
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Capture, Profile, Work
 
 # Causes of less than this share of all cycles tell nothing; of the others so many are kept.
 SMALLEST_CAUSE_RATIO = 0.001

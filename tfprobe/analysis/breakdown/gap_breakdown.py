@@ -17,8 +17,8 @@ import numpy as np
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Call, Gap
-from tfprobe.model.profile import Work
+from tfprobe.profile.activities import Call, Gap
+from tfprobe.profile.profile import Work
 
 # By the file a function is in and its name, both searched for; the first that fits.
 _KNOWN: tuple[tuple[Part, re.Pattern[str], re.Pattern[str]], ...] = tuple(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tfprobe.analysis.breakdown.gap_breakdown import Usual, own_times
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import is_of_library
-from tfprobe.model.activities import Call, Gap
+from tfprobe.profile.activities import Call, Gap
 
 
 class Kind(Enum):

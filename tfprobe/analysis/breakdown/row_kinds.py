@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.collective_ops import is_named_so
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.tables import Int32s, used
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.tables import Int32s, used
 
 Flags = npt.NDArray[np.bool_]
 Int8s = npt.NDArray[np.int8]

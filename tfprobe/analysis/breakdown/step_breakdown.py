@@ -20,11 +20,11 @@ from tfprobe.analysis.breakdown.row_kinds import ORDER, Names
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.executions import Executions
-from tfprobe.model.profile import Capture
-from tfprobe.model.spans import Spans
-from tfprobe.model.tables import Int64s, T
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.profile import Capture
+from tfprobe.profile.spans import Spans
+from tfprobe.profile.tables import Int64s, T
 
 # Converting and copying an array goes at some GB/s, at a tenth of memory's rate where its type and
 # layout are turned; an array of a few bytes takes some 10 us in Python.

@@ -14,8 +14,8 @@ import numpy as np
 from tfprobe.analysis.breakdown import gap_breakdown
 from tfprobe.analysis.breakdown.gap_breakdown import Between, Usual
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Gap
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.activities import Gap
+from tfprobe.profile.profile import Profile, Work
 
 # Where watching took less of the CPU time of gaps than this, they are taken to be as long as they
 # were seen to be.

@@ -19,8 +19,8 @@ from tfprobe.analysis.compare.measurements import Change, Level
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_time_changes import StepChange
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import Profile, Work
 
 # Waiting for a CPU explains a change from this part of it on, and is no matter below the other.
 _EXPLAINS_RATIO = 0.5

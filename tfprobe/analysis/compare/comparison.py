@@ -40,7 +40,7 @@ from tfprobe.analysis.compare.step_time_changes import (
     step_changes,
 )
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile, Run, Work
+from tfprobe.profile.profile import Profile, Run, Work
 
 
 @dataclass(frozen=True, slots=True)

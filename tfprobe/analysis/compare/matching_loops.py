@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfprobe.model.profile import SERVICE_KIND, Profile, Work
+from tfprobe.profile.profile import SERVICE_KIND, Profile, Work
 
 
 @dataclass(frozen=True, slots=True)

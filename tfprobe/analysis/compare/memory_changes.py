@@ -9,8 +9,8 @@ import numpy as np
 
 from tfprobe.analysis.compare.matching_loops import Pair
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Profile, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from tfprobe.analysis.compare.matching_loops import Pair
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
 from tfprobe.analysis.core.name_scopes import by_layer, scopes_around
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Place
-from tfprobe.model.graph import Graph, Node
-from tfprobe.model.profile import Capture, Profile, Work
+from tfprobe.profile.executions import Place
+from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.profile import Capture, Profile, Work
 
 Int64s = npt.NDArray[np.int64]
 

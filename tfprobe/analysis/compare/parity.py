@@ -10,8 +10,8 @@ from statistics import median
 
 from tfprobe.analysis.compare.matching_loops import Matches, Pair
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import Profile, Work
 
 # More than this above the number of CPUs, others had to wait, or we.
 BUSY_LOAD_RATIO = 1.25

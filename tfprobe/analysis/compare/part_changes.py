@@ -12,7 +12,7 @@ from tfprobe.analysis.compare.matching_loops import Pair
 from tfprobe.analysis.compare.measurements import compare, sample
 from tfprobe.analysis.compare.op_changes import LEAST_SHARE_RATIO, CostChange, too_few
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 
 def part_changes(

@@ -18,7 +18,7 @@ from tfprobe.analysis.compare.part_changes import traced_cycles
 from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, observed
 from tfprobe.analysis.compare.step_time_changes import LEAST_STEPS, MEASURES, times_of
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile, Run, Work
+from tfprobe.profile.profile import Profile, Run, Work
 
 CPU = "cpu"
 # What is compared of steps, by its name in documents, and in words.

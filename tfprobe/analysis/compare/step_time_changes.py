@@ -22,7 +22,7 @@ from tfprobe.analysis.compare.measurements import (
 )
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.profile import Profile, Work
 
 # The median of fewer jumps about.
 STEPS_A_BLOCK = 4

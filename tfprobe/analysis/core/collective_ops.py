@@ -10,9 +10,9 @@ import re
 import numpy as np
 
 from tfprobe.analysis.core.copies import matching
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Flags, Int32s, Int64s, having
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.tables import Flags, Int32s, Int64s, having
 
 # Ops of TensorFlow, Horovod and HLO that move data. Those which only set up a group, or ask for a
 # rank, move none; nor does the HLO op that tells a permutation's id.

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Int8s, Int32s, Int64s
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.tables import Int8s, Int32s, Int64s
 
 
 class Move(IntEnum):

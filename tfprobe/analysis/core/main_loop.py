@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 # TensorFlow 1 fills its queues from threads of its own, by runs of such ops.
 RUNNER_THREAD = "QueueRunnerThread"

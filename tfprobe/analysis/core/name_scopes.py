@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tfprobe.model.graph import Graph, Node
+from tfprobe.profile.graph import Graph, Node
 
 BACKWARD = "(backward)"
 # What moves tensors and signals between devices, begins a step or ends it: no layer.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Interpreter, Profile, Run, titled
+from tfprobe.profile.profile import Interpreter, Profile, Run, titled
 
 _SHOWN_INTERPRETERS = 5
 SERVER_ROLE = "ps"

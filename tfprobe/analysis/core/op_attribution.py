@@ -8,8 +8,8 @@ from typing import Literal
 
 from tfprobe.analysis.core.name_scopes import BACKWARD, RUNTIME, by_layer
 from tfprobe.analysis.core.source_lines import SourceLines
-from tfprobe.model.graph import Frame, Node, Shape, known_name
-from tfprobe.model.sampled import SampledWork
+from tfprobe.profile.graph import Frame, Node, Shape, known_name
+from tfprobe.profile.sampled import SampledWork
 
 By = Literal["op", "layer", "line"]
 BYS: tuple[By, ...] = ("op", "layer", "line")

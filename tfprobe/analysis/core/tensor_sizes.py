@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tfprobe.model.graph import Node, Shape
+from tfprobe.profile.graph import Node, Shape
 
 # Types of fewer than eight bits are stored one to a byte.
 _BYTES: Mapping[str, int] = {

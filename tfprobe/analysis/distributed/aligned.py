@@ -17,8 +17,8 @@ from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Mee
 from tfprobe.analysis.distributed.synchronization_groups import Met, groups, in_several
 from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.tables import Flags, Int64s
 
 
 @dataclass(frozen=True, slots=True)

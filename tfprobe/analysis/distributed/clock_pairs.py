@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.distributed.synchronization_matrix import Encounters
 from tfprobe.errors import Missing
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 # A clock that is disciplined is not slewed by more (adjtimex(2), ntpd), and crystals are better.
 MOST_DRIFT_PPM = 500.0

@@ -30,8 +30,8 @@ from tfprobe.analysis.distributed.synchronization_matrix import (
     machines_of,
 )
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.profile import Process
+from tfprobe.profile.tables import Int64s
 
 NO_MEETING = Missing(
     "no step of it was recorded in which it meets another machine: record the same steps on all "

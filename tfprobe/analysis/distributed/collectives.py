@@ -25,8 +25,8 @@ from tfprobe.analysis.distributed.synchronization_matrix import machine_key
 from tfprobe.analysis.transfers.bus_transfers import Busy
 from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, overlap
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.profile import Process, Profile
+from tfprobe.profile.tables import Int64s
 
 ONE_RANK = Missing(
     "only one rank recorded these steps, and waiting shows only beside the others: record all of "

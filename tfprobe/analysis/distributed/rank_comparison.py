@@ -20,8 +20,8 @@ from tfprobe.analysis.distributed.rank_slots import Seat, seats
 from tfprobe.analysis.distributed.rank_times import StepTimes, Straggler, step_times, stragglers
 from tfprobe.analysis.distributed.rank_waits import Servers, Turn, Waits, servers, waits
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
-from tfprobe.model.teams import WORKERS
+from tfprobe.profile.profile import Process
+from tfprobe.profile.teams import WORKERS
 
 MOST_COLUMNS = 48
 MOST_FIGURES = 200

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
-from tfprobe.model.teams import team
+from tfprobe.profile.profile import Process
+from tfprobe.profile.teams import team
 
 
 @dataclass(frozen=True, slots=True)

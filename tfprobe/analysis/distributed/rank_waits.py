@@ -14,7 +14,7 @@ from tfprobe.analysis.distributed.synchronization_groups import Met, groups
 from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 NO_MEETING = Missing(
     "no collective was recorded of the same step in two processes: record the same steps in all "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 
 @dataclass(frozen=True, slots=True)

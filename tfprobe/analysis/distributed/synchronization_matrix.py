@@ -16,8 +16,8 @@ from tfprobe.analysis.core.collective_ops import binds_all
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
 from tfprobe.analysis.distributed.synchronization_groups import groups, in_several
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.profile import Process
+from tfprobe.profile.tables import Flags, Int64s
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from tfprobe.analysis.distributed.collectives import Collective, Collectives, Ra
 from tfprobe.analysis.transfers.bus_transfers import Amount, Busy, Cause, Flow, Transfers
 from tfprobe.analysis.transfers.sends import Sends
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 NS_PER_US = 1000
 

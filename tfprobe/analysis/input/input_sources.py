@@ -15,9 +15,9 @@ from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
 from tfprobe.analysis.input.pipeline_timeline import GET_NEXT
 from tfprobe.analysis.input.stage_stats import MOST_OPS, FunctionOp
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Work
-from tfprobe.model.tables import having
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Work
+from tfprobe.profile.tables import having
 
 INPUT_PARTS: tuple[Part, ...] = (Part.INPUT_WAIT, Part.HOST_PREPROCESS, Part.FEED)
 # An op "input/shuffle_batch" of one of these takes from a queue that other threads fill.

@@ -32,9 +32,9 @@ from tfprobe.analysis.input.remedies import remedies
 from tfprobe.analysis.input.stage_stats import PipelineUse, gather
 from tfprobe.analysis.input.stages import SLOW_CALL_NS
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import Capture, Profile, Work
-from tfprobe.model.tables import T
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.tables import T
 
 # A thread that computes has a CPU. Between two samples a second passes.
 _WAITING_CPUS = 0.5

@@ -34,7 +34,7 @@ from tfprobe.analysis.core.intervals import (
 from tfprobe.analysis.input import stage_kinds
 from tfprobe.analysis.input.pipeline_timeline import Seen
 from tfprobe.analysis.input.stages import Pipeline
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 # Until a thread that waits for a buffer runs again; nothing has to have been at work meanwhile.
 HANDOVER_NS = 100_000

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from tfprobe.analysis.core.intervals import Intervals, difference, joined, union
 from tfprobe.analysis.input import stage_kinds
 from tfprobe.analysis.input.stages import Pipeline
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Flags, Int64s, having
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.tables import Flags, Int64s, having
 
 GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
 _LONGEST_NS = 2.0**61

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import T
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.tables import T
 
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

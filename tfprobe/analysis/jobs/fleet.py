@@ -17,9 +17,9 @@ from tfprobe.analysis.steps.recent_steps import (
 )
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.errors import Missing
-from tfprobe.model.activities import DevicePulse, Pulse
-from tfprobe.model.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
-from tfprobe.model.profile import LIVE_STATES, Problem, Work
+from tfprobe.profile.activities import DevicePulse, Pulse
+from tfprobe.profile.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
+from tfprobe.profile.profile import LIVE_STATES, Problem, Work
 
 SCHEMA = "tfprobe.top/1"
 # Any: a JSON document, whose values are whatever the schema says.

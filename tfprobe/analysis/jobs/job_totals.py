@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
 from tfprobe.errors import Missing
-from tfprobe.model.profile import LIVE_STATES
+from tfprobe.profile.profile import LIVE_STATES
 
 Number = TypeVar("Number", int, float)
 

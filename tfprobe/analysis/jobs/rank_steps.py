@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
 from tfprobe.analysis.steps.step_window import lengthened_gaps
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 Measure = Literal["step", "between"]
 MEASURES: tuple[Measure, ...] = ("step", "between")

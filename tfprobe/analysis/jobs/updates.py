@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.model.profile import Capture, Process, Profile, RecentSteps, Work
+from tfprobe.profile.profile import Capture, Process, Profile, RecentSteps, Work
 
 ENDED = frozenset({"finished", "failed", "terminated", "replaced", "killed"})
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.model.allocations import Allocations
-from tfprobe.model.profile import Profile
-from tfprobe.model.tables import Flags, Int32s, Int64s, having
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.tables import Flags, Int32s, Int64s, having
 
 UNTOLD = -1
 _NEVER = np.iinfo(np.int64).max

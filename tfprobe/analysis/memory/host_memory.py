@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import Process, Profile
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import Process, Profile
+from tfprobe.profile.tables import Int64s
 
 NO_PULSES = Missing(
     "no process of this recording was measured, which the agent does while steps run, at most once "

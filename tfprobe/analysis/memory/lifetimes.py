@@ -18,10 +18,10 @@ from tfprobe.analysis.core.collective_ops import CARRIERS
 from tfprobe.analysis.core.tensor_sizes import output_bytes
 from tfprobe.analysis.memory.allocator_levels import Level, Pieces
 from tfprobe.analysis.ops.flops.solve import shapes_of
-from tfprobe.model.executions import Place
-from tfprobe.model.graph import Node, Shape
-from tfprobe.model.sampled import Output, SampledWork
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.executions import Place
+from tfprobe.profile.graph import Node, Shape
+from tfprobe.profile.sampled import Output, SampledWork
+from tfprobe.profile.tables import Int64s
 
 # The output is a buffer of the input's, or of a variable's.
 _HANDS_ON = frozenset(

@@ -11,10 +11,10 @@ import numpy as np
 from tfprobe.analysis.core.op_attribution import BYS, By, Origins
 from tfprobe.analysis.memory.allocator_levels import Pieces
 from tfprobe.analysis.memory.memory_roles import Role, role_of
-from tfprobe.model.allocations import Allocations
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Capture
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Capture
+from tfprobe.profile.tables import Int64s
 
 NO_OP = "(no op told)"
 NO_TYPE = "(no type told)"

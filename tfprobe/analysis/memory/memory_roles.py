@@ -11,7 +11,7 @@ from tfprobe.analysis.core.collective_ops import is_named_so
 from tfprobe.analysis.core.tensor_sizes import dtype_bytes, output_bytes
 from tfprobe.analysis.ops import parameters
 from tfprobe.analysis.ops.parameters import GRADIENT, Use, is_of_optimizer_scope, is_optimizers
-from tfprobe.model.graph import Node, Shape
+from tfprobe.profile.graph import Node, Shape
 
 
 class Role(Enum):

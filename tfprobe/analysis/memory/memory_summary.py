@@ -22,10 +22,10 @@ from tfprobe.analysis.memory.lifetimes import lifetimes
 from tfprobe.analysis.memory.memory_peak import HeldBy, Peak, Piece, peak, recorded_pieces
 from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes
 from tfprobe.errors import Missing
-from tfprobe.model.allocations import Allocations
-from tfprobe.model.profile import Profile
-from tfprobe.model.sampled import SampledWork
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.tables import Int64s
 
 # A curve on a terminal has no more columns than this.
 MOMENTS = 120

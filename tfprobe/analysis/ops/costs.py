@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from tfprobe.analysis.ops.parameters import held, parameters
 from tfprobe.errors import UnreadableInput
-from tfprobe.model.executions import Place
-from tfprobe.model.records import GraphProfile, Record, Span
-from tfprobe.model.tables import Int32s
+from tfprobe.profile.executions import Place
+from tfprobe.profile.records import GraphProfile, Record, Span
+from tfprobe.profile.tables import Int32s
 
 if TYPE_CHECKING:
     # What a recorded run is made of, which the files of tfprof are not.
-    from tfprobe.model.sampled import SampledWork
+    from tfprobe.profile.sampled import SampledWork
 from tfprobe.analysis.ops.flops.count import FloatOps
 
 Int64s = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from tfprobe.analysis.ops.costs import Costs, nothing
 from tfprobe.analysis.ops.scope_view import RULES as SCOPE_RULES
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.graph import Placed
+from tfprobe.profile.graph import Placed
 
 ROOT = "_TFProfRoot"
 ROOT_TYPE = "_TFGraphParent"

@@ -10,7 +10,7 @@ from tfprobe.analysis.ops.code_view import Line
 from tfprobe.analysis.ops.cost_stacks import scope_stacks
 from tfprobe.analysis.ops.cost_tree import Shown
 from tfprobe.analysis.ops.costs import Int64s, nothing
-from tfprobe.model.graph import Frame
+from tfprobe.profile.graph import Frame
 
 
 @dataclass(slots=True, eq=False)

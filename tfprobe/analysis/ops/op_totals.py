@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Profile
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Profile
 
 Int64s = npt.NDArray[np.int64]
 

@@ -15,9 +15,9 @@ from tfprobe.analysis.core.patterns import Patterns, compile_patterns
 from tfprobe.analysis.ops.costs import AT, Costs, Int64s, column, nothing, value
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.analysis.ops.view_options import METRICS, Choice
-from tfprobe.model.executions import Place
-from tfprobe.model.graph import Graph, Node, Placed
-from tfprobe.model.sampled import SampledWork
+from tfprobe.profile.executions import Place
+from tfprobe.profile.graph import Graph, Node, Placed
+from tfprobe.profile.sampled import SampledWork
 
 
 @dataclass(frozen=True, slots=True)

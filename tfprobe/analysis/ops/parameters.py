@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-from tfprobe.model.graph import Node, Shape
+from tfprobe.profile.graph import Node, Shape
 
 _DEFINITIONS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 # What hands a variable to a function that was made elsewhere. A function's own arguments are no

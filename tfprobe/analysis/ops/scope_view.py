@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfprobe.analysis.ops.cost_tree import Branch, Rules, Shown, account, show, type_matcher
 from tfprobe.analysis.ops.costs import AT, Costs, nothing
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.model.graph import Placed
+from tfprobe.profile.graph import Placed
 
 ROOT = "_TFProfRoot"
 # The type of a scope that is no node itself.

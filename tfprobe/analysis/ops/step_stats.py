@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from tfprobe.analysis.ops.costs import NS_PER_US
-from tfprobe.model.executions import Place
-from tfprobe.model.graph import Node
-from tfprobe.model.profile import Capture
-from tfprobe.model.sampled import SampledWork
-from tfprobe.model.step_stats import DeviceStats, NodeStats
+from tfprobe.profile.executions import Place
+from tfprobe.profile.graph import Node
+from tfprobe.profile.profile import Capture
+from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.step_stats import DeviceStats, NodeStats
 
 
 def step_stats(sampled: SampledWork, capture: Capture) -> tuple[DeviceStats, ...]:

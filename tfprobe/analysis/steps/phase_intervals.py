@@ -9,7 +9,7 @@ import numpy as np
 
 from tfprobe.analysis.steps.step_window import Int64s, Remembered, overlaps, remember, warm_up_steps
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 
 # Beside training these are evaluation.
 EVALUATION_KINDS = ("evaluate", "predict", "test_on_batch", "predict_on_batch")

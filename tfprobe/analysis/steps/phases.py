@@ -31,7 +31,7 @@ from tfprobe.analysis.steps.phase_intervals import (
 )
 from tfprobe.analysis.steps.step_window import Int64s
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.profile import Process, Profile, Work
 
 # In the order of a life.
 PHASES: tuple[str, ...] = (

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.steps.phase_intervals import EVALUATION_KINDS
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.profile import Process, Profile, Work
 
 Int64s = npt.NDArray[np.int64]
 

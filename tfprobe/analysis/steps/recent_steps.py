@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import RecentSteps, Work
+from tfprobe.profile.profile import RecentSteps, Work
 
 Int64s = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Work
+from tfprobe.profile.profile import Process, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from tfprobe.analysis.breakdown.gap_breakdown import Cause as WatchedCause
 from tfprobe.analysis.breakdown.gap_breakdown import divide
 from tfprobe.analysis.core.intervals import Int64s, Intervals, union, within_ns
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Pulse
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.activities import Activity, Pulse
+from tfprobe.profile.profile import Profile, Work
 
 UNKNOWN = Missing("not known")
 # After so many steps of a work the agent sums them up, which takes some 100 us.

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from tfprobe.analysis.steps.step_times import quantile_ns
 from tfprobe.errors import Missing
-from tfprobe.model.durations import BUCKET_WIDTH_RATIO, Durations
-from tfprobe.model.profile import RecentSteps, Work
+from tfprobe.profile.durations import BUCKET_WIDTH_RATIO, Durations
+from tfprobe.profile.profile import RecentSteps, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.robust_statistics import MAD_OF_NORMAL, OUTLIER_Z, spread
 from tfprobe.errors import Missing
-from tfprobe.model.profile import RecentSteps, Work
+from tfprobe.profile.profile import RecentSteps, Work
 
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.intervals import union
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Process, Profile, Work
 
 Int64s = npt.NDArray[np.int64]
 

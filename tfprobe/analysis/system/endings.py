@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tfprobe.model.profile import Ending, Process, Raised, Run
+from tfprobe.profile.profile import Ending, Process, Raised, Run
 
 _STOPPED = "stopped, by a signal such as SIGSTOP or a debugger; SIGCONT lets it go on"
 _GONE = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tfprobe.analysis.core.series import Curve, Samples, growth, level, rate, told
 from tfprobe.analysis.system.thread_times import ProcessThreads, thread_times
 from tfprobe.errors import Missing
-from tfprobe.model.activities import DevicePulse, Pulse
-from tfprobe.model.profile import Process, Profile
+from tfprobe.profile.activities import DevicePulse, Pulse
+from tfprobe.profile.profile import Process, Profile
 
 NOT_SAMPLED = Missing("the process sampled nothing: none of its steps came to look")
 NO_ACCELERATOR = Missing("no accelerator was sampled: NVML tells of none, or is not there")

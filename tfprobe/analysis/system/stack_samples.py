@@ -18,8 +18,8 @@ from tfprobe.analysis.core.intervals import NONE, Intervals, joined, one, union
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile
-from tfprobe.model.stack_samples import (
+from tfprobe.profile.profile import Process, Profile
+from tfprobe.profile.stack_samples import (
     NO_STACK,
     Int64s,
     SampledFrame,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.activities import Pulse, ThreadTimes, ThreadUse
 
 NOT_TAKEN = Missing("no sample tells the CPU time of threads")
 ONE_SAMPLE = Missing("one sample alone tells no CPU time of threads")

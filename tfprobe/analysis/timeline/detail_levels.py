@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 
 @dataclass(frozen=True, slots=True)

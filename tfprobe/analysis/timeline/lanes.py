@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfprobe.model.tables import Flags, Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 
 class Lanes:

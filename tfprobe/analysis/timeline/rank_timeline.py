@@ -14,8 +14,8 @@ from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.jobs.job_totals import SLOWER_RATIO
 from tfprobe.analysis.timeline.slice_categories import work_of
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Capture, Process, Profile
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.profile import Capture, Process, Profile
+from tfprobe.profile.tables import Int64s
 
 MOST_RANKS = 24
 # Of those that are chosen for a reason: the rest are the first ranks.

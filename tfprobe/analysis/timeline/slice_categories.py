@@ -11,10 +11,10 @@ from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
 from tfprobe.analysis.breakdown.step_breakdown import Moments, fed_ns, moments, traced_in
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Executions
-from tfprobe.model.profile import Capture, Profile, Work
-from tfprobe.model.spans import SpanKind, Spans
-from tfprobe.model.tables import Int8s, Int64s
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.tables import Int8s, Int64s
 
 
 class Category(NamedTuple):

@@ -23,10 +23,10 @@ from tfprobe.analysis.timeline.slice_categories import (
     of_spans,
     work_of,
 )
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Capture, Profile, Work
-from tfprobe.model.spans import Spans
-from tfprobe.model.tables import Flags, Int8s, Int64s, having
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.spans import Spans
+from tfprobe.profile.tables import Flags, Int8s, Int64s, having
 
 # Deeper than this nobody looks; what lies deeper is counted.
 MOST_ROWS = 64

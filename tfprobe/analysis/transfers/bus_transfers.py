@@ -26,9 +26,9 @@ from tfprobe.analysis.core.copies import (
 from tfprobe.analysis.core.intervals import NONE, Intervals, covered_ns, intersection, union
 from tfprobe.analysis.core.op_attribution import By, Origins
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Profile
-from tfprobe.model.tables import Flags, Int32s, Int64s
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.tables import Flags, Int32s, Int64s
 
 KIB, MIB = 2**10, 2**20
 # Least sizes of the classes. Up to 64 KiB a copy takes as long to start as to run: at the 12 GB/s

@@ -14,9 +14,9 @@ from tfprobe.analysis.core.collective_ops import CARRIERS, is_collective, launch
 from tfprobe.analysis.core.copies import accelerators
 from tfprobe.analysis.core.intervals import Intervals, intersection, union
 from tfprobe.analysis.transfers.bus_transfers import Busy
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Profile
-from tfprobe.model.tables import Flags, Int64s, having
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.tables import Flags, Int64s, having
 
 # Of an op that goes on by itself there is a row of the thread that started it; from TensorFlow 2.5
 # on one on this lane, from its start until it is done; and one of the thread that carried it out.

@@ -10,10 +10,10 @@ import numpy as np
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.core.tensor_sizes import outputs_bytes
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.graph import Node
-from tfprobe.model.profile import Profile
-from tfprobe.model.tables import Flags, having
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.graph import Node
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.tables import Flags, having
 
 OPS: tuple[str, ...] = ("RecvTensor", "Recv", "Send", "_HostRecv", "_HostSend", "_Recv", "_Send")
 # What TensorFlow writes of a tensor from another task: "[1.2MB] grad from /job:ps/... to /job:...".

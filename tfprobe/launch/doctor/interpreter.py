@@ -15,7 +15,7 @@ from tfprobe.errors import UsageError
 from tfprobe.launch import execute, pythonpath
 from tfprobe.launch.doctor import packages
 from tfprobe.launch.doctor.check import Check
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
 # Interpreter options that take the next word as their value.

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tfprobe.live.metrics.family import Exposed, Family, Kind, Series, label
 from tfprobe.live.metrics.subjects import RUN_LABELS, RunSubject
-from tfprobe.store.layout import RunFolder
+from tfprobe.runs.layout import RunFolder
 
 NS_PER_S = 1_000_000_000
 # Of one core, over all runs: less than the agent may take of each of the jobs on this machine.

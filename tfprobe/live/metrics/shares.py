@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tfprobe.errors import Missing
-from tfprobe.model.fleet import TimeUse
-from tfprobe.store.layout import ProcessFolder
+from tfprobe.profile.fleet import TimeUse
+from tfprobe.runs.layout import ProcessFolder
 
 # Each round costs a stat for each process; how much is decoded in one is for `read` to bound.
 _BETWEEN_ROUNDS_S = 1.0

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import label
-from tfprobe.model.activities import DevicePulse
-from tfprobe.model.fleet import FleetLook, ProcessLook, RunLook
-from tfprobe.model.profile import Work
-from tfprobe.store.liveness import LIVE
+from tfprobe.profile.activities import DevicePulse
+from tfprobe.profile.fleet import FleetLook, ProcessLook, RunLook
+from tfprobe.profile.profile import Work
+from tfprobe.runs.liveness import LIVE
 
 NS_PER_S = 1_000_000_000
 RUN_LABELS = ("run",)

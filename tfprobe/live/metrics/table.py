@@ -28,9 +28,9 @@ from tfprobe.live.metrics.subjects import (
     RunSubject,
     WorkSubject,
 )
-from tfprobe.model.activities import Pulse
-from tfprobe.model.profile import Work
-from tfprobe.store.liveness import LIVE, STATES, UNKNOWN
+from tfprobe.profile.activities import Pulse
+from tfprobe.profile.profile import Work
+from tfprobe.runs.liveness import LIVE, STATES, UNKNOWN
 
 _LONGEST_COMMAND = 200
 

@@ -15,9 +15,9 @@ from tfprobe.live.metrics.exporter import Exporter
 from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.shares import Keeper, is_recent
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.model.fleet import FleetLook, TimeUse
-from tfprobe.store.layout import ProcessFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.fleet import FleetLook, TimeUse
+from tfprobe.runs.layout import ProcessFolder
+from tfprobe.runs.liveness import Machine
 
 _SILENT = Missing("it has written nothing lately")
 

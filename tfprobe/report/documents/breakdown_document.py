@@ -11,7 +11,7 @@ from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
 from tfprobe.analysis.breakdown.gap_breakdown import Cause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]

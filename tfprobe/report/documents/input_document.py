@@ -9,7 +9,7 @@ from tfprobe.analysis.input.input_sources import Producer, Source
 from tfprobe.analysis.input.input_verdict import WorkInput
 from tfprobe.analysis.input.stage_stats import FunctionOp, PipelineUse, StageUse
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 
 # Any: a JSON document, whose values are whatever the schema says.
 Document = dict[str, Any]

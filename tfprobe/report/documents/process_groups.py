@@ -11,7 +11,7 @@ from statistics import median
 
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 from tfprobe.report.documents.run_report import ProcessReport, WorkReport
 
 # As many processes are shown one by one.

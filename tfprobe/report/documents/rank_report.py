@@ -11,7 +11,7 @@ from tfprobe.analysis.distributed.rank_facts import name
 from tfprobe.analysis.distributed.rank_times import Straggler
 from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem
+from tfprobe.profile.profile import Problem
 
 SCHEMA = "tfprobe.ranks/1"
 _NS_PER_US = 1000

@@ -13,7 +13,7 @@ from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
 from tfprobe.analysis.steps.step_window import Remembered, remember, warm_up_steps
 from tfprobe.analysis.steps.trend import Trend, trend
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile, Run, Work
+from tfprobe.profile.profile import Process, Profile, Run, Work
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.run_report import Document, WorkReport
 

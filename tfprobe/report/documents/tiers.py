@@ -17,7 +17,7 @@ from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHa
 from tfprobe.analysis.system.runtime import Calls, Launches, Runtime
 from tfprobe.analysis.system.thread_times import ProcessThreads, Stand, ThreadGroup
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process, Profile, Run
+from tfprobe.profile.profile import Process, Profile, Run
 from tfprobe.report.documents import run_report
 
 SCHEMA = "tfprobe.tiers/1"

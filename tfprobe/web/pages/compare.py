@@ -11,7 +11,7 @@ from tfprobe.analysis.compare.memory_changes import MemoryChange
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_time_changes import MEASURES
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.model.profile import Run
+from tfprobe.profile.profile import Run
 from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.header import command_line

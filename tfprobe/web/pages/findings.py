@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tfprobe.advice import engine
-from tfprobe.advice.engine import Advice
-from tfprobe.advice.finding import Evidence, Finding, Gain, Severity
 from tfprobe.errors import Missing
-from tfprobe.model.sampled import SampledWork
+from tfprobe.findings import engine
+from tfprobe.findings.engine import Advice
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
+from tfprobe.profile.sampled import SampledWork
 from tfprobe.web.amounts import Document
 from tfprobe.web.code_in_text import told
 from tfprobe.web.evidence import Places

@@ -19,7 +19,7 @@ from tfprobe.analysis.ops.scope_neighbours import (
     without,
 )
 from tfprobe.errors import NoAnswer
-from tfprobe.model.graph import Node
+from tfprobe.profile.graph import Node
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.opened import OpenRun

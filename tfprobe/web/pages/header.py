@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Run
+from tfprobe.profile.profile import Run
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question

@@ -8,7 +8,7 @@ from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.input.input_verdict import WorkInput, judge
 from tfprobe.analysis.input.stage_stats import PipelineUse, StageUse
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 from tfprobe.report.documents.input_document import work_document as input_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import chosen_document, process_document

@@ -12,7 +12,7 @@ from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece
 from tfprobe.analysis.memory.memory_roles import Variable, variables
 from tfprobe.analysis.memory.memory_summary import Lasting, Memory, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.model.profile import Work
+from tfprobe.profile.profile import Work
 from tfprobe.report.documents.memory_document import growth_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import Alike, alike, chosen_document, known, process_document

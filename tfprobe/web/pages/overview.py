@@ -12,7 +12,7 @@ from tfprobe.analysis.steps.step_summary import StepTimes
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile, Work
+from tfprobe.profile.profile import Profile, Work
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.run_report import ProcessReport
 from tfprobe.report.documents.step_report import WorkSteps

@@ -13,7 +13,7 @@ from tfprobe.analysis.steps.process_timeline import Bar, Life
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
-from tfprobe.model.profile import LIVE_STATES, Process, Profile, Work
+from tfprobe.profile.profile import LIVE_STATES, Process, Profile, Work
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.alike import known, process_document, works_alike
 from tfprobe.web.pages.processes_hardware import hardware_document, used_of

@@ -12,7 +12,7 @@ from tfprobe.analysis.distributed.rank_comparison import Across, Row, StepFigure
 from tfprobe.analysis.distributed.rank_times import Straggler
 from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import known, process_document
 from tfprobe.web.pages.timeline_ranks import process_title

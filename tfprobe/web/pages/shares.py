@@ -15,7 +15,7 @@ from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 from tfprobe.web.amounts import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.parts import answer_document, cause_document, groups_document

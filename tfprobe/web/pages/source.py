@@ -10,7 +10,7 @@ from typing import Any
 from tfprobe.analysis.ops.costs import AT
 from tfprobe.analysis.ops.line_costs import FileCost
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.store.manifests import read_run
+from tfprobe.runs.manifests import read_run
 from tfprobe.web import names, priced, source_files
 from tfprobe.web.code_tree import code_files
 from tfprobe.web.opened import OpenRun

@@ -9,7 +9,7 @@ import numpy as np
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind
 from tfprobe.analysis.timeline.rank_timeline import Across
 from tfprobe.errors import Missing
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.tables import Int64s
 
 Document = dict[str, Any]  # Any: JSON, see docs/web.md
 

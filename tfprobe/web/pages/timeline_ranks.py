@@ -22,8 +22,8 @@ from tfprobe.analysis.timeline.detail_levels import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import Across, RankStep, across, same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, bands_of
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.model.profile import Process
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.profile import Process
+from tfprobe.profile.tables import Int64s
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import process_document
 from tfprobe.web.pages.timeline import CELLS, chosen_capture, cut

@@ -11,10 +11,10 @@ from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, work_of
 from tfprobe.analysis.timeline.tracks import Laid, Source
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.graph import Node, Shape, known_name
-from tfprobe.model.profile import Profile
-from tfprobe.model.spans import SpanKind
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.graph import Node, Shape, known_name
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.spans import SpanKind
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import SOURCES, laid_out, share
 from tfprobe.web.question import Question

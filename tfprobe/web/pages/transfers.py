@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfprobe.advice.gather.syncs import syncs
 from tfprobe.analysis.breakdown.cycles import by_work
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.op_attribution import BYS, By
@@ -14,7 +13,8 @@ from tfprobe.analysis.distributed.transfer_report import Moves
 from tfprobe.analysis.transfers.bus_transfers import transfers
 from tfprobe.analysis.transfers.sends import sends
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Work
+from tfprobe.findings.gather.syncs import syncs
+from tfprobe.profile.profile import Work
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.alike import Alike, alike, chosen_document
 from tfprobe.web.question import Question

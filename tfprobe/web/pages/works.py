@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tfprobe.model.profile import Process
+from tfprobe.profile.profile import Process
 from tfprobe.web.opened import Reading
 
 # Nobody chooses among more by their names; all others stay reachable by `work=`.

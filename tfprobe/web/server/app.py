@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tfprobe.errors import NoAnswer, TfprobeError
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.liveness import this_machine
 from tfprobe.web import front
 from tfprobe.web.answers import Document
 from tfprobe.web.book import Book

@@ -7,8 +7,8 @@ from typing import Any
 
 from tfprobe.errors import UsageError
 from tfprobe.live.orders import document, order
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 
 DEFAULT_STEPS = 5
 # A step that is under way has to end before a process can answer.

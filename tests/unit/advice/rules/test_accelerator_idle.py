@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, found, gpu_ops, ops, parts, process, work
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import Waste
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import Waste
 
 
 def test_half_of_the_cycle_without_a_device_is_told() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, found, parts, process, work
-from tfprobe.advice.signals import ActivityUse, Waste
+from tfprobe.findings.signals import ActivityUse, Waste
 
 
 def test_a_twentieth_of_the_cycle_is_told() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import WHOLE_NS, found, loop, process, work
-from tfprobe.advice.signals import ActivityUse, Python, PythonUse
+from tfprobe.findings.signals import ActivityUse, Python, PythonUse
 
 
 def _saving(total_ns: int) -> ActivityUse:

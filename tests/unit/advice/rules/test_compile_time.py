@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.signals import WHOLE_NS, account, found, process
-from tfprobe.advice.signals import ActivityUse
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.findings.signals import ActivityUse
 
 # Of a process of 2 s, 100 ms.
 TWENTIETH_NS = WHOLE_NS // 10

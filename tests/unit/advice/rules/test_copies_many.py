@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, work
-from tfprobe.advice.signals import Copies
+from tfprobe.findings.signals import Copies
 
 
 def _copies(count: float, bytes_each: float, exposed_ms: float) -> tuple[Copies, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.signals import MS, found, work
-from tfprobe.advice.signals import Layout, Precision
+from tfprobe.findings.signals import Layout, Precision
 
 
 @pytest.mark.parametrize(("narrow_ms", "wanted"), [(0.0, "NCHW"), (3.0, "NHWC")])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.signals import MS, found, parts, work
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import Input
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import Input
 
 TUNED = ("Prefetch", "ParallelMapV2", "Cache", "Range")
 

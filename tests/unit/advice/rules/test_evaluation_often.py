@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.signals import WHOLE_NS, account, found, process
-from tfprobe.advice.signals import ActivityUse
 from tfprobe.analysis.account.categories import SETUP
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.findings.signals import ActivityUse
 
 FIT = ActivityUse("train", "model.fit", 1, WHOLE_NS // 10, WHOLE_NS)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, ops, work
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import CodeUse
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import CodeUse
 
 
 def _line(busy_ms: float) -> tuple[CodeUse, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import found, gpu_ops, ops, use, work
-from tfprobe.advice.finding import Severity
+from tfprobe.findings.finding import Severity
 
 
 def test_a_fifth_of_the_time_is_told() -> None:

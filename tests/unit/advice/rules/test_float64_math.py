@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, gpu_ops, work
-from tfprobe.advice.signals import CodeUse
+from tfprobe.findings.signals import CodeUse
 
 
 def double(busy_ms: float) -> CodeUse:

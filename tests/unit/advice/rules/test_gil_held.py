@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.signals import WHOLE_NS, found, parts, process, work
-from tfprobe.advice.finding import Finding, Severity
-from tfprobe.advice.signals import Python, PythonThread, PythonUse, ThreadUse
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Finding, Severity
+from tfprobe.findings.signals import Python, PythonThread, PythonUse, ThreadUse
 
 # A cycle in which no op runs for most of the time.
 WAITING = parts(idle=0.5, fetch=0.4)

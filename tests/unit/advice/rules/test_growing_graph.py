@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, loop, work
-from tfprobe.advice.finding import Subject
-from tfprobe.advice.signals import Python, PythonUse
+from tfprobe.findings.finding import Subject
+from tfprobe.findings.signals import Python, PythonUse
 
 LINE = PythonUse("add", "train.py:19", "graph", 0.5, 3)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.signals import MS, found, parts, process, work
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import Syncs
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import Syncs
 
 
 def _syncs(ratio: float, ms: float = 0.1) -> Syncs:

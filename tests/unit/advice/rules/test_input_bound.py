@@ -18,9 +18,9 @@ from tests.support.signals import (
     process,
     work,
 )
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import Input, Waste
 from tfprobe.analysis.account.ledger import Item
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import Input, Waste
 
 
 @pytest.mark.parametrize(

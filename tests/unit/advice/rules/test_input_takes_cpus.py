@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.signals import MS, STEPS, found, gpu_ops, machine, ops, parts, process, use, work
-from tfprobe.advice.finding import Finding, Severity
-from tfprobe.advice.signals import Input, ThreadUse
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Finding, Severity
+from tfprobe.findings.signals import Input, ThreadUse
 
 FEW = {"cpus": 2.0, "used_cpus": 1.9}
 INPUT = Input(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, STEPS, found, loop, ops, work
-from tfprobe.advice.finding import Subject
-from tfprobe.advice.signals import NO_CAPTURE, Python, PythonUse
+from tfprobe.findings.finding import Subject
+from tfprobe.findings.signals import NO_CAPTURE, Python, PythonUse
 
 LINE = PythonUse("<listcomp>", "train.py:21", "python", 1.0, 1)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support.signals import GIB, found, machine, process
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import DeviceMemory
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import DeviceMemory
 
 
 def test_nine_tenths_of_the_host_are_told() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.signals import GIB, MIB, WHOLE_NS, found, machine, process
-from tfprobe.advice.finding import Severity
-from tfprobe.model.profile import OwnProfiler
+from tfprobe.findings.finding import Severity
+from tfprobe.profile.profile import OwnProfiler
 
 # 103 MiB in the later half, on top of 1 GiB.
 LEAKING = machine(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.signals import found, process
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import DeviceMemory
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import DeviceMemory
 
 
 def test_three_tenths_are_told() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.signals import WHOLE_NS, found, process
-from tfprobe.advice.finding import Severity
-from tfprobe.model.profile import OwnProfiler
+from tfprobe.findings.finding import Severity
+from tfprobe.profile.profile import OwnProfiler
 
 
 def profiling(ratio: float) -> OwnProfiler:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, work
-from tfprobe.advice.signals import Precision
+from tfprobe.findings.signals import Precision
 
 
 def test_less_than_a_tenth_in_16_bits_is_told() -> None:

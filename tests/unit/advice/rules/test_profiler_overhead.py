@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import found, process
-from tfprobe.advice.finding import Severity
+from tfprobe.findings.finding import Severity
 
 
 def test_three_percent_are_told() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, found, loop, work
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import Python, PythonUse
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import Python, PythonUse
 
 # Of a loop of 1 s, 200 ms lie between steps.
 EAGER = loop(kind="function", name="train_step")

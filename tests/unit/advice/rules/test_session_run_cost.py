@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, work
-from tfprobe.advice.signals import ActivityUse, Parts, Python, PythonUse, ThreadUse, Waste
+from tfprobe.findings.signals import ActivityUse, Parts, Python, PythonUse, ThreadUse, Waste
 
 LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, work
-from tfprobe.advice.signals import ActivityUse, Input, Python, PythonUse, ThreadUse
 from tfprobe.errors import Missing
+from tfprobe.findings.signals import ActivityUse, Input, Python, PythonUse, ThreadUse
 
 SMALL = loop(usual_step_ns=1.0 * MS)
 

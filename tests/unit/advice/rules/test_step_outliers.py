@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.signals import WHOLE_NS, found, work
-from tfprobe.advice.finding import Severity
-from tfprobe.advice.signals import Outliers
+from tfprobe.findings.finding import Severity
+from tfprobe.findings.signals import Outliers
 
 
 def test_a_twentieth_of_the_time_is_told() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, found, loop, parts, process, work
-from tfprobe.advice.finding import Subject
-from tfprobe.advice.signals import Turns, WorkSignals
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Subject
+from tfprobe.findings.signals import Turns, WorkSignals
 
 
 def _rank(rank: int | None, **changes) -> WorkSignals:

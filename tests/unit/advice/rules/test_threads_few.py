@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.signals import MS, found, gpu_ops, machine, ops, parts, process, work
-from tfprobe.advice.finding import Subject
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Subject
 
 
 def _work(threads: int, **changes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, gpu_ops, work
-from tfprobe.advice.signals import GraphLoop
+from tfprobe.findings.signals import GraphLoop
 
 
 def turning(small_ms: float, turns: float = 20) -> GraphLoop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.signals import MS, found, gpu_ops, ops, process, use, work
-from tfprobe.advice.finding import Severity
+from tfprobe.findings.finding import Severity
 
 OFF = process(settings={"jit": False, "environment": {}})
 

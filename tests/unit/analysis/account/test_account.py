@@ -15,8 +15,8 @@ from tfprobe.analysis.account.account import Account, accounts, merge
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.documents import document
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity, Call, Gap
-from tfprobe.model.profile import RecentSteps, Work
+from tfprobe.profile.activities import Activity, Call, Gap
+from tfprobe.profile.profile import RecentSteps, Work
 
 MS = 1_000_000
 S = 1_000_000_000

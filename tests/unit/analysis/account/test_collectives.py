@@ -18,8 +18,8 @@ from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.distributed.rank_comparison import merge as beside
 from tfprobe.analysis.distributed.rank_parts import parts_of
 from tfprobe.analysis.distributed.rank_waits import Waits
-from tfprobe.model.executions import Row
-from tfprobe.model.profile import Profile
+from tfprobe.profile.executions import Row
+from tfprobe.profile.profile import Profile
 
 MS = 1_000_000
 STEP_US, GAP_US = 1000, 10

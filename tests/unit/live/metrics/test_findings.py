@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import looks
-from tfprobe.advice.finding import Finding, Severity, document
 from tfprobe.errors import Missing
+from tfprobe.findings.finding import Finding, Severity, document
 from tfprobe.live.metrics import findings as findings_module
 from tfprobe.live.metrics.family import Exposed
 from tfprobe.live.metrics.findings import FAILURES, TIMES, Findings

@@ -20,8 +20,8 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.prometheus import text
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.model.fleet import FleetLook, ProcessLook, Request, WallTime
-from tfprobe.store.liveness import STATES
+from tfprobe.profile.fleet import FleetLook, ProcessLook, Request, WallTime
+from tfprobe.runs.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROCESS = {"run": "20261120-200418-train-4f2a9c", "host": "node7", "process": "4711-1"}

@@ -12,12 +12,12 @@ from tests.support.rank_runs import write_ranks
 from tests.support.rundir import write_run
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
+from tfprobe.query import engine
+from tfprobe.query.answers import answer
+from tfprobe.query.tables.query import ask
 from tfprobe.report.documents.run_report import Report, document
-from tfprobe.scale import engine
-from tfprobe.scale.answers import answer
-from tfprobe.scale.tables.query import ask
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 
 def report_of(run: Path) -> Report:
@@ -94,7 +94,7 @@ def test_other_tables_are_read_without_it(run: Path, monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("a report was made")
 
-    monkeypatch.setattr("tfprobe.scale.tables.filled.answer", fail)
+    monkeypatch.setattr("tfprobe.query.tables.filled.answer", fail)
 
     assert asked("select count(*) from steps", run)[1] == [(40,)]
 

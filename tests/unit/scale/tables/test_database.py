@@ -12,7 +12,7 @@ import pytest
 JOB = """
 import sys
 from pathlib import Path
-from tfprobe.scale.tables import database
+from tfprobe.query.tables import database
 connection = database.writer() if sys.argv[1] == "writer" else database.asked(Path.cwd(), [])
 rows = connection.execute("SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'")
 print(sys.stdout.isatty(), *rows.fetchone())

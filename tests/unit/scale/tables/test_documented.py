@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.asked_tables import asked, write_recorded
-from tfprobe.scale.tables.catalogue import SHAPES, VIEWS
-from tfprobe.scale.tables.shapes import Shape
+from tfprobe.query.tables.catalogue import SHAPES, VIEWS
+from tfprobe.query.tables.shapes import Shape
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "tables.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

@@ -11,9 +11,9 @@ import pytest
 from tests.support.asked_tables import asked, opened, sampled_process, write_recorded
 from tests.support.rundir import write_run
 from tfprobe.cli.main import main
-from tfprobe.scale.tables.catalogue import SHAPES
-from tfprobe.scale.tables.exported import LARGE, export
-from tfprobe.store import inside
+from tfprobe.query.tables.catalogue import SHAPES
+from tfprobe.query.tables.exported import LARGE, export
+from tfprobe.runs import inside
 
 
 def _rows(place: Path) -> list[tuple[object, ...]]:

@@ -15,14 +15,14 @@ import pytest
 from tests.support.asked_tables import answered, asked, opened, sampled_process, window
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import WrittenProcess, write_run
-from tfprobe.model.profile import Profile
-from tfprobe.scale.crew import Died
-from tfprobe.scale.runners import LocalProcesses
-from tfprobe.scale.shards import Shard
-from tfprobe.scale.tables import captured, filled, kept
-from tfprobe.scale.tables.captured import Told
-from tfprobe.store import liveness
-from tfprobe.store.layout import ProcessFolder
+from tfprobe.profile.profile import Profile
+from tfprobe.query.crew import Died
+from tfprobe.query.runners import LocalProcesses
+from tfprobe.query.shards import Shard
+from tfprobe.query.tables import captured, filled, kept
+from tfprobe.query.tables.captured import Told
+from tfprobe.runs import liveness
+from tfprobe.runs.layout import ProcessFolder
 
 COUNT = "select count(*) from executions"
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_kept_is_answered_all_the_same(
 def test_a_process_that_runs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer is of the moment, and the next one is anew."""
     run = write_run(tmp_path / "run", [sampled_process()])
-    monkeypatch.setattr("tfprobe.store.catalogue.process_state", lambda *_: liveness.RUNNING)
+    monkeypatch.setattr("tfprobe.runs.catalogue.process_state", lambda *_: liveness.RUNNING)
 
     assert asked(COUNT, run)[1] == [(6,)]
     assert list(run.glob("derived/tables/*/*.parquet")) == []

@@ -10,10 +10,10 @@ import pytest
 from tests.support.asked_tables import asked, opened, write_recorded
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UsageError
-from tfprobe.ingest.run import load
-from tfprobe.scale.tables.query import ask
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import this_machine
+from tfprobe.profile.reader.run import load
+from tfprobe.query.tables.query import ask
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import this_machine
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_ten_thousand_works_are_rows(run: Path, monkeypatch: pytest.MonkeyPatch)
     (work,) = profile.works
     works = tuple(replace(work, index=at, name=f"w{at}") for at in range(10_000))
     monkeypatch.setattr(
-        "tfprobe.scale.tables.filled.load_shard", lambda *_, **__: replace(profile, works=works)
+        "tfprobe.query.tables.filled.load_shard", lambda *_, **__: replace(profile, works=works)
     )
 
     _, rows = asked("select count(*), count(distinct name), sum(duration_sum_ns) from works", run)

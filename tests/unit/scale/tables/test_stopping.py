@@ -8,8 +8,8 @@ import threading
 import duckdb
 import pytest
 
-from tfprobe.scale.tables import stopping
-from tfprobe.scale.tables.stopping import StillWorking, interruptibly
+from tfprobe.query.tables import stopping
+from tfprobe.query.tables.stopping import StillWorking, interruptibly
 
 
 class Connection:

@@ -11,11 +11,11 @@ from tests.support.fleets import MS, NOT_MEASURED, S, process_row, run_row, seen
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.jobs.fleet import NOT_SEEN
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem
-from tfprobe.terminal.top import cells
-from tfprobe.terminal.top.columns import BY_NAME, COLUMNS, GAP, fit, order_of, shown
-from tfprobe.terminal.top.lines import command_text, lines
-from tfprobe.terminal.top.standing import standing
+from tfprobe.live.top import cells
+from tfprobe.live.top.columns import BY_NAME, COLUMNS, GAP, fit, order_of, shown
+from tfprobe.live.top.lines import command_text, lines
+from tfprobe.live.top.standing import standing
+from tfprobe.profile.profile import Problem
 
 _RATIOS = ("before_ratio", "on_ratio", "after_ratio", "other_ratio")
 HOSTILE = (

@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from tests.support.fleets import process_row, run_row, seen
-from tfprobe.model.profile import Problem
-from tfprobe.terminal.top.once import lay_out
+from tfprobe.live.top.once import lay_out
+from tfprobe.profile.profile import Problem
 
 
 def ranks(count):

@@ -13,14 +13,14 @@ from textual.widgets import Input, Static
 
 from tests.support.fleets import MS, MadeUp, S, finding, process_row, run_row, seen
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.terminal.top.app import TopPage
-from tfprobe.terminal.top.asking import AskSteps
-from tfprobe.terminal.top.helping import HelpScreen
-from tfprobe.terminal.top.listing import Headings, Listing
-from tfprobe.terminal.top.overview import Overview
-from tfprobe.terminal.top.pager import ReportScreen
-from tfprobe.terminal.top.process import ProcessScreen
-from tfprobe.terminal.top.source import Key
+from tfprobe.live.top.app import TopPage
+from tfprobe.live.top.asking import AskSteps
+from tfprobe.live.top.helping import HelpScreen
+from tfprobe.live.top.listing import Headings, Listing
+from tfprobe.live.top.overview import Overview
+from tfprobe.live.top.pager import ReportScreen
+from tfprobe.live.top.process import ProcessScreen
+from tfprobe.live.top.source import Key
 
 pytestmark = pytest.mark.slow
 # Looks come when a test says so, never by the clock.

@@ -12,8 +12,8 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.breakdown.breakdown_totals import divide
 from tfprobe.analysis.breakdown.cycles import StepParts, by_work, of_steps
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.model.activities import Call, Gap
-from tfprobe.model.executions import Place
+from tfprobe.profile.activities import Call, Gap
+from tfprobe.profile.executions import Place
 
 TF = "/env/lib/python3.11/site-packages/tensorflow/python"
 KERAS = "/env/lib/python3.11/site-packages/keras/src"

@@ -9,7 +9,7 @@ import pytest
 from tests.support.golden import GOLDEN
 from tfprobe.analysis.breakdown.cycles import StepParts, of_steps
 from tfprobe.analysis.breakdown.step_parts import DEVICE_COMPUTE, Part
-from tfprobe.ingest.file import file_profile
+from tfprobe.profile.reader.file import file_profile
 
 RECORDINGS = (
     *sorted(GOLDEN.glob("ikhlestov_timelines/*/*.json")),

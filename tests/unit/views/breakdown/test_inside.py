@@ -15,8 +15,8 @@ from tfprobe.analysis.breakdown.row_kinds import names
 from tfprobe.analysis.breakdown.step_breakdown import Moments, moments
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Activity
-from tfprobe.model.executions import Place
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.executions import Place
 
 GPU = "/device:GPU:0"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.views.breakdown.test_between import LOOP, TF, call, gap
 from tfprobe.analysis.breakdown.python_lines import Kind, python_lines
-from tfprobe.model.activities import Call
+from tfprobe.profile.activities import Call
 
 C = {"file": "", "line": 0}
 

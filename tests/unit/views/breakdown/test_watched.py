@@ -12,7 +12,7 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.breakdown.watched_gaps import followed
-from tfprobe.model.activities import Call, Gap
+from tfprobe.profile.activities import Call, Gap
 
 MS = 1_000_000
 STEPS = 200

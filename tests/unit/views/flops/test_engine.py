@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfprobe.analysis.ops.flops.engine import float_ops
-from tfprobe.model.graph import Graph, Node, Shape
+from tfprobe.profile.graph import Graph, Node, Shape
 
 NHWC = {"data_format": "NHWC"}
 POOL = {**NHWC, "ksize": (1, 2, 2, 1), "strides": (1, 2, 2, 1)}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tfprobe.analysis.ops.flops.solve import solved
-from tfprobe.model.graph import Node, Shape
-from tfprobe.model.sampled import LoopVariable
+from tfprobe.profile.graph import Node, Shape
+from tfprobe.profile.sampled import LoopVariable
 
 BATCH = (64, 8)
 

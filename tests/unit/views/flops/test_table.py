@@ -9,7 +9,7 @@ import pytest
 
 from tfprobe.analysis.ops.flops import table
 from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
-from tfprobe.model.graph import Shape
+from tfprobe.profile.graph import Shape
 
 # A convolution of 2 images 6x6 with 3 channels by 3x3 into 8 channels of 4x4.
 IMAGE, FILTER, MADE = (2, 6, 6, 3), (3, 3, 3, 8), (2, 4, 4, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.profiles import Span, spans
 from tfprobe.analysis.input.stages import Stage, pipeline
-from tfprobe.model.spans import SpanKind
+from tfprobe.profile.spans import SpanKind
 
 ROOT = "Iterator::Root"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.profiles import process, profile
 from tfprobe.analysis.memory.host_memory import Growth, Verdict, host_memory
 from tfprobe.errors import Missing
-from tfprobe.model.activities import Pulse
+from tfprobe.profile.activities import Pulse
 
 MIB = 2**20
 NO = Missing("none")

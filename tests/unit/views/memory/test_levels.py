@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.analysis.memory.allocator_levels import level, pieces
-from tfprobe.model.allocations import Allocations
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns
 
 
 def events(rows: Sequence[tuple[int, int, int, int]], ops: Sequence[str] = ()) -> Allocations:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes, role_of
-from tfprobe.model.graph import Node
+from tfprobe.profile.graph import Node
 
 ROLES = {
     ("dense/kernel", "VariableV2"): Role.PARAMETERS,

@@ -24,13 +24,13 @@ from tfprobe.analysis.memory.memory_summary import (
     memories,
 )
 from tfprobe.errors import Missing
-from tfprobe.model.allocations import Allocations
-from tfprobe.model.executions import Place, Row
-from tfprobe.model.graph import Graph, Node
-from tfprobe.model.profile import Profile
-from tfprobe.model.sampled import SampledWork
-from tfprobe.model.strings import Interner
-from tfprobe.model.tables import Columns, TableBuilder
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.executions import Place, Row
+from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns, TableBuilder
 
 KIB = 1024
 GPU, BFC = "/device:GPU:0", "GPU_0_bfc"

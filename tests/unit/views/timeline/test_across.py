@@ -19,7 +19,7 @@ from tfprobe.analysis.timeline.rank_timeline import (
     same_step,
 )
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 
 S = 1_000_000_000
 

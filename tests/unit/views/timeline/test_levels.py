@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfprobe.analysis.timeline.detail_levels import Window, drawn
-from tfprobe.model.tables import Int64s
+from tfprobe.profile.tables import Int64s
 
 
 def _slices(count: int, rows: int) -> tuple[Int64s, Int64s, Int64s]:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, profile, timed_work
 from tfprobe.errors import NoAnswer
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 from tfprobe.web import answers
 from tfprobe.web.question import Question
 

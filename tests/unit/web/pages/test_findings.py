@@ -8,9 +8,9 @@ from typing import Any
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tfprobe.advice import engine
-from tfprobe.model.profile import Profile
-from tfprobe.model.sampled import SampledWork
+from tfprobe.findings import engine
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.sampled import SampledWork
 from tfprobe.web import answers
 from tfprobe.web.question import Question
 

@@ -15,7 +15,7 @@ from tests.support.profiles import Step, process, profile, work
 from tests.support.tiers import pulse
 from tests.unit.views.memory.test_whole import BFC, GPU, KIB, STEP, Event, allocations
 from tfprobe.errors import UsageError
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import memory
 from tfprobe.web.question import Question
 

@@ -12,7 +12,7 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.model.profile import Problem, Profile, Run
+from tfprobe.profile.profile import Problem, Profile, Run
 from tfprobe.web import answers
 from tfprobe.web.pages.header import command_line
 from tfprobe.web.question import Question

@@ -13,7 +13,7 @@ from tests.support.profiles import process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import SECOND_NS, activity, device_pulse, pulse
 from tfprobe.errors import Missing, UsageError
-from tfprobe.model.profile import Process, Profile, Work
+from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.web.pages import processes
 from tfprobe.web.question import Question
 

@@ -14,9 +14,9 @@ from tests.support.rank_steps import write_rank_steps
 from tests.support.rundir import BOOT_ID, HOST
 from tests.unit.export.test_aligned_timeline import REDUCE, ranks
 from tfprobe.analysis.distributed import rank_comparison, rank_parts
-from tfprobe.model.profile import Profile
-from tfprobe.store.layout import RunFolder
-from tfprobe.store.liveness import Machine
+from tfprobe.profile.profile import Profile
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
 from tfprobe.web import together
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import ranks as page

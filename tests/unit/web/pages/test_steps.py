@@ -13,7 +13,7 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.model.profile import Profile, RecentSteps
+from tfprobe.profile.profile import Profile, RecentSteps
 from tfprobe.web import answers
 from tfprobe.web.question import Question
 

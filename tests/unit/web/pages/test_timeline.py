@@ -13,11 +13,11 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Span, Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.model.activities import Activity, Gap
-from tfprobe.model.executions import Executions, Place
-from tfprobe.model.profile import Profile
-from tfprobe.model.spans import SpanKind
-from tfprobe.model.strings import Strings
+from tfprobe.profile.activities import Activity, Gap
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.strings import Strings
 from tfprobe.web.pages import timeline, timeline_search, timeline_slice
 from tfprobe.web.question import Question
 

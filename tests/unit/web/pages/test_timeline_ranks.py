@@ -11,7 +11,7 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import op
 from tests.unit.export.test_aligned_timeline import REDUCE, ranks
 from tfprobe.errors import NoAnswer
-from tfprobe.model.profile import Profile
+from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import timeline_ranks
 from tfprobe.web.question import Question
 

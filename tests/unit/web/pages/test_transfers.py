@@ -9,9 +9,9 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, work
 from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import PAGEABLE, copy, kernel
-from tfprobe.model.activities import Call, Gap
-from tfprobe.model.executions import Place
-from tfprobe.model.profile import Profile
+from tfprobe.profile.activities import Call, Gap
+from tfprobe.profile.executions import Place
+from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import transfers
 from tfprobe.web.question import Question
 

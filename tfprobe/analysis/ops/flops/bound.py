@@ -12,7 +12,7 @@ from functools import reduce
 from math import prod
 
 from tfprobe.analysis.ops.flops import elementwise
-from tfprobe.model.graph import Attribute, Shape
+from tfprobe.profile.graph import Attribute, Shape
 
 
 @dataclass(slots=True)

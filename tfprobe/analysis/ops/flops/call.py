@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tfprobe.model.graph import Attribute, Shape
+from tfprobe.profile.graph import Attribute, Shape
 
 
 class UnknownOperands(Exception):

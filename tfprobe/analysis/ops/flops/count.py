@@ -14,9 +14,9 @@ from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
 from tfprobe.analysis.ops.flops.table import plain
 from tfprobe.errors import Missing
-from tfprobe.model.executions import Place
-from tfprobe.model.graph import Graph, Node, Shape
-from tfprobe.model.sampled import Output, SampledWork
+from tfprobe.profile.executions import Place
+from tfprobe.profile.graph import Graph, Node, Shape
+from tfprobe.profile.sampled import Output, SampledWork
 
 Int64s = npt.NDArray[np.int64]
 # Above this, some thousands of rows could not be added up in 64 bits.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands, per_input, per_output
-from tfprobe.model.graph import Graph, Node
+from tfprobe.profile.graph import Graph, Node
 
 
 def float_ops(graph: Graph) -> Mapping[str, int]:

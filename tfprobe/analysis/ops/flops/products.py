@@ -8,7 +8,7 @@ from math import prod
 
 from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands, per_input, per_output
 from tfprobe.analysis.ops.flops.elementwise import ACTIVATIONS
-from tfprobe.model.graph import Shape
+from tfprobe.profile.graph import Shape
 
 # Operations for each element of the output, by the name in the attribute `fused_ops`.
 _PER_OUTPUT: Mapping[str, int] = {

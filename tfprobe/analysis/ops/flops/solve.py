@@ -19,8 +19,8 @@ from tfprobe.analysis.ops.flops.bound import (
     TOLD,
     Tensors,
 )
-from tfprobe.model.graph import Node, Shape
-from tfprobe.model.sampled import LoopVariable, Output, SampledWork
+from tfprobe.profile.graph import Node, Shape
+from tfprobe.profile.sampled import LoopVariable, Output, SampledWork
 
 _LIST_TYPE = "DT_VARIANT"
 

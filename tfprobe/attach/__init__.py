@@ -1,0 +1,1 @@
+"""Stand beside jobs: ask a profiler service, read stacks, sample accelerators."""

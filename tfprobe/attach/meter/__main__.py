@@ -1,0 +1,29 @@
+"""Meter a job: `python -m tfprobe.attach.meter RUN HOST PID`. Says nothing, whatever happens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tfprobe.attach.meter import nvml
+from tfprobe.attach.meter.job import Job
+from tfprobe.attach.meter.sampling import sample_until_end
+from tfprobe.runs.layout import RunFolder
+
+
+def main(arguments: list[str]) -> int:
+    """Sample until the job has ended; at once where there is no accelerator."""
+    run, host, pid = arguments
+    folder = RunFolder(Path(run))
+    accelerators = nvml.find()
+    if not accelerators:
+        return 0
+    try:
+        sample_until_end(Job(folder, host, int(pid)), accelerators, folder.machine(host))
+    except OSError:
+        return 1  # a full disk, a run directory that somebody removed: nobody is there to be told
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""Write what accelerators do once a second, until the job has ended. Costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tfprobe.attach.meter.job import Job
+from tfprobe.runs import inside
+
+PAUSE_S = 1.0
+# How soon the end of a job is seen.
+LOOK_S = 0.25
+# A job of days has this many samples, then as many at twice the distance, and so on.
+SAMPLES_AT_A_PAUSE = 1000
+# Of one CPU: where asking the driver costs more, it is asked less often.
+MOST_CPU_RATIO = 0.004
+
+
+class Accelerator(Protocol):
+    """Something to sample."""
+
+    def sample(self) -> dict[str, Any]:
+        """Return one device of a line of machine/<host>.jsonl. Any: numbers, texts, None."""
+
+
+def sample_until_end(job: Job, accelerators: Sequence[Accelerator], path: Path) -> None:
+    """Append a line now, then one a second; the last within a second of the job's end."""
+    file = _open(path)
+    taken = 0
+    while job.is_running() and job.has_run_directory():
+        began_cpu_s = time.process_time()
+        devices = [accelerator.sample() for accelerator in accelerators]
+        line = json.dumps({"unix_ns": time.time_ns(), "devices": devices}) + "\n"
+        os.write(file, line.encode())
+        job.look_for_more()
+        pause_s = PAUSE_S * (1 << min(taken // SAMPLES_AT_A_PAUSE, 20))
+        taken += 1
+        cost_s = time.process_time() - began_cpu_s
+        _wait(job, max(pause_s, cost_s / MOST_CPU_RATIO))
+
+
+def _open(path: Path) -> int:
+    run = path.parents[1]
+    with inside.directory(run, path.parent, make=True):
+        return inside.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def _wait(job: Job, pause_s: float) -> None:
+    """Sleep until the next sample is due or the job has ended."""
+    due_s = time.monotonic() + pause_s
+    while job.is_running():
+        left_s = due_s - time.monotonic()
+        if left_s <= 0:
+            return
+        if left_s > PAUSE_S:
+            job.look_for_more()
+        time.sleep(min(left_s, LOOK_S))

@@ -1,0 +1,146 @@
+"""Find the Python processes of a job on this host, and the folder of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfprobe.runs.contents import content_of
+from tfprobe.runs.events import interpreter_log
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.proc import PROC, parent, started_ticks
+
+# A process and its ancestors: no job is deeper.
+_MOST_ANCESTORS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python interpreter of the job: its pid, when the pid started, and when Python did.
+
+    A process that replaces itself by exec is another interpreter of the same pid and ticks.
+    """
+
+    pid: int
+    started_ticks: int
+    since_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the manifest of a process folder says."""
+
+    folder: ProcessFolder
+    pid: int
+    started_ticks: int
+    started_unix_ns: int
+    is_fork: bool
+
+
+class JobProcesses:
+    """The processes of one launch on this host."""
+
+    def __init__(
+        self, run: RunFolder, host: str, pid: int, *, is_shared: bool, proc: Path = PROC
+    ) -> None:
+        """Begin with the job's first process. Of a shared run only what it started is its own."""
+        self.run = run
+        self._host = host
+        self._proc = proc
+        self._is_shared = is_shared
+        self._first = (pid, started_ticks(pid, proc))
+        self._log = interpreter_log(run.interpreters)
+        self._ours = {pid}
+        self._recorded: dict[str, _Recorded] = {}
+        # When the interpreters of a process started.
+        self._since: dict[tuple[int, int], list[int]] = {}
+        self._forks: list[_Recorded] = []
+        self._others: set[int] = set()
+
+    def first_is_running(self) -> bool:
+        """Say whether the first process of the job is there."""
+        pid, ticks = self._first
+        return ticks is not None and started_ticks(pid, self._proc) == ticks
+
+    def is_running(self, interpreter: Interpreter) -> bool:
+        """Say whether the process of an interpreter is there."""
+        return started_ticks(interpreter.pid, self._proc) == interpreter.started_ticks
+
+    def count_of_others(self) -> int:
+        """Return how many interpreters of other launches on this host are there, about."""
+        self._others = {pid for pid in self._others if started_ticks(pid, self._proc) is not None}
+        return len(self._others)
+
+    def new_interpreters(self) -> Iterator[Interpreter]:
+        """Yield those that have started since the last call."""
+        for line in self._log.read().things:
+            if line.host == self._host:
+                yield from self._met(line.pid, line.unix_ns)
+
+    def new_forks(self) -> Iterator[Interpreter]:
+        """Yield forked children that have got a folder since the last call."""
+        self._look_for_folders()
+        forks, self._forks = self._forks, []
+        for each in forks:
+            if started_ticks(each.pid, self._proc) == each.started_ticks:
+                yield from self._met(each.pid, each.started_unix_ns)
+
+    def folder_of(self, interpreter: Interpreter) -> ProcessFolder | None:
+        """Return the folder that an interpreter records into, None while it has none."""
+        self._look_for_folders()
+        key = (interpreter.pid, interpreter.started_ticks)
+        for recorded in self._recorded.values():
+            if (recorded.pid, recorded.started_ticks) == key:
+                started_ns = recorded.started_unix_ns
+                # Both moments are told by the interpreter while it starts.
+                nearest = min(self._since[key], key=lambda since_ns: abs(since_ns - started_ns))
+                if nearest == interpreter.since_unix_ns:
+                    return recorded.folder
+        return None
+
+    def _met(self, pid: int, since_unix_ns: int) -> Iterator[Interpreter]:
+        ticks = started_ticks(pid, self._proc)
+        if ticks is None:
+            return
+        if self._is_shared and not self._is_ours(pid):
+            self._others.add(pid)
+            return
+        self._ours.add(pid)
+        self._since.setdefault((pid, ticks), []).append(since_unix_ns)
+        yield Interpreter(pid, ticks, since_unix_ns)
+
+    def _is_ours(self, pid: int) -> bool:
+        for _ in range(_MOST_ANCESTORS):
+            if pid in self._ours:
+                return True
+            above = parent(pid, self._proc)
+            if above is None or above <= 1:
+                return False
+            pid = above
+        return False
+
+    def _look_for_folders(self) -> None:
+        for folder in self.run.processes_of(self._host):
+            if folder.name not in self._recorded and os.path.exists(folder.manifest):
+                recorded = _recorded(folder)
+                if recorded is not None:
+                    self._recorded[folder.name] = recorded
+                    # No interpreter starts in a fork: nothing but its folder tells of it.
+                    self._forks += [recorded] if recorded.is_fork else []
+
+
+def _recorded(folder: ProcessFolder) -> _Recorded | None:
+    try:
+        document = json.loads(content_of(folder.manifest))
+        return _Recorded(
+            folder,
+            int(document["pid"]),
+            int(document["pid_started_ticks"]),
+            int(document["started_unix_ns"]),
+            is_fork=document.get("interpreter_pid", document["pid"]) != document["pid"],
+        )
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # not whole, of another version, or of another pid namespace

@@ -1,0 +1,246 @@
+"""Run every rule over the signals of a run, and put what they find in order. Shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tfprobe.analysis.core.releases import Release, in_names_of
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import (
+    Document,
+    Evidence,
+    Finding,
+    Gain,
+    Severity,
+    Subject,
+    gain_document,
+)
+from tfprobe.findings.finding import document as finding_document
+from tfprobe.findings.gather import gather
+from tfprobe.findings.pytorch import in_pytorch
+from tfprobe.findings.rule import Rule
+from tfprobe.findings.rules import RULES
+from tfprobe.findings.signals import ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.thresholds import DEFAULTS, Thresholds
+from tfprobe.profile.profile import Profile, titled
+from tfprobe.profile.sampled import SampledWork
+
+TOP = 3
+UNKNOWN_RELEASE = Missing("it is of no one process")
+# What these may win is a share of the time of the whole process.
+_NOT_OF_A_LOOP = frozenset(
+    {"recording", "tracing", "epoch_ends", "garbage_collection", "preparation"}
+)
+# Of these the rest of a loop of the host goes faster, too, once they are gone: caches, locks and
+# CPUs are its own. By so much of their share it did in planted programs that were mended.
+_WITH_THE_REST = 0.9
+_HOLDS_UP_THE_REST = frozenset(
+    {
+        "between",
+        "callbacks",
+        "checkpoints",
+        "compute",
+        "dispatch",
+        "evaluation",
+        "garbage_collection",
+        "graph",
+        "input",
+        "sync",
+    }
+)
+_ONE_STEP = Evidence("from one traced step")
+_Loop = tuple[str, int | None, int] | tuple[()]
+_PartOfWork = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A rule that could not be applied anywhere in the run, and why."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Findings, the most important first, and the rules that had nothing to go by.
+
+    `together` is the bound of following all of it: gains of one part overlap, so that of each part
+    only the largest counts.
+    """
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[Unchecked, ...]
+    together: Gain | Missing
+
+
+def advise(
+    profile: Profile,
+    sampled: Iterable[SampledWork] = (),
+    thresholds: Thresholds = DEFAULTS,
+) -> Advice:
+    """Return the advice on a run.
+
+    `sampled` are works joined with their graphs and code maps; without them no scope and no line
+    is named.
+    """
+    return judge(gather(profile, sampled, thresholds), thresholds)
+
+
+def judge(signals: Signals, thresholds: Thresholds = DEFAULTS) -> Advice:
+    """Return the advice that the rules give on signals."""
+    pytorch = {each.subject for each in signals.works if each.is_pytorch}
+    releases = {each.subject: each.release for each in signals.processes}
+    releases |= {each.subject: each.process.release for each in signals.works}
+    known: dict[Subject, WorkSignals | ProcessSignals] = {
+        each.subject: each for each in signals.processes
+    }
+    known |= {each.subject: each for each in signals.works}
+    findings: list[Finding] = []
+    unchecked: list[Unchecked] = []
+    for rule in RULES:
+        verdicts = list(rule.check(signals, thresholds))
+        found = [
+            _weighed(replace(each, rule=rule.name), known.get(each.subject), rule, thresholds)
+            for each in verdicts
+            if isinstance(each, Finding)
+        ]
+        findings += _merged(
+            [
+                in_pytorch(each)
+                if each.subject in pytorch
+                else _in_names(each, releases.get(each.subject, UNKNOWN_RELEASE))
+                for each in found
+            ]
+        )
+        reasons = [each.reason for each in verdicts if isinstance(each, Missing)]
+        if verdicts and len(reasons) == len(verdicts):
+            unchecked.append(Unchecked(rule.name, reasons[0]))
+    ordered = tuple(sorted(findings, key=_order))
+    return Advice(ordered, tuple(unchecked), together(ordered))
+
+
+def _weighed(
+    finding: Finding, of: WorkSignals | ProcessSignals | None, rule: Rule, limits: Thresholds
+) -> Finding:
+    """Return a finding no louder than what it can win of the whole process, and what it rests on.
+
+    A loop may be a small part of its process; and of one traced step nobody knows if it is usual.
+    """
+    process = of.process if isinstance(of, WorkSignals) else of
+    if process is None or isinstance(finding.gain, Missing):
+        return finding
+    severity = finding.severity
+    if finding.gain.high_ns < limits.wall_ratio * process.wall_ns:
+        severity = min(severity, Severity.INFO)
+    gain = finding.gain
+    is_won = gain.low_ns and not process.has_accelerator
+    if is_won and finding.part in _HOLDS_UP_THE_REST:
+        rest_ns = _WITH_THE_REST * gain.high_ratio * (gain.of_ns - gain.high_ns)
+        gain = replace(gain, high_ns=gain.high_ns + round(rest_ns))
+    is_single = rule.is_of_traces and isinstance(of, WorkSignals) and len(of.samples) == 1
+    if is_single:
+        severity = min(severity, Severity.WARNING)
+    evidence = (*finding.evidence, *([_ONE_STEP] if is_single else []))
+    if isinstance(of, WorkSignals) and of.loop_source and not any(e.source for e in evidence):
+        # What no line of its own explains begins where the steps are run.
+        evidence = (*evidence, Evidence("its steps run at", source=of.loop_source))
+    return replace(finding, severity=severity, evidence=evidence, gain=gain)
+
+
+def _in_names(finding: Finding, release: Release | Missing) -> Finding:
+    """Return a finding with what to do in the names of the TensorFlow that its process runs."""
+    return replace(finding, action=in_names_of(release, finding.action))
+
+
+def top(advice: Advice, count: int = TOP) -> tuple[Finding, ...]:
+    """Return the findings that a report of one screen has room for: of each part the first."""
+    first: dict[tuple[Subject, str], Finding] = {}
+    for each in advice.findings:
+        first.setdefault((each.subject, each.part or each.rule), each)
+    return tuple(first.values())[:count]
+
+
+def together(findings: Iterable[Finding]) -> Gain | Missing:
+    """Return what all findings may win: the largest gain of each part, no more than the whole.
+
+    Ranks work at the same time, so that of each part the one with most to win counts, and so do
+    loops of different threads: the one with most to win is all there is to win. Findings of which
+    no gain is likely are not added, but it is never less than the bound of one of them. Left out
+    are those whose gain is not of a loop.
+    """
+    loops: dict[_Loop, dict[_PartOfWork, Gain]] = {}
+    unlikely: list[Gain] = []
+    for each in findings:
+        if isinstance(each.gain, Missing) or each.part in _NOT_OF_A_LOOP:
+            continue
+        if not each.gain.low_ns:
+            unlikely.append(each.gain)
+            continue
+        by_part = loops.setdefault(_loop(each.subject, each.gain), {})
+        key = (each.subject.kind, each.subject.name, each.part or each.rule)
+        if key not in by_part or each.gain.high_ratio > by_part[key].high_ratio:
+            by_part[key] = each.gain
+    if not loops:
+        return Missing("no finding has a gain in time")
+    likely = max((_sum(by_part.values()) for by_part in loops.values()), key=_bound)
+    widest = max((likely, *unlikely), key=_bound)
+    return Gain(round(likely.low_ratio * widest.of_ns), widest.high_ns, widest.of_ns)
+
+
+def _loop(subject: Subject, gain: Gain) -> _Loop:
+    """Return what tells loops apart: by thread in effect, ranks together."""
+    return () if subject.rank is not None else (subject.host, subject.pid, gain.of_ns)
+
+
+def _sum(gains: Collection[Gain]) -> Gain:
+    """Return all gains of a loop; those of ranks are taken as shares of the longest."""
+    of_ns = max(gain.of_ns for gain in gains)
+    high_ns = min(round(sum(gain.high_ratio for gain in gains) * of_ns), of_ns)
+    low_ns = min(round(sum(gain.low_ratio for gain in gains) * of_ns), high_ns)
+    return Gain(low_ns, high_ns, of_ns)
+
+
+def _bound(gain: Gain) -> float:
+    return gain.high_ratio
+
+
+def document(advice: Advice) -> Document:
+    """Return advice as documents show it."""
+    return {
+        "findings": [finding_document(each) for each in advice.findings],
+        "together": gain_document(advice.together),
+        "unchecked": [{"rule": each.rule, "reason": each.reason} for each in advice.unchecked],
+    }
+
+
+def _order(finding: Finding) -> tuple[int, int, int, str]:
+    gain = finding.gain
+    if isinstance(gain, Missing):
+        return (-finding.severity, 0, 0, finding.rule)
+    # By time and not by share: a loop may be a small part of its process.
+    return (-finding.severity, -gain.low_ns, -gain.high_ns, finding.rule)
+
+
+def _merged(findings: list[Finding]) -> Iterator[Finding]:
+    """Make one finding of those about the same kind of work in several processes."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for each in findings:
+        groups.setdefault((each.title, each.subject.kind, each.subject.name), []).append(each)
+    for group in groups.values():
+        first, *others = sorted(group, key=_order)
+        if others:
+            also = Evidence(f"the same in {_named(each.subject for each in others)}")
+            first = replace(first, evidence=(*first.evidence, also))
+        yield first
+
+
+def _named(subjects: Iterable[Subject]) -> str:
+    """Name processes by rank where they have one, else by host and pid; threads of one once."""
+    names = dict.fromkeys(
+        titled(f"pid {each.pid}" if each.rank is None else f"rank {each.rank}", each.program)
+        + (f" on {each.host}" if each.rank is None else "")
+        for each in subjects
+    )
+    return ", ".join(names)

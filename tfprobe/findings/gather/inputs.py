@@ -1,0 +1,177 @@
+"""Gather what the steps of a work wait for, from the input view."""
+
+from __future__ import annotations
+
+from tfprobe.analysis.breakdown.python_lines import python_lines
+from tfprobe.analysis.breakdown.watched_gaps import followed
+from tfprobe.analysis.core.source_lines import is_of_library
+from tfprobe.analysis.input.input_sources import Kind
+from tfprobe.analysis.input.input_verdict import WorkInput
+from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
+from tfprobe.analysis.input.stage_stats import PipelineUse
+from tfprobe.analysis.system.thread_times import thread_times
+from tfprobe.errors import Missing
+from tfprobe.findings.signals import Input
+from tfprobe.profile.profile import Profile
+
+# What makes these stages, as activities name it.
+_METHODS = {
+    "Batch": "Dataset.batch",
+    "Filter": "Dataset.filter",
+    "FlatMap": "Dataset.flat_map",
+    "Generator": "Dataset.from_generator",
+    "Interleave": "Dataset.interleave",
+    "Map": "Dataset.map",
+    "MapAndBatch": "Dataset.map",
+    "MemoryCache": "Dataset.cache",
+    "PaddedBatch": "Dataset.padded_batch",
+    "Shuffle": "Dataset.shuffle",
+    "TensorSlice": "Dataset.from_tensor_slices",
+}
+# Stages that are told by the line that made them, whatever Python they call.
+_NOT_PYTHON = frozenset(_METHODS) - {"FlatMap", "Generator"}
+_FROM_MEMORY = frozenset({"MemoryCache", "Prefetch"})
+_ONE_BY_ONE = frozenset({"FlatMap", "Generator", "Prefetch", "Repeat"})
+_HANDS_ON = _FROM_MEMORY | {"MemoryCacheImpl", "Repeat", "Skip", "Take"}
+
+
+def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
+    """Return the input of a work; of several sources the dearest is named.
+
+    Of a queue it is the dearest line between the steps of a thread that fills it.
+    """
+    if not item.sources:
+        return Missing("its steps take no input that is known")
+    source = item.sources[0]
+    pipeline = item.pipeline
+    stage = _bottleneck(pipeline)
+    place = f"{source.file}:{source.line}" if source.file else ""
+    if source.kind is Kind.ITERATOR:
+        own = "" if _kind(stage) in _NOT_PYTHON else _line_beside(item, profile)
+        place = own or _line_that_made(item, stage, profile) or place
+    if source.kind is Kind.QUEUE:
+        place = _line_of_filler(item, profile)
+    return Input(
+        bottleneck=stage or source.what,
+        own_ns=source.time_ns,
+        iterator="" if isinstance(pipeline, Missing) else _path(pipeline),
+        nodes=() if isinstance(pipeline, Missing) else _nodes(pipeline),
+        advice=" ".join(item.remedies),
+        source=place,
+        keeps_up=item.keeps_up,
+        is_measured=not stage or isinstance(pipeline, Missing) or pipeline.is_measured,
+        is_whole=not isinstance(pipeline, Missing) and _is_whole(pipeline),
+        may_cache=not isinstance(pipeline, Missing) and _may_cache(pipeline),
+        prefetches=_prefetches(item, profile),
+        python_ns=0.0 if isinstance(pipeline, Missing) else _python_ns(pipeline),
+        is_ready=not isinstance(pipeline, Missing) and _is_ready(pipeline),
+    )
+
+
+def _prefetches(item: WorkInput, profile: Profile) -> bool:
+    if isinstance(item.work, Missing):
+        return False
+    key = (item.work.process, "data", "Dataset.prefetch")
+    return any((each.process, each.kind, each.name) == key for each in profile.activities)
+
+
+def _python_ns(pipeline: PipelineUse) -> float:
+    """Return what Python takes for the elements of a step.
+
+    Where each step takes one element that a generator made, it is called once for each: in few
+    captures chance says how many of the calls lie within.
+    """
+    of_stages = [op for use in pipeline.stages for op in use.ops]
+    ops = [op for op in (*of_stages, *pipeline.loose_ops) if op.is_python]
+    calls = sum(op.count for op in ops)
+    kinds = set(_nodes(pipeline))
+    is_one_by_one = "Generator" in kinds and kinds <= _ONE_BY_ONE and calls < pipeline.captures
+    steps = calls if is_one_by_one else pipeline.captures
+    return sum(op.total_ns for op in ops) / max(steps, 1)
+
+
+def _kind(stage: str) -> str:
+    return stage.removeprefix("Parallel").partition("V")[0]
+
+
+def _line_beside(item: WorkInput, profile: Profile) -> str:
+    """Return where Python stands in threads that TensorFlow started, mostly: it makes elements."""
+    if isinstance(item.work, Missing):
+        return ""
+    pulses = [each for each in profile.pulses if each.process == item.work.process]
+    found = thread_times(sorted(pulses, key=lambda each: each.at_ns))
+    guests = () if isinstance(found, Missing) else found.guests
+    own = [each for each in guests if not is_of_library(each.file)]
+    return f"{own[0].file}:{own[0].line}" if own else ""
+
+
+def _line_that_made(item: WorkInput, stage: str, profile: Profile) -> str:
+    """Return the one line of the job that made a stage of its pipeline, or its generator."""
+    if isinstance(item.work, Missing):
+        return ""
+    kind = _kind(stage)
+    methods = [_METHODS[kind]] if kind in _METHODS else []
+    methods += [_METHODS["Generator"]] if kind in ("", "FlatMap") else []
+    for method in methods:
+        lines = {
+            f"{each.file}:{each.line}"
+            for each in profile.activities
+            if each.process == item.work.process
+            and (each.kind, each.name) == ("data", method)
+            and each.file
+            and not is_of_library(each.file)
+        }
+        if lines:
+            return lines.pop() if len(lines) == 1 else ""
+    return ""
+
+
+def _line_of_filler(item: WorkInput, profile: Profile) -> str:
+    threads = {(each.thread, each.name) for each in item.producers}
+    fillers = {
+        (each.process, each.index)
+        for each in profile.works
+        if (each.thread, each.name) in threads
+        and not isinstance(item.work, Missing)
+        and each.process == item.work.process
+    }
+    gaps = [gap for gap in followed(profile) if (gap.process, gap.work) in fillers]
+    lines = python_lines(gaps)
+    return f"{lines[0].file}:{lines[0].line}" if lines else ""
+
+
+def _bottleneck(pipeline: PipelineUse | Missing) -> str:
+    if isinstance(pipeline, Missing) or isinstance(pipeline.bottleneck, Missing):
+        return ""
+    return pipeline.stages[pipeline.bottleneck].stage.name
+
+
+def _is_whole(pipeline: PipelineUse) -> bool:
+    leaves = (use.stage for use in pipeline.stages if not use.stage.children)
+    return all(is_source(leaf.kind) for leaf in leaves)
+
+
+def _may_cache(pipeline: PipelineUse) -> bool:
+    names = {use.stage.name for use in pipeline.stages}
+    return names.isdisjoint({"ForeverRepeat", "Generator"})
+
+
+def _is_ready(pipeline: PipelineUse) -> bool:
+    """Say whether elements come from memory, prefetched, and nothing on the way changes them."""
+    kinds = set(_nodes(pipeline))
+    return _FROM_MEMORY <= kinds <= _HANDS_ON
+
+
+def _path(pipeline: PipelineUse) -> str:
+    if isinstance(pipeline.bottleneck, Missing):
+        return ""
+    return "::".join(pipeline.stages[pipeline.bottleneck].stage.path)
+
+
+def _nodes(pipeline: PipelineUse) -> tuple[str, ...]:
+    """Return the kinds of the stages that somebody wrote, those nearer to the step first."""
+    if pipeline.is_of_arrays:
+        return ()
+    ordered = sorted(pipeline.stages, key=lambda use: len(use.stage.path))
+    written = (use.stage.kind for use in ordered if not is_wrapper(use.stage.kind))
+    return tuple(written)

@@ -1,0 +1,275 @@
+"""Gather what ran in the sampled steps of a work: ops by type, how many and how small they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfprobe.analysis.system.application import innermost
+from tfprobe.errors import Missing
+from tfprobe.findings.gather.busy import busy_ns
+from tfprobe.findings.signals import Ops, OpUse
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Capture
+from tfprobe.profile.tables import Flags, Int64s, having, used
+
+_TOP = 10
+# The path of calls through which a function was reached: of no use to a reader.
+_CALL_PATH = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
+# How ops begin whose time is waiting for others.
+WAITS = (
+    "_Recv",
+    "_HostRecv",
+    "_Send",
+    "_HostSend",
+    "RecvTensor",
+    "Barrier",
+    "Collective",
+    "FIFOQueueDequeue",
+    "InfeedDequeue",
+    "IteratorGetNext",
+    "MapUnstage",
+    "MultiDeviceIteratorGetNext",
+    "NcclAllReduce",
+    "OutfeedDequeue",
+    "QueueDequeue",
+    "QueueEnqueue",
+    "RandomShuffleQueueDequeue",
+    "ReaderRead",
+    "Stage",
+    "Unstage",
+)
+# Between two ops an executor needs some us. Where none runs for longer, its threads have no CPU or
+# wait for something.
+_PAUSE_NS = 200_000
+_UPDATES = (
+    "Apply",
+    "Assign",
+    "ResourceApply",
+    "ResourceScatter",
+    "ResourceSparseApply",
+    "Scatter",
+    "SparseApply",
+)
+# What timelines of older TensorFlows write on a lane of the host, for a copy of its own.
+_COPY = "MEMCPY"
+# Namespaces of PyTorch's ops.
+_PYTORCH = ("aten::", "autograd::", "torch::", "c10d::", "gloo:", "nccl:")
+# Ops that run a function whose ops are rows of their own.
+CALLS = (
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "If",
+    "StatelessIf",
+    "While",
+    "StatelessWhile",
+    "Case",
+    "StatelessCase",
+    "RemoteCall",
+)
+# Python may sleep, and a file may lie on slow storage.
+_MAY_WAIT = ("EagerPyFunc", "NumpyFunction", "PyFunc", "ReadFile", "WholeFileReader")
+# Element by element: XLA makes one kernel of a chain of them.
+_FUSIBLE = (
+    "Abs Add AddN AddV2 BiasAdd BiasAddV1 BiasAddGrad Cast Div DivNoNan Elu EluGrad Equal Erf Exp "
+    "Expm1 Fill Floor FloorDiv FloorMod Gelu Greater GreaterEqual Less LessEqual LeakyRelu "
+    "LeakyReluGrad Log Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mul MulNoNan Neg "
+    "NotEqual OnesLike Pow RealDiv Reciprocal Relu Relu6 Relu6Grad ReluGrad Round Rsqrt RsqrtGrad "
+    "Select SelectV2 Sigmoid SigmoidGrad Sign Softplus SoftplusGrad Softsign Sqrt SqrtGrad Square "
+    "SquaredDifference Sub Tanh TanhGrad TruncateDiv Xdivy Xlogy ZerosLike"
+)
+FUSIBLE = frozenset(_FUSIBLE.split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of the sampled steps of one work; `capture` counts its captures from 0."""
+
+    rows: Executions
+    capture: Int64s
+    captures: int
+
+    @property
+    def end_ns(self) -> Int64s:
+        end: Int64s = self.rows.start_ns + self.rows.duration_ns
+        return end
+
+
+def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> Ops | Missing:
+    """Return the ops of the mean sampled step; `rows` are those of these captures.
+
+    Rows of threads that prepare later steps are apart. Ops shorter than `tiny_ns` are tiny.
+    """
+    mine = _mine(rows, captures)
+    beside = _only(mine, _computes_beside(rows))
+    beside_busy_ns = busy_ns(beside.capture, beside.captures, beside.rows.start_ns, beside.end_ns)
+    # As a trace opens, the input may run ahead of the step, whose trace then lacks it.
+    seen = int(np.count_nonzero(beside_busy_ns))
+    beside_steps = seen if 2 * seen >= len(captures) else len(captures)
+    kept = _only(mine, ~mine.rows.background)
+    on_host = kept.rows.place == Place.HOST
+    works = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
+    if not works.any():
+        return Missing("the sampled steps hold no execution of an op")
+    host, device = _only(kept, works), _only(kept, kept.rows.place == Place.ACCELERATOR)
+    span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
+    # Ops of PyTorch call each other, and each is a row.
+    own = _innermost(host) if is_pytorch(host.rows) else host
+    return Ops(
+        step_ns=sum(each.duration_ns for each in captures) / len(captures),
+        span_ns=span_ns,
+        busy_ns=busy,
+        large_ns=large_ns,
+        per_step=len(host.rows) / len(captures),
+        usual_op_ns=float(np.median(host.rows.duration_ns)),
+        host=_types(own, host),
+        device=_types(device, device),
+        fusible_ns=_fusible_ns(device if len(device.rows) else own),
+        exposed_host=_exposed(own, host, device),
+        paused_ns=paused_ns,
+        has_updates=bool(_starting(rows, _UPDATES).any()) or is_pytorch(rows),
+        beside=_types(beside, beside),
+        beside_ns=int(beside.rows.duration_ns.sum()) / max(beside_steps, 1),
+        beside_busy_ns=int(beside_busy_ns.sum()) / max(beside_steps, 1),
+    )
+
+
+def _computes_beside(rows: Executions) -> Flags:
+    """Say which rows are ops of the host that compute for later steps: none that may wait."""
+    may_wait = waits_or_calls(rows) | _starting(rows, _MAY_WAIT)
+    computes: Flags = rows.background & (rows.place == Place.HOST) & ~may_wait
+    return computes
+
+
+def waits_or_calls(rows: Executions) -> Flags:
+    """Say which rows are ops that do no work themselves: they wait, or run a function."""
+    return _starting(rows, WAITS) | _of_types(rows, CALLS)
+
+
+def is_pytorch(rows: Executions) -> bool:
+    """Say whether ops are PyTorch's."""
+    return bool(_starting(rows, _PYTORCH).any())
+
+
+def _starting(rows: Executions, prefixes: tuple[str, ...]) -> Flags:
+    return having(rows.strings, rows.op_type, lambda text: text.startswith(prefixes))
+
+
+def _innermost(host: _Rows) -> _Rows:
+    """Return rows for the stretches in which each op was the innermost of its thread."""
+    rows, ends_ns = host.rows, host.end_ns
+    lanes = host.capture * len(rows.strings.values) + rows.lane
+    order = np.lexsort((-ends_ns, rows.start_ns, lanes))
+    at, start_ns, end_ns = innermost(lanes[order], rows.start_ns[order], ends_ns[order])
+    chosen = order[at]
+    own = replace(rows.at(chosen), start_ns=start_ns, duration_ns=end_ns - start_ns)
+    return _Rows(own, host.capture[chosen], host.captures)
+
+
+def _mine(rows: Executions, captures: tuple[Capture, ...]) -> _Rows:
+    at = np.full(max((each.index for each in captures), default=0) + 1, -1, dtype=np.int64)
+    at[[each.index for each in captures]] = np.arange(len(captures))
+    return _Rows(rows, at[rows.capture], len(captures))
+
+
+def _only(mine: _Rows, chosen: Flags) -> _Rows:
+    return _Rows(mine.rows.only(chosen), mine.capture[chosen], mine.captures)
+
+
+def _of_types(rows: Executions, types: tuple[str, ...] | frozenset[str]) -> Flags:
+    return having(rows.strings, rows.op_type, types.__contains__)
+
+
+def _span(host: _Rows, tiny_ns: float) -> tuple[float, float, float, float]:
+    """Return from the first op to the end of the last, how much of it ops and large ops cover, and
+    how much pauses do."""
+    start, end = host.rows.start_ns, host.end_ns
+    first = np.full(host.captures, np.iinfo(np.int64).max)
+    last = np.zeros(host.captures, dtype=np.int64)
+    np.minimum.at(first, host.capture, start)
+    np.maximum.at(last, host.capture, end)
+    large = host.rows.duration_ns >= tiny_ns
+    covered = busy_ns(host.capture[large], host.captures, start[large], end[large])
+    busy = busy_ns(host.capture, host.captures, start, end)
+    paused = _paused_ns(host)
+    sums = (each.sum() for each in (np.maximum(last - first, 0), busy, covered, paused))
+    span, any_op, large_op, no_op = (float(each) / host.captures for each in sums)
+    return span, any_op, large_op, no_op
+
+
+def _paused_ns(host: _Rows) -> Int64s:
+    """Return the times between ops that are too long for an executor, which has some at hand."""
+    order = np.lexsort((host.rows.start_ns, host.capture))
+    capture, start, end = host.capture[order], host.rows.start_ns[order], host.end_ns[order]
+    # One axis for all captures: what was reached in the one before does not count.
+    base = capture * (int(end.max() - start.min()) + 1) - start.min()
+    reached = np.maximum.accumulate(end + base) - base
+    between = np.maximum(start[1:] - reached[:-1], 0)
+    paused: Int64s = between[(capture[1:] == capture[:-1]) & (between > _PAUSE_NS)]
+    return paused
+
+
+def _types(mine: _Rows, whole: _Rows) -> tuple[OpUse, ...]:
+    """Return the dearest types of ops; how often they ran, `whole` knows."""
+    rows = mine.rows
+    # In the order they ran: numbers of strings are others where other processes were read before.
+    first = np.full(len(rows.strings.values), len(whole.rows))
+    first[whole.rows.op_type[::-1]] = np.arange(len(whole.rows))[::-1]
+    types = np.array(sorted(used(rows.op_type), key=first.__getitem__), dtype=np.int64)
+    number = np.zeros(len(rows.strings.values), dtype=np.int64)
+    number[types] = np.arange(len(types))
+    group = mine.capture * len(types) + number[rows.op_type]
+    by_group = busy_ns(group, mine.captures * len(types), rows.start_ns, mine.end_ns)
+    busy = by_group.reshape(mine.captures, len(types)).sum(axis=0)
+    runs = np.bincount(whole.rows.op_type, minlength=len(rows.strings.values))
+    dearest = np.argsort(-busy, kind="stable")[:_TOP].tolist()
+    return tuple(
+        _use(mine, int(types[at]), int(busy[at]), int(runs[types[at]]))
+        for at in dearest
+        if busy[at]
+    )
+
+
+def _use(mine: _Rows, op_type: int, busy_ns: int, runs: int) -> OpUse:
+    rows = mine.rows
+    of_type = np.flatnonzero(rows.op_type == op_type)
+    longest = of_type[int(np.argmax(rows.duration_ns[of_type]))]
+    return OpUse(
+        type=rows.strings[op_type],
+        runs=runs / mine.captures,
+        busy_ns=busy_ns / mine.captures,
+        node=_CALL_PATH.sub("", rows.strings[int(rows.name[longest])]),
+    )
+
+
+def _fusible_ns(mine: _Rows) -> float:
+    chosen = _of_types(mine.rows, FUSIBLE)
+    rows, end_ns = mine.rows, mine.end_ns
+    busy = busy_ns(mine.capture[chosen], mine.captures, rows.start_ns[chosen], end_ns[chosen])
+    return float(busy.sum()) / mine.captures
+
+
+def _exposed(host: _Rows, whole: _Rows, device: _Rows) -> tuple[OpUse, ...]:
+    """Return the ops that ran on the host alone, by the time in which no kernel ran."""
+    if not len(device.rows):
+        return ()
+    launched = np.zeros(len(host.rows.strings.values), dtype=np.bool_)
+    launched[device.rows.name] = True
+    own = _only(host, ~launched[host.rows.name])
+    whole = _only(whole, ~launched[whole.rows.name])
+    found = [_alone(each, own, device) for each in _types(own, whole)]
+    return tuple(sorted(found, key=lambda use: -use.busy_ns))
+
+
+def _alone(use: OpUse, own: _Rows, device: _Rows) -> OpUse:
+    """Return a use with its time less that in which a kernel ran, too."""
+    of_type = _of_types(own.rows, frozenset({use.type}))
+    both = np.concatenate([own.capture[of_type], device.capture])
+    start_ns = np.concatenate([own.rows.start_ns[of_type], device.rows.start_ns])
+    end_ns = np.concatenate([own.end_ns[of_type], device.end_ns])
+    together = busy_ns(both, own.captures, start_ns, end_ns)
+    kernels = busy_ns(device.capture, own.captures, device.rows.start_ns, device.end_ns)
+    alone = float((together - kernels).sum()) / own.captures
+    return OpUse(use.type, use.runs, alone, use.node)

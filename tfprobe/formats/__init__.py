@@ -1,0 +1,1 @@
+"""Turn bytes into tables and nothing else."""

@@ -1,0 +1,214 @@
+"""Decode timelines in the trace event format: client.timeline's, tfprof's, and TensorFlow 2's own.
+
+What a box is, is told by the name of the process it is drawn in: "DEVICE Compute" in the first,
+"Op execution threads: DEVICE" in the second, the name of an XSpace's plane in the third.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.formats import trace_events, xspace
+from tfprobe.formats.columns import int64s
+from tfprobe.formats.run_metadata import place_of
+from tfprobe.formats.trace import Marker, Trace
+from tfprobe.formats.trace_events import Event, TraceEvents
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns, empty
+
+_CLIENT = re.compile(r"(?P<device>.+) Compute\Z")
+_TFPROF = re.compile(r"Op (?P<role>execution|scheduling) threads: (?P<device>.+)\Z")
+_PLANE = re.compile(r"/host:CPU\Z|/device:GPU:\d+")
+_NO_OPS = "a timeline in which no box is an op of TensorFlow"
+# After every time that fits.
+_END_NS = 2**63
+_STREAM = re.compile(r"/stream:\d+\Z")
+
+
+def rows(content: bytes) -> Executions:
+    """Return one row for each box that is an op or a kernel.
+
+    Raises UnreadableInput when the bytes are no timeline or no box is an op.
+    """
+    found = read(trace_events.parse(content)).rows
+    if not len(found):
+        raise UnreadableInput(_NO_OPS)
+    return found
+
+
+def read(document: TraceEvents) -> Trace:
+    """Return what a timeline tells: the boxes of ops and kernels, and those around them.
+
+    Raises UnreadableInput when no box is an op or a call around ops.
+    """
+    all_streams = any("stream:all" in process for process in document.processes.values())
+    boxes = [
+        box for event in document.events for box in _box(event, document, all_streams=all_streams)
+    ]
+    interner = Interner()
+    spans = _spans(document, interner)
+    if not boxes and not len(spans):
+        raise UnreadableInput(_NO_OPS)
+    runs = tuple(_runs(document, boxes))
+    has_calls = bool((spans.kind == SpanKind.FUNCTION_CALL).any())
+    rows = _table(boxes, interner)
+    return Trace(rows, spans, empty(Allocations), markers=runs, has_calls=has_calls)
+
+
+def _runs(document: TraceEvents, boxes: list[_Box]) -> Iterator[Marker]:
+    """Give the runs of a Session that a client timeline joins: each begins at _SOURCE."""
+    sources: dict[str, list[int]] = defaultdict(list)
+    for event in document.events:
+        if event.get("ph") == "X" and trace_events.args(event).get("name") == "_SOURCE":
+            sources[document.process(event)].append(trace_events.times_ns(event)[0])
+    count = max((len(each) for each in sources.values()), default=0)
+    if count < 2:
+        return
+    complete = [sorted(each) for each in sources.values() if len(each) == count]
+    starts_ns = [min(each) for each in zip(*complete, strict=True)]
+    for number, (start_ns, next_ns) in enumerate(pairwise([*starts_ns, _END_NS])):
+        ends_ns = [
+            box.start_ns + box.duration_ns for box in boxes if start_ns <= box.start_ns < next_ns
+        ]
+        yield Marker(number, start_ns, min(max(ends_ns, default=start_ns), next_ns))
+
+
+class _Told(NamedTuple):
+    """What a box is about."""
+
+    device: str
+    name: str
+    op_type: str
+    place: Place
+    bytes: int = 0
+    detail: str = ""
+    correlation: int = 0
+
+
+class _Box(NamedTuple):
+    """A box with its place and time."""
+
+    told: _Told
+    lane: str
+    start_ns: int
+    duration_ns: int
+
+
+def _box(event: Event, document: TraceEvents, *, all_streams: bool) -> Iterable[_Box]:
+    """Give the box of an event, if it is one of an op."""
+    if event.get("ph") != "X":
+        return
+    lane = document.thread(event)
+    told = _told(event, document.process(event), lane, all_streams=all_streams)
+    if told is not None:
+        yield _Box(told, lane, *trace_events.times_ns(event))
+
+
+def _told(event: Event, process: str, lane: str, *, all_streams: bool) -> _Told | None:
+    """Return what a box is about; None where it is no op."""
+    client = _CLIENT.match(process)
+    if client is not None:
+        return _told_by_client(event, client["device"], all_streams=all_streams)
+    args = trace_events.args(event)
+    written = str(args.get("name") or event.get("name") or "")
+    tfprof = _TFPROF.match(process)
+    if tfprof is not None:
+        place = Place.ACCELERATOR if tfprof["role"] == "execution" else Place.HOST
+        return _Told(tfprof["device"], written, written, place)
+    if not _PLANE.match(process):
+        return None
+    op = xspace.op_of(str(args.get("tf_op") or args.get("long_name") or event.get("name") or ""))
+    if process.startswith("/host"):
+        return None if op is None else _Told(process, *op, Place.HOST)
+    if not xspace.is_stream(lane):
+        return None
+    found = xspace.kernel_facts(str(event.get("name") or written), _numbers(args))
+    name, op_type = op or (str(args.get("tf_op") or written), written)
+    is_copy = found.place is not Place.ACCELERATOR
+    return _Told(process, name, found.kernel if is_copy else op_type, *found[1:])
+
+
+def _told_by_client(event: Event, device: str, *, all_streams: bool) -> _Told | None:
+    args = trace_events.args(event)
+    place = place_of(device.lower())
+    if place is None and not all_streams and _STREAM.search(device):
+        place = Place.ACCELERATOR
+    name = str(args.get("name") or event.get("name") or "").partition(":")[0]
+    op_type = str(args.get("op") or event.get("name") or name)
+    if place is Place.DEVICE_TO_DEVICE:
+        # The device of copies: the op is their direction, "MEMCPYHtoD".
+        return _Told(device, name, op_type, xspace.place_of(op_type))
+    is_copy = xspace.place_of(op_type) is not Place.ACCELERATOR
+    if place is None or name == "_SOURCE" or "MEMCPY" in name or is_copy:
+        return None
+    return _Told(device, name, op_type, place)
+
+
+def _table(boxes: list[_Box], interner: Interner) -> Executions:
+    columns = Columns(Executions)
+    position = interner.position
+    columns.add(
+        len(boxes),
+        device=[position(box.told.device) for box in boxes],
+        lane=[position(box.lane) for box in boxes],
+        name=[position(box.told.name) for box in boxes],
+        op_type=[position(box.told.op_type) for box in boxes],
+        place=[box.told.place for box in boxes],
+        background=[xspace.is_background(box.lane) for box in boxes],
+        start_ns=int64s(box.start_ns for box in boxes),
+        duration_ns=int64s(box.duration_ns for box in boxes),
+        bytes=int64s(box.told.bytes for box in boxes),
+        detail=[position(box.told.detail) for box in boxes],
+        correlation=int64s(box.told.correlation for box in boxes),
+    )
+    return columns.rows(interner)
+
+
+def _spans(document: TraceEvents, interner: Interner) -> Spans:
+    """Return what TensorFlow 2's own timeline says of the host around its ops."""
+    columns = Columns(Spans)
+    for event in document.events:
+        if event.get("ph") != "X" or document.process(event) != xspace.HOST:
+            continue
+        name, facts = str(event.get("name", "")), _numbers(trace_events.args(event))
+        kind = xspace.kind_of(name, facts)
+        if kind is not None:
+            _add_span(columns, interner, document.thread(event), event, kind, facts)
+    return columns.rows(interner).by("start_ns")
+
+
+def _add_span(
+    columns: Columns[Spans],
+    interner: Interner,
+    lane: str,
+    event: Event,
+    kind: SpanKind,
+    facts: dict[str, Any],
+) -> None:
+    start_ns, duration_ns = trace_events.times_ns(event)
+    columns.add(
+        1,
+        kind=kind,
+        lane=interner.position(lane),
+        background=xspace.is_background(lane),
+        start_ns=int64s([start_ns]),
+        duration_ns=int64s([duration_ns]),
+        **xspace.span_facts(str(event.get("name", "")), kind, facts, interner)._asdict(),
+    )
+
+
+def _numbers(args: Any) -> dict[str, Any]:
+    """Return facts with numbers as numbers, which a timeline writes as texts."""
+    return {key: int(value) if _is_number(value) else value for key, value in args.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20

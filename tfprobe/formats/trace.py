@@ -1,0 +1,53 @@
+"""Hold what one capture says, decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.spans import Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A step that a trace has marked, by its number; `name` is "" where it tells none."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The rows of one capture. Without `is_unix`, times count from some moment at its start.
+
+    `markers` are the steps that the program or its framework marked in it, by start. `has_calls`
+    says whether functions were called, where there is no row.
+    """
+
+    rows: Executions
+    spans: Spans
+    allocations: Allocations
+    is_unix: bool = True
+    markers: tuple[Marker, ...] = ()
+    has_calls: bool = False
+
+    @property
+    def tells_of_steps(self) -> bool:
+        """Say whether anything ran: an op, or a function, whose ops may all be folded away."""
+        return self.has_calls or len(self.rows) > 0
+
+    def moved(self, by_ns: int) -> Trace:
+        """Return it with all times so much later."""
+        return replace(
+            self,
+            rows=replace(self.rows, start_ns=self.rows.start_ns + by_ns),
+            spans=replace(self.spans, start_ns=self.spans.start_ns + by_ns),
+            allocations=replace(self.allocations, at_ns=self.allocations.at_ns + by_ns),
+            markers=tuple(
+                replace(each, start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns)
+                for each in self.markers
+            ),
+        )

@@ -1,0 +1,221 @@
+"""Read the fields of many messages at once, each field of all of them in one go.
+
+Messages are read as every writer of protobuf writes them: fields by their numbers, each once
+unless it is repeated, none that the reader does not ask for. Others are legal, and rare: of those
+`Fields.are_done` is not true, and the library of protobuf, which reads them all, writes them anew
+in that form.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tfprobe.formats.wire.buffer import Buffer, UInt64s
+from tfprobe.profile.tables import Flags, Int64s
+
+_VARINT = 0
+_LENGTH = 2
+# Of fewer messages at once the rest of a repeated field is read faster one by one.
+_FEW = 48
+# What more of a repeated field one message has is read one by one, too.
+_MOST_ROUNDS = 64
+
+
+class Extents(NamedTuple):
+    """From where to where texts or messages lie in a buffer."""
+
+    start: Int64s
+    end: Int64s
+
+    @property
+    def length(self) -> Int64s:
+        """Return how long they are in bytes."""
+        return self.end - self.start
+
+    def at(self, rows: slice | Int64s) -> Extents:
+        """Return those of these rows."""
+        return Extents(self.start[rows], self.end[rows])
+
+
+class Repeated(NamedTuple):
+    """All occurrences of a repeated field; `owner` is the place of the message each is in."""
+
+    owner: Int64s
+    extents: Extents
+
+
+class Fields:
+    """Where the reading of messages has come to: ask for fields by their numbers, upwards."""
+
+    __slots__ = ("_at", "_buffer", "_end")
+
+    def __init__(self, buffer: Buffer, extents: Extents) -> None:
+        """Begin with messages that lie in these extents of a buffer."""
+        self._buffer = buffer
+        self._at = extents.start.copy()
+        self._end = extents.end
+
+    @property
+    def at(self) -> Int64s:
+        """Return the places that reading has come to."""
+        return self._at.copy()
+
+    def are_done(self) -> bool:
+        """Say whether all messages were read to their ends."""
+        return bool((self._at == self._end).all())
+
+    def numbers(self, field: int, *, are_long: bool = False) -> UInt64s:
+        """Return the numbers of a field, 0 where a message has none.
+
+        With `are_long`, which changes nothing but the time it takes, most have several bytes.
+        """
+        there, at = self._is_next(field, _VARINT)
+        read = self._buffer.varints if are_long else self._buffer.short_varints
+        if there is None:
+            values, self._at = read(at)
+            return values
+        if not are_long and _are_most(there):
+            values, after = self._buffer.short_varints(at, there)
+            self._at = np.where(there, after, self._at)
+            return values
+        found = np.zeros(len(there), dtype=np.uint64)
+        (rows,) = there.nonzero()
+        if len(rows):
+            found[rows], self._at[rows] = read(at[rows])
+        return found
+
+    def integers(self, field: int, *, are_long: bool = False) -> Int64s:
+        """Return the numbers of a field with a sign, 0 where a message has none."""
+        return self.numbers(field, are_long=are_long).view(np.int64)
+
+    def skip_numbers(self, *fields: int, are_long: bool = False) -> None:
+        """Go past fields that are numbers; see `numbers`."""
+        for field in fields:
+            there, at = self._is_next(field, _VARINT)
+            if there is None:
+                self._at = self._after(at, are_long=are_long)
+                continue
+            (rows,) = there.nonzero()
+            if len(rows):
+                self._at[rows] = self._after(at[rows], are_long=are_long)
+
+    def extents(self, field: int) -> Extents:
+        """Return where a text or a message is; empty where a message has none."""
+        there, at = self._is_next(field, _LENGTH)
+        if there is None:
+            start, self._at = self._extents(at)
+            return Extents(start, self._at.copy())
+        if _are_most(there):
+            start, end = self._extents(at, there)
+            start = np.where(there, start, self._at)
+            self._at = np.where(there, end, self._at)
+            return Extents(start, self._at.copy())
+        start, end = self._at.copy(), self._at.copy()
+        (rows,) = there.nonzero()
+        if len(rows):
+            start[rows], end[rows] = self._extents(at[rows])
+            self._at[rows] = end[rows]
+        return Extents(start, end)
+
+    def repeated(self, field: int) -> Repeated:
+        """Return all occurrences of a repeated field of texts or messages, message by message."""
+        rows, at = self._found(field, _LENGTH)
+        rows = np.arange(len(self._at)) if rows is None else rows
+        found: list[tuple[Int64s, Int64s, Int64s]] = []
+        while len(rows) > (_FEW if found else 0) and len(found) < _MOST_ROUNDS:
+            start, end = self._extents(at)
+            found.append((rows, start, end))
+            self._at[rows] = end
+            again, at = self._found_in(end, self._end[rows], field, _LENGTH)
+            rows = rows if again is None else rows[again]
+        if len(rows):
+            found.append(self._rest(rows, field))
+        if not found:
+            none = np.empty(0, dtype=np.int64)
+            return Repeated(none, Extents(none, none))
+        if len(found) == 1:
+            return Repeated(found[0][0], Extents(*found[0][1:]))
+        owner, start, end = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(owner, kind="stable")
+        return Repeated(owner[order], Extents(start[order], end[order]))
+
+    def _found(self, field: int, kind: int) -> tuple[Int64s | None, Int64s]:
+        """Return the messages whose next field is this one, None for all, and where its value is.
+
+        A field of another kind is not found: it is none of the schema's.
+        """
+        return self._found_in(self._at, self._end, field, kind)
+
+    def _found_in(
+        self, at: Int64s, end: Int64s, field: int, kind: int
+    ) -> tuple[Int64s | None, Int64s]:
+        there, at = self._is_next_in(at, end, field, kind)
+        if there is None:
+            return None, at
+        (rows,) = there.nonzero()
+        return rows, at[rows]
+
+    def _is_next(self, field: int, kind: int) -> tuple[Flags | None, Int64s]:
+        """Say of which messages this field is the next, None for all, and where its value is."""
+        return self._is_next_in(self._at, self._end, field, kind)
+
+    def _is_next_in(
+        self, at: Int64s, end: Int64s, field: int, kind: int
+    ) -> tuple[Flags | None, Int64s]:
+        tag = field << 3 | kind
+        width = 1 if tag < 0x80 else 2
+        found = self._buffer.bytes.take(at) == (tag if width == 1 else tag & 0x7F | 0x80)
+        if width == 2:
+            found &= self._buffer.bytes.take(at + 1) == tag >> 7
+        found &= at < end
+        return None if np.count_nonzero(found) == len(found) else found, at + width
+
+    def _after(self, at: Int64s, *, are_long: bool) -> Int64s:
+        return self._buffer.after_varints(at) if are_long else self._buffer.short_varints(at)[1]
+
+    def _extents(self, at: Int64s, there: Flags | None = None) -> tuple[Int64s, Int64s]:
+        length, start = self._buffer.short_varints(at, there)
+        # A length of more than 31 bits is none; without a sign, it ends behind everything too.
+        end = start + np.minimum(length, np.uint64(self._buffer.limit)).view(np.int64)
+        return start, np.minimum(end, self._buffer.limit)
+
+    def _rest(self, rows: Int64s, field: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Read the rest of a repeated field of some messages, one after the other."""
+        places: list[int] = []
+        counts = []
+        for row in rows.tolist():
+            before = len(places)
+            self._at[row] = self._walk(int(self._at[row]), int(self._end[row]), field, places)
+            counts.append((len(places) - before) // 2)
+        start, end = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        return np.repeat(rows, counts), start, end
+
+    def _walk(self, at: int, end: int, field: int, places: list[int]) -> int:
+        """Add where each of a repeated field begins and ends; return the place after them."""
+        content, limit = self._buffer.content, self._buffer.limit
+        tag = field << 3 | _LENGTH
+        while at < end and content[at] == tag:
+            length, start = content[at + 1], at + 2
+            if length >= 0x80:
+                length, start = _varint(content, at + 1)
+            at = min(start + length, limit)
+            places += start, at
+        return at
+
+
+def _are_most(there: Flags) -> bool:
+    """Say whether it is faster to go through all than to choose those that are there."""
+    return 2 * int(np.count_nonzero(there)) > len(there)
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """Return a varint of at most 5 bytes, as lengths are, and where it ends."""
+    value = 0
+    for place in range(5):
+        byte = content[at + place]
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at + place + 1
+    return len(content), at

@@ -1,0 +1,322 @@
+"""Find which iterator of tf.data runs a function, and the ops of that function.
+
+An iterator calls a function such as a Map's by an event InstantiatedCapturedFunction::Run..., with
+the number of that run as its `id`. Where it runs, on whatever thread, events ExecutorState::Process
+carry the same number. The iterator is that of the GetNext around the call; a parallel one calls
+from a thread of its own, within a ...Produce, after the GetNext of its input. So in the recordings
+of TensorFlow 2.4 to 2.21.
+
+A run that nothing in the capture called began before it, so it is none of the step's; nor are the
+ops that a thread of a pool runs before its first ExecutorState::Process, or after its last without
+the number of a group, in versions that number those of the step's events (seen in 2.4). Where only
+one iterator of the capture runs functions, they are that one's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfprobe.formats.columns import int32s, int64s
+from tfprobe.formats.xspace.facts import EventNames, Facts
+from tfprobe.formats.xspace.names import ITERATOR, op_of
+from tfprobe.formats.xspace.plane import Plane
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Flags, Int32s, Int64s
+
+# What grappler runs to fold constants has no number of its own.
+_OF_GRAPPLER = -1
+_CALL = "InstantiatedCapturedFunction::Run"
+_FUNCTION_RUN = "FunctionRun"
+# Threads that run ops only within an ExecutorState::Process.
+_POOLS = "tf_"
+# Before all that is recorded.
+_NEVER_NS = -1
+# Stands for the path of an iterator that nobody knows.
+SOME_ITERATOR = -1
+_PRODUCE = re.compile(r"\w+Produce\Z")
+# An iterator inside one element of another is written "FlatMap[0]::Generator".
+_ELEMENT = re.compile(r"\[\d+\]\Z")
+
+
+class Run(NamedTuple):
+    """A function that an iterator ran: its own number, and number and path of the iterator."""
+
+    number: int
+    owner: int
+    path: str
+    lane: str
+    start_ns: int
+    end_ns: int
+
+
+class DatasetRuns:
+    """The functions that iterators ran during a capture."""
+
+    def __init__(
+        self, plane: Plane, interner: Interner, facts: Facts, of_iterators: set[int]
+    ) -> None:
+        """Find them in the plane of the host; `facts` are those of `dataset_facts`.
+
+        `of_iterators` are the numbers of names of ops that ran for iterators in captures until now;
+        those of this one are added.
+        """
+        self._plane = plane
+        self._of_iterators = of_iterators
+        self._interner = interner
+        self._roles, is_op = facts.columns()
+        self._is_op = is_op.astype(np.bool_)
+        self._wanted = {each: np.isin(self._roles, each) for each in _TOGETHER}
+        lines = range(len(plane.lines))
+        calls = [call for line in lines for call in self._calls(line)]
+        self._paths = {call.number: interner.position(call.path) for call in calls}
+        # Work of an iterator goes on in captures of steps that ask none.
+        has_iterators = bool(of_iterators) or bool(
+            (self._roles[plane.numbers] == _Role.ITERATOR).any()
+        )
+        work = [self._events(line, _WORKING) for line in lines] if has_iterators else []
+        early = list(self._early(work, {call.path for call in calls}))
+        self._paths |= {run.number: self._position(run) for run in early}
+        loose = [run for run in early if not run.number]
+        self._segments = [
+            self._segments_of(events, [run for run in loose if run.lane == line.name])
+            for line, events in zip(plane.lines, work, strict=False)
+        ]
+        ends_ns = self._ends_ns(work)
+        self.runs = [
+            run._replace(end_ns=max(run.end_ns, ends_ns.get(run.number, 0)))
+            for run in (*calls, *early)
+            if run.path
+        ]
+
+    def paths_at(self, line: int, moments_ns: Int64s) -> Int32s:
+        """Return the path of the iterator that runs what a line does at moments; 0 for none.
+
+        SOME_ITERATOR where it is not known which.
+        """
+        if not self._segments:
+            return np.zeros(len(moments_ns), dtype=np.int32)
+        starts_ns, paths = self._segments[line]
+        return paths[np.searchsorted(starts_ns, moments_ns, side="right")]
+
+    def _calls(self, line: int) -> Iterator[Run]:
+        """Give the calls of functions on a thread, each by the iterator that it is within."""
+        lane = self._plane.lines[line].name
+        around: list[_Around] = []
+        for event in self._events(line, _CALLING):
+            while around and around[-1].end_ns <= event.start_ns:
+                around.pop()
+            innermost = around[-1] if around else None
+            if event.role is not _Role.CALL:
+                self._go_into(around, event)
+            elif innermost is not None and innermost.path:
+                owner, path = innermost.owner, innermost.path
+                yield Run(event.number, owner, path, lane, event.start_ns, event.end_ns)
+
+    def _position(self, run: Run) -> int:
+        return self._interner.position(run.path) if run.path else SOME_ITERATOR
+
+    def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[Run]:
+        """Give the runs that nothing in the capture called; number 0 where it is not told."""
+        lines = range(len(self._plane.lines))
+        runs = [event for line in lines for event in self._events(line, _RUNNING)]
+        if not runs:
+            return  # this capture does not tell what was called
+        called = self._paths.keys() | {event.number for event in runs} | {_OF_GRAPPLER}
+        has_groups = any(self._has_group(event.message) for event in runs)
+        path = next(iter(paths)) if len(paths) == 1 else ""
+        if has_groups:
+            self._of_iterators |= self._ops_of_iterators(work, called)
+        first: dict[int, Run] = {}
+        for at, (line, events) in enumerate(zip(self._plane.lines, work, strict=False)):
+            for event in (event for event in events if event.number not in called):
+                run = Run(event.number, 0, path, line.name, event.start_ns, event.end_ns)
+                first[event.number] = min(first.get(event.number, run), run, key=_start_ns)
+            if line.name.startswith(_POOLS):
+                yield from self._loose(at, events, path, has_groups=has_groups)
+        yield from first.values()
+
+    def _ops_of_iterators(self, work: list[list[_Event]], called: set[int]) -> set[int]:
+        """Return the numbers of the names of the ops that ran in work of iterators."""
+        found: set[int] = set()
+        for line, events in enumerate(work):
+            places = self._plane.places(line, self._is_op)
+            starts_ns, _ = self._plane.times_ns(line, places)
+            order = np.argsort(starts_ns, kind="stable")
+            ordered_ns, names = starts_ns[order], self._plane.numbers_at(line, places[order])
+            for each in events:
+                if each.number in called and each.number not in self._paths:
+                    continue
+                bounds = np.searchsorted(ordered_ns, (each.start_ns, each.end_ns))
+                found.update(names[slice(*bounds)].tolist())
+        return found
+
+    def _loose(
+        self, at: int, events: list[_Event], path: str, *, has_groups: bool
+    ) -> Iterator[Run]:
+        """Give the runs whose ops a thread of a pool ran before or after all work it tells of.
+
+        What came before began before the recording, as no step did. Work that was not over when
+        the recording ended may be the step's too: its ops have no group, and go by their names.
+        """
+        line, places = self._plane.lines[at], self._plane.places(at, self._is_op)
+        start_ns, duration_ns = self._plane.times_ns(at, places)
+        first_ns = events[0].start_ns if events else _NEVER_NS
+        after = start_ns >= max((event.end_ns for event in events), default=_NEVER_NS)
+        after &= has_groups
+        if after.any():
+            after &= self._are_of_iterators(at, places, after)
+        for chosen in (start_ns < first_ns, after):
+            for began_ns, ended_ns in _together(start_ns, duration_ns, chosen):
+                yield Run(0, 0, path, line.name, began_ns, ended_ns)
+
+    def _are_of_iterators(self, line: int, places: Int64s, asked: Flags) -> Flags:
+        """Say which of the events asked for have no group and ran for iterators before."""
+        names = self._plane.numbers_at(line, places)
+        told = asked & np.isin(names, list(self._of_iterators))
+        (rows,) = told.nonzero()
+        events = self._plane.events_at(line, places[rows])
+        told[rows] = [not self._has_group(event) for event in events]
+        return told
+
+    def _has_group(self, event: Any) -> bool:
+        ids = self._plane.stat_ids("group_id")
+        return bool(ids) and any(stat.metadata_id in ids for stat in event.stats)
+
+    def _go_into(self, around: list[_Around], event: _Event) -> None:
+        if event.role is _Role.PRODUCE:
+            around.append(_Around(event.end_ns, 0, ""))
+            return
+        path = self._plane.name_of(event.message)
+        if around and not around[-1].path:
+            # The first GetNext in a ...Produce is that of the input: its parent produces.
+            around[-1].owner = self._plane.integer(event.message, "parent_id")
+            around[-1].path = _ELEMENT.sub("", path.rpartition("::")[0])
+        around.append(_Around(event.end_ns, event.number, path))
+
+    def _events(self, line: int, wanted: tuple[_Role, ...]) -> list[_Event]:
+        """Return the events of these roles, by start, the outer before the inner."""
+        places = self._plane.places(line, self._wanted[wanted])
+        start_ns, duration_ns = self._plane.times_ns(line, places)
+        found = self._plane.events_at(line, places)
+        roles = self._roles[self._plane.numbers_at(line, places)]
+        columns = (start_ns.tolist(), (start_ns + duration_ns).tolist(), roles.tolist(), found)
+        events = [
+            _Event(start, end, _ROLES[role], self._plane.integer(each, "id"), each)
+            for start, end, role, each in zip(*columns, strict=True)
+        ]
+        return sorted(events, key=lambda event: (event.start_ns, -event.end_ns))
+
+    def _ends_ns(self, work: list[list[_Event]]) -> dict[int, int]:
+        """Return when each function was done, wherever it ran."""
+        ends_ns: dict[int, int] = {}
+        for event in (event for events in work for event in events):
+            if event.number in self._paths:
+                ends_ns[event.number] = max(ends_ns.get(event.number, 0), event.end_ns)
+        return ends_ns
+
+    def _segments_of(self, work: list[_Event], loose: list[Run]) -> tuple[Int64s, Int32s]:
+        """Return when a thread turns to another function, and the paths before and after."""
+        if not loose and not any(event.number in self._paths for event in work):
+            return _NO_SEGMENTS
+        starts_ns: list[int] = []
+        until_ns = work[0].start_ns if work else _NEVER_NS
+        paths = [next((self._position(run) for run in loose if run.start_ns < until_ns), 0)]
+        around: list[tuple[int, int]] = []
+        for event in work:
+            _leave(around, event.start_ns, starts_ns, paths)
+            around.append((event.end_ns, self._paths.get(event.number, 0)))
+            starts_ns.append(event.start_ns)
+            paths.append(around[-1][1])
+        _leave(around, None, starts_ns, paths)
+        for run in (run for run in loose if run.start_ns >= until_ns):
+            starts_ns += [run.start_ns, run.end_ns]
+            paths += [self._position(run), 0]
+        # Times that contradict each other come in damaged files only.
+        ordered: Int64s = np.maximum.accumulate(int64s(starts_ns))
+        return ordered, int32s(paths, len(paths))
+
+
+class _Role(IntEnum):
+    """What an event says."""
+
+    ITERATOR = 0
+    PRODUCE = 1
+    CALL = 2
+    WORK = 3
+    FUNCTION = 4
+
+
+_CALLING = (_Role.ITERATOR, _Role.PRODUCE, _Role.CALL)
+_WORKING = (_Role.WORK,)
+_RUNNING = (_Role.FUNCTION,)
+_TOGETHER: tuple[tuple[_Role, ...], ...] = (_CALLING, _WORKING, _RUNNING)
+_ROLES = tuple(_Role)
+_NO_ROLE = -1
+# Of a thread that runs nothing for an iterator.
+_NO_SEGMENTS = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int32)
+_DONE = "ExecutorDoneCallback"
+_WORK = ("ExecutorState::Process", _DONE)
+
+
+class _Event(NamedTuple):
+    """An event with the number that it says; `message` is the XEvent."""
+
+    start_ns: int
+    end_ns: int
+    role: _Role
+    number: int
+    message: Any
+
+
+@dataclass(slots=True)
+class _Around:
+    """What goes on around an event; a ...Produce has no owner before its input was asked."""
+
+    end_ns: int
+    owner: int
+    path: str
+
+
+def dataset_facts(names: EventNames) -> Facts:
+    """Return the role that each name has here, below 0 for none, and whether it is an op's."""
+    return Facts(names, lambda name: (_role(name), op_of(name) is not None))
+
+
+def _role(name: str) -> int:
+    if name.startswith(ITERATOR):
+        return _Role.ITERATOR
+    if name.startswith(_CALL):
+        return _Role.CALL
+    if name in _WORK:
+        return _Role.WORK
+    if name == _FUNCTION_RUN:
+        return _Role.FUNCTION
+    return _Role.PRODUCE if _PRODUCE.match(name) else _NO_ROLE
+
+
+def _together(start_ns: Int64s, duration_ns: Int64s, chosen: Flags) -> Iterator[tuple[int, int]]:
+    """Give from when to when the chosen events last that have no other between them."""
+    order = np.argsort(start_ns, kind="stable")
+    changes = np.flatnonzero(np.diff(chosen[order], prepend=False, append=False))
+    for first, after in changes.reshape(-1, 2).tolist():
+        mine = order[first:after]
+        yield int(start_ns[mine[0]]), int((start_ns + duration_ns)[mine].max())
+
+
+def _start_ns(run: Run) -> int:
+    return run.start_ns
+
+
+def _leave(
+    around: list[tuple[int, int]], until_ns: int | None, starts_ns: list[int], paths: list[int]
+) -> None:
+    """Note the ends of what was over by a moment, or of all."""
+    while around and (until_ns is None or around[-1][0] <= until_ns):
+        starts_ns.append(around.pop()[0])
+        paths.append(around[-1][1] if around else 0)

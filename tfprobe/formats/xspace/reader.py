@@ -1,0 +1,152 @@
+"""Decode XSpace bytes into tables, plane by plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.formats.messages import parse
+from tfprobe.formats.trace import Trace
+from tfprobe.formats.xspace.allocations import add_allocations
+from tfprobe.formats.xspace.datasets import DatasetRuns, dataset_facts
+from tfprobe.formats.xspace.devices import add_kernels
+from tfprobe.formats.xspace.facts import EventNames
+from tfprobe.formats.xspace.host import HostReader
+from tfprobe.formats.xspace.markers import markers
+from tfprobe.formats.xspace.names import DRIVER, HOST, is_gpu
+from tfprobe.formats.xspace.plane import Plane
+from tfprobe.formats.xspace.programs import Programs, add_hlo_ops
+from tfprobe.formats.xspace.spans import SpanReader, has_calls
+from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.spans import Spans
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns
+
+# The year 2001: below it a number of ns is no time of day.
+_SMALLEST_UNIX_NS = 1_000_000_000_000_000_000
+# The year 2116: half of what fits, so that two can be added.
+_LATEST_NS = 2**62
+
+
+def read(content: bytes, *, with_spans: bool = True) -> Trace:
+    """Return what a capture by itself holds.
+
+    Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+    """
+    return Reader(Interner(), with_spans=with_spans).read(content)
+
+
+class Reader:
+    """Decodes captures: the name of an event is taken apart once.
+
+    Strings become positions in `interner`. Without `with_spans` there are rows of ops and kernels
+    alone, whose threads tell whether they are background.
+    """
+
+    def __init__(self, interner: Interner, *, with_spans: bool = True) -> None:
+        """Know nothing yet."""
+        self._interner = interner
+        self._with_spans = with_spans
+        self._names = EventNames()
+        self._host = HostReader(interner, self._names)
+        self._spans = SpanReader(interner, self._names)
+        self._dataset_facts = dataset_facts(self._names)
+        self._of_iterators: set[int] = set()
+
+    def read(self, content: bytes) -> Trace:
+        """Return one row per op execution and per kernel, the spans and allocations, by time.
+
+        Raises UnreadableInput when the bytes are no XSpace or hold no plane.
+        """
+        space = parse(content, "tfprobe.xplane.XSpace")
+        if not space.planes:
+            raise UnreadableInput("an XSpace without planes")
+        is_unix = _set_clock(space)
+        rows, spans = Columns(Executions), Columns(Spans)
+        threads = _threads(space.planes)
+        programs = Programs(space.planes)
+        hosts: list[Plane] = []
+        for message in space.planes:
+            if is_gpu(message.name):
+                add_kernels(rows, self._interner, message, programs)
+            elif message.name in (HOST, DRIVER):
+                plane = Plane(message, self._names)
+                self._add_host(rows, spans, plane, programs, threads)
+                hosts += [plane] if message.name == HOST and self._with_spans else []
+        table = rows.rows(self._interner)
+        return Trace(
+            rows=table,
+            spans=spans.rows(self._interner).by("start_ns"),
+            allocations=self._allocations(hosts, table).by("at_ns"),
+            is_unix=is_unix,
+            markers=tuple(marker for plane in hosts for marker in markers(plane)),
+            has_calls=not len(table) and has_calls(space.planes),
+        )
+
+    def _allocations(self, hosts: Sequence[Plane], rows: Executions) -> Allocations:
+        columns = Columns(Allocations)
+        for plane in hosts:
+            add_allocations(columns, self._interner, plane, lambda: _op_types(rows))
+        return columns.rows(self._interner)
+
+    def _add_host(
+        self,
+        rows: Columns[Executions],
+        spans: Columns[Spans],
+        plane: Plane,
+        programs: Programs,
+        threads: dict[int, str],
+    ) -> None:
+        runs = None
+        if self._with_spans:
+            runs = DatasetRuns(plane, self._interner, self._dataset_facts, self._of_iterators)
+        if plane.message.name == HOST:
+            has_programs = add_hlo_ops(rows, self._interner, plane, programs)
+            self._host.add_ops(rows, plane, runs, has_programs=has_programs)
+        if runs is not None:
+            self._spans.add_spans(
+                spans, plane, runs, threads if plane.message.name == DRIVER else {}
+            )
+
+
+def _op_types(rows: Executions) -> dict[str, str]:
+    """Return the ops of nodes by their names."""
+    texts = rows.strings
+    pairs = np.unique(np.stack((rows.name, rows.op_type)), axis=1).T.tolist()
+    return {texts[name]: texts[op_type] for name, op_type in pairs}
+
+
+def _set_clock(space: Any) -> bool:
+    """Make the timestamps of lines times of day where the trace says its start; say whether.
+
+    Raises UnreadableInput where a time does not fit.
+    """
+    profile_start_ns = _profile_start_ns(space)
+    lines = [line for plane in space.planes for line in plane.lines if line.events]
+    moments_ns = [line.timestamp_ns for line in lines] or [0]
+    first_ns = min(moments_ns)
+    if max(*moments_ns, profile_start_ns) > _LATEST_NS or first_ns < 0:
+        raise UnreadableInput("times of the far future")
+    if first_ns >= _SMALLEST_UNIX_NS or not profile_start_ns:
+        return bool(first_ns >= _SMALLEST_UNIX_NS)
+    # Here a line's timestamp counts from the start of the profile.
+    for line in lines:
+        line.timestamp_ns += profile_start_ns
+    return bool(first_ns + profile_start_ns >= _SMALLEST_UNIX_NS)
+
+
+def _profile_start_ns(space: Any) -> int:
+    for plane in space.planes:
+        for stat in plane.stats:
+            if plane.stat_metadata[stat.metadata_id].name == "profile_start_time":
+                return int(stat.uint64_value or stat.int64_value)
+    return 0
+
+
+def _threads(planes: Sequence[Any]) -> dict[int, str]:
+    """Return the names of the host's threads; the driver's plane has them by number alone."""
+    return {line.id: line.name for plane in planes if plane.name == HOST for line in plane.lines}

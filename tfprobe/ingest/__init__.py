@@ -1,1 +1,0 @@
-"""From bytes to rows, and from a run directory to a profile."""

@@ -1,0 +1,302 @@
+"""Read the captures of one process: which step each file holds, and its rows."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.formats import graph_def, run_metadata, xspace
+from tfprobe.formats.trace import Trace
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.profile import UNTOLD, Capture, Problem
+from tfprobe.profile.strings import Interner
+from tfprobe.runs.contents import content_of, foresee
+from tfprobe.runs.events import Event
+from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
+from tfprobe.runs.steps import StepsFile
+from tfprobe.runs.steps_layout import CLOCK_WAS_SET_NS
+
+NOT_FED = Missing("it was no Session step, or was fed something else than arrays")
+NO_TENSORS = Missing("it returned something else than tensors and arrays")
+
+# Start of a step, unix ns, and how long it lasted.
+Window = tuple[int, int]
+
+
+# So much of files is read before they are decoded, which is faster for several at once.
+_BYTES_AT_ONCE = 2**22
+# So many files the system is asked for before they are read.
+_FILES_AHEAD = 32
+
+
+class Wanted(NamedTuple):
+    """A capture to decode: the name of its file, what is told of it, and when its step was."""
+
+    name: str
+    sample: Event | None
+    window_ns: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """One capture with its rows, all in unix ns."""
+
+    capture: Capture
+    trace: Trace
+
+
+class Decoder:
+    """Decodes the captures of one process, which learns from each for those that come later.
+
+    Strings become positions in `interner`. `with_memory` says whether the bytes of ops are wanted,
+    `with_spans` whether what a capture tells beside executions is, which takes most of the time,
+    `with_host_allocations` whether allocations of the host's own memory are.
+    """
+
+    def __init__(
+        self,
+        folder: ProcessFolder,
+        interner: Interner,
+        *,
+        with_memory: bool = True,
+        with_spans: bool = True,
+        with_host_allocations: bool = True,
+    ) -> None:
+        """Know nothing yet."""
+        self._folder = folder
+        self._with_memory = with_memory
+        self._with_spans = with_spans
+        self._with_host_allocations = with_host_allocations
+        self._interner = interner
+        self._xspaces = xspace.Reader(interner, with_spans=with_spans)
+        self._nodes = run_metadata.NodeReader(interner)
+        # By the graph that a session's step ran.
+        self._metadata: dict[str | None, run_metadata.Reader] = {}
+
+    def decode(
+        self, name: str, sample: Event | None, window_ns: Window | None
+    ) -> Decoded | Problem:
+        """Return the capture in this file; one that cannot be decoded becomes a problem.
+
+        What was told of the sample may be lost. Processes are numbered by whoever has several.
+        """
+        (found,) = self.decode_all([Wanted(name, sample, window_ns)])
+        return found
+
+    def decode_all(self, wanted: Iterable[Wanted]) -> Iterator[Decoded | Problem]:
+        """Give captures in this order, as `decode` does."""
+        for batch in self._batches(wanted):
+            sessions = [
+                content
+                for each, content in batch
+                if isinstance(content, bytes) and not _is_xspace(each)
+            ]
+            written = iter(run_metadata.take_apart(self._nodes, sessions) if sessions else ())
+            for each, content in batch:
+                yield self._decoded_or_problem(each, content, written)
+
+    def forget(self, fingerprint: str | None) -> None:
+        """Forget what is known of a graph, whose file is another one now."""
+        self._metadata.pop(fingerprint, None)
+
+    def _batches(
+        self, wanted: Iterable[Wanted]
+    ) -> Iterator[list[tuple[Wanted, bytes | UnreadableInput]]]:
+        """Give captures with what is in their files, as many at once as are read together."""
+        batch, size_bytes = [], 0
+        for each in self._foreseen(wanted):
+            content = _content(self._folder.capture(each.name))
+            batch.append((each, content))
+            size_bytes += len(content) if isinstance(content, bytes) else 0
+            if size_bytes >= _BYTES_AT_ONCE:
+                yield batch
+                batch, size_bytes = [], 0
+        yield batch
+
+    def _foreseen(self, wanted: Iterable[Wanted]) -> Iterator[Wanted]:
+        """Give captures in this order, those that come soon being read by the system."""
+        ahead = deque[Wanted]()
+        for each in wanted:
+            foresee(self._folder.capture(each.name))
+            ahead.append(each)
+            if len(ahead) > _FILES_AHEAD:
+                yield ahead.popleft()
+        yield from ahead
+
+    def _decoded_or_problem(
+        self, wanted: Wanted, content: bytes | UnreadableInput, written: Iterator[_Apart]
+    ) -> Decoded | Problem:
+        try:
+            return self._decoded(wanted, content, written)
+        except UnreadableInput as exc:
+            where = f"{self._folder.host}/{self._folder.name}/captures/{wanted.name}"
+            return Problem(where, f"This capture was skipped: {exc}.")
+
+    def _decoded(
+        self, wanted: Wanted, content: bytes | UnreadableInput, written: Iterator[_Apart]
+    ) -> Decoded:
+        """Return a capture; `written` gives the next RunMetadata taken apart."""
+        if isinstance(content, UnreadableInput):
+            raise content
+        if _is_xspace(wanted):
+            trace = self._xspaces.read(content)
+        else:
+            apart = next(written)
+            if isinstance(apart, UnreadableInput):
+                raise apart
+            trace = self._reader(wanted.sample).read(apart)
+        window_ns = wanted.window_ns
+        if wanted.sample is not None and _was_set_meanwhile(wanted.sample):
+            raise UnreadableInput("the clock was set during its step, so its times do not agree")
+        trace = _on_the_clock(trace, wanted)
+        if not trace.tells_of_steps or (window_ns is None and not len(trace.rows)):
+            raise UnreadableInput("it holds no execution of an op")
+        start_ns, duration_ns = window_ns or _extent_ns(trace.rows)
+        path = self._folder.capture(wanted.name)
+        return Decoded(_capture(path, wanted.sample, start_ns, duration_ns), trace)
+
+    def _reader(self, sample: Event | None) -> run_metadata.Reader:
+        fingerprint = sample.text("graph") if sample else None
+        if fingerprint not in self._metadata:
+            types = functools.partial(_graph_types, self._folder, fingerprint)
+            self._metadata[fingerprint] = run_metadata.Reader(
+                self._interner,
+                types,
+                with_memory=self._with_memory,
+                with_spans=self._with_spans,
+                with_host_allocations=self._with_host_allocations,
+            )
+        return self._metadata[fingerprint]
+
+
+# What is in one RunMetadata, or why it cannot be read.
+_Apart = run_metadata.Written | UnreadableInput
+
+
+def _is_xspace(wanted: Wanted) -> bool:
+    return wanted.name.endswith(XSPACE_SUFFIX)
+
+
+def _content(path: Path) -> bytes | UnreadableInput:
+    try:
+        content = content_of(path)
+    except OSError as exc:
+        return UnreadableInput(f"it cannot be read, {exc.strerror or exc}")
+    return content or UnreadableInput("it is empty")
+
+
+def window_of(name: str, sample: Event | None, steps: StepsFile | None) -> Window | None:
+    """Return when the step was, from its event, else from steps.bin; None where neither tells.
+
+    That is on the clock of its process, which is the wall clock as it was at the start.
+    """
+    if sample is not None:
+        start, end = sample.integer("start_ns"), sample.integer("end_ns")
+        unix = sample.integer("start_unix_ns")
+        if start is not None and end is not None and unix is not None and end > start:
+            return unix - _set_by_ns(sample, steps), end - start
+    named = parse_capture_name(name)
+    if named is None or steps is None:
+        return None
+    for work in steps.works:
+        row = named.step - work.recent.first_step
+        if work.index == named.work and 0 <= row < len(work.recent.start_ns):
+            start_ns, end_ns = int(work.recent.start_ns[row]), int(work.recent.end_ns[row])
+            return steps.header.unix_ns(start_ns), max(end_ns - start_ns, 1)
+    return None
+
+
+def _set_by_ns(sample: Event, steps: StepsFile | None) -> int:
+    """Return by how much the wall clock was set between the start of the process and a sample.
+
+    Each of two pairs of readings must tell it: the job may be interrupted between two readings.
+    """
+    if steps is None:
+        return 0
+    pairs = (("start_unix_ns", "start_ns"), ("unix_ns", "mono_ns"))
+    found = ((sample.integer(unix), sample.integer(mono)) for unix, mono in pairs)
+    ahead_ns = [
+        unix - steps.header.unix_ns(mono)
+        for unix, mono in found
+        if unix is not None and mono is not None
+    ]
+    least_ns = min(ahead_ns, key=abs, default=0)
+    return least_ns if abs(least_ns) >= CLOCK_WAS_SET_NS else 0
+
+
+def _was_set_meanwhile(sample: Event) -> bool:
+    """Say whether the wall clock, by which a trace tells times, was set between both its ends."""
+    return abs(sample.integer("clock_set_ns") or 0) >= CLOCK_WAS_SET_NS
+
+
+def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str, str]:
+    """Return the op of each node of a recorded graph; of one that is not there, of none."""
+    if fingerprint is None:
+        return {}
+    try:
+        return graph_def.op_types(content_of(folder.graph(fingerprint)))
+    except (OSError, ValueError, UnreadableInput):
+        return {}  # nodes stay named by themselves, which is true
+
+
+def _capture(path: Path, sample: Event | None, start_ns: int, duration_ns: int) -> Capture:
+    named = parse_capture_name(path.name)
+    work = sample.integer("work") if sample else named.work if named else None
+    step = sample.integer("step") if sample else named.step if named else None
+    plain_ns = sample.integer("plain_ns") if sample else None
+    return Capture(
+        index=0,
+        process=0,
+        work=Missing("neither an event nor the file's name tells the work")
+        if work is None
+        else work,
+        step=step or 0,
+        file=path.name,
+        level=(sample.text("level") if sample else None) or "unknown",
+        start_ns=start_ns,
+        duration_ns=duration_ns,
+        plain_ns=plain_ns if plain_ns else Missing("no usual step to compare with"),
+        fed_bytes=_told(sample, "fed_bytes", NOT_FED),
+        result_bytes=_told(sample, "result_bytes", NO_TENSORS),
+        called_at=_called_at(sample),
+    )
+
+
+def _told(sample: Event | None, key: str, why_null: Missing) -> int | Missing:
+    value = sample.integer(key) if sample else None
+    if value is not None and value >= 0:
+        return value
+    return why_null if sample and key in sample.fields else UNTOLD
+
+
+def _called_at(sample: Event | None) -> str:
+    match sample.fields.get("called_at") if sample else None:
+        case [str(file), int(line)] if file:
+            return f"{file}:{line}"
+    return ""
+
+
+def _on_the_clock(trace: Trace, wanted: Wanted) -> Trace:
+    """Place a trace on the clock of its process.
+
+    Until TF 2.14 an XSpace counts from the moment the profiler session was opened, which the
+    agent does just before the step: within about 0.1 ms they are the same moment. Others are told
+    by the wall clock, which may have been set since the process started.
+    """
+    window_ns, sample = wanted.window_ns, wanted.sample
+    if window_ns is None:
+        return trace
+    if not trace.is_unix:
+        return trace.moved(window_ns[0])
+    unix = None if sample is None else sample.integer("start_unix_ns")
+    return trace if unix in (None, window_ns[0]) else trace.moved(window_ns[0] - unix)
+
+
+def _extent_ns(rows: Executions) -> tuple[int, int]:
+    start_ns = int(rows.start_ns.min())
+    return start_ns, int((rows.start_ns + rows.duration_ns).max()) - start_ns

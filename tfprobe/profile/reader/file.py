@@ -1,0 +1,254 @@
+"""Read one file from elsewhere as if it were the sampled step of a work, whatever kind it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.formats import chrome_trace, kineto, profile_proto, run_metadata, trace_events, xspace
+from tfprobe.formats.columns import int64s
+from tfprobe.formats.graph_profile import graph_nodes
+from tfprobe.formats.messages import parse
+from tfprobe.formats.trace import Trace
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.graph import Node
+from tfprobe.profile.profile import Capture, Process, Profile, Run, Work
+from tfprobe.profile.reader.file_kinds import Kind, contents
+from tfprobe.profile.reader.sampled import join, with_what_ran
+from tfprobe.profile.reader.steps_of_trace import in_steps
+from tfprobe.profile.reader.whole_trace import NO_DURATIONS, NO_STEPS, recent_of, times_of
+from tfprobe.profile.records import GraphProfile, Record
+from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Columns, TableBuilder
+
+FILE_KIND = "file"
+_NS_PER_US = 1000
+
+
+def sampled_file(path: Path, *, with_shapes: bool = False) -> SampledWork:
+    """Return what a file says of a step: RunMetadata, XSpace, ProfileProto or a timeline's JSON.
+
+    Which of them it is, is told by what is in it; it may be packed by gzip. A ProfileProto may hold
+    several steps. `with_shapes` says whether those of what ran are wanted.
+
+    Raises UnreadableInput where it is none of them, and says what it is where that can be told.
+    """
+    try:
+        return _sampled(path.name, *contents(path), with_shapes=with_shapes)
+    except UnreadableInput as exc:
+        raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
+
+
+def file_profile(path: Path) -> Profile:
+    """Return all that a file says, its steps as captures: for views that look at more than ops.
+
+    It takes what `sampled_file` does, and traces of PyTorch's profiler. A ProfileProto is not cut
+    into steps here that the profile itself does not have; a file without steps is one as a whole.
+
+    Raises UnreadableInput as `sampled_file` does.
+    """
+    return whole_file(path)[0]
+
+
+def whole_file(path: Path) -> tuple[Profile, SampledWork]:
+    """Return all that a file says, and its steps with their graph and the shapes of what ran.
+
+    Raises UnreadableInput as `sampled_file` does.
+    """
+    try:
+        return _whole(path, *contents(path))
+    except UnreadableInput as exc:
+        raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
+
+
+def _whole(path: Path, kind: Kind, content: bytes) -> tuple[Profile, SampledWork]:
+    if kind is Kind.PROFILE:
+        found = _steps(path.name, profile_proto.graph_profile(content))
+        return _alone(path, found.captures, found.executions), found
+    profile = _profile(path, kind, content)
+    rows = profile.executions
+    nodes = _partition_nodes(content) if kind is Kind.RUN_METADATA else []
+    # As of a run: what prepares later steps is no part of one.
+    work, foreground = profile.works[0], rows.only(~rows.background)
+    found = join(work, profile.captures, foreground, _by_name(nodes))
+    if kind is Kind.XSPACE:
+        found = with_what_ran(found, traces=[content])
+    if kind is Kind.RUN_METADATA:
+        found = with_what_ran(found, steps=[content])
+    return profile, found
+
+
+def _sampled(name: str, kind: Kind, content: bytes, *, with_shapes: bool) -> SampledWork:
+    if kind is Kind.TIMELINE:
+        return _one_step(name, chrome_trace.rows(content), [])
+    if kind is Kind.XSPACE:
+        found = _one_step(name, xspace.read(content, with_spans=False).rows, [])
+        return with_what_ran(found, traces=[content]) if with_shapes else found
+    if kind is Kind.RUN_METADATA:
+        found = _one_step(name, run_metadata.rows(content), _partition_nodes(content))
+        return with_what_ran(found, steps=[content]) if with_shapes else found
+    return _steps(name, profile_proto.graph_profile(content))
+
+
+def _profile(path: Path, kind: Kind, content: bytes) -> Profile:
+    steps, trace = in_steps(_trace(kind, content))
+    if not trace.tells_of_steps:
+        raise UnreadableInput("it holds no execution of an op")
+    captures = [
+        replace(
+            _capture(path.name, index, step.number, trace.rows),
+            start_ns=step.start_ns,
+            duration_ns=step.end_ns - step.start_ns,
+        )
+        for index, step in enumerate(steps)
+    ]
+    profile = _alone(path, captures, trace.rows)
+    return replace(profile, spans=trace.spans, allocations=trace.allocations)
+
+
+def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile:
+    """Return a profile of which nothing is known but its captures."""
+    untold = Missing("a file by itself does not tell")
+    process = Process(
+        index=0,
+        folder="",
+        host="",
+        pid=0,
+        state="unknown",
+        argv=(),
+        python=untold,
+        tensorflow=untold,
+        rank=None,
+        role=None,
+        started_unix_ns=0,
+        devices=untold,
+        hooks=untold,
+        captures=len(captures),
+        unix_minus_monotonic_ns=0,
+    )
+    work = replace(
+        _work(path.name, len(captures)), times=times_of(captures), recent=recent_of(captures)
+    )
+    return Profile(
+        run=Run(path.name, str(path), untold, untold, "unknown"),
+        processes=(process,),
+        interpreters=(),
+        works=(work,),
+        captures=tuple(captures),
+        executions=rows,
+        problems=(),
+    )
+
+
+def _trace(kind: Kind, content: bytes) -> Trace:
+    if kind is Kind.XSPACE:
+        return xspace.read(content)
+    if kind is Kind.RUN_METADATA:
+        return run_metadata.read(content)
+    document = trace_events.parse(content)
+    return kineto.read(document) if kineto.is_kineto(document) else chrome_trace.read(document)
+
+
+def _partition_nodes(content: bytes) -> list[Node]:
+    """Return the nodes of the graphs that a RunMetadata brings of what really ran."""
+    graphs = parse(content, "tfprobe.step_stats.RunMetadata").partition_graphs
+    return [node for graph in graphs for node in graph_nodes(graph.SerializeToString())]
+
+
+def _one_step(name: str, rows: Executions, nodes: Iterable[Node]) -> SampledWork:
+    if not len(rows):
+        raise UnreadableInput("it holds no execution of an op")
+    return join(_work(name, 1), [_capture(name, 0, 0, rows)], rows, _by_name(nodes))
+
+
+def _steps(name: str, profile: GraphProfile) -> SampledWork:
+    """Return the steps of a tfprof profile; what is known of one is known to the µs."""
+    if not profile.steps:
+        raise UnreadableInput("a ProfileProto without a step, which says nothing about time")
+    builder, captures = TableBuilder(Executions, Interner()), []
+    for number, step in enumerate(profile.steps):
+        rows = _record_rows(profile, step, builder.interner)
+        captures.append(_capture(name, number, step, rows))
+        builder.add(number, rows)
+    return join(
+        _work(name, len(captures)), captures, builder.table(), _by_name(profile.graph.nodes)
+    )
+
+
+def _record_rows(profile: GraphProfile, step: int, interner: Interner) -> Executions:
+    columns = Columns(Executions)
+    for node, records in zip(profile.graph.nodes, profile.records, strict=True):
+        if step in records:
+            _add_record(columns, interner, node, records[step])
+    return columns.rows(interner)
+
+
+def _add_record(
+    columns: Columns[Executions], interner: Interner, node: Node, record: Record
+) -> None:
+    position = interner.position
+    for place, spans_by_device in (
+        (Place.HOST, record.cpu),
+        (Place.ACCELERATOR, record.accelerator),
+    ):
+        for device, spans in spans_by_device.items():
+            on_host = place is Place.HOST and len(record.memory) == len(spans)
+            memory = record.memory if on_host else ()
+            columns.add(
+                len(spans),
+                device=position(device),
+                lane=position(""),
+                name=position(node.name),
+                op_type=position(node.op),
+                place=place,
+                start_ns=int64s(span.start_us * _NS_PER_US for span in spans),
+                duration_ns=int64s(span.duration_us * _NS_PER_US for span in spans),
+                bytes=int64s(use.requested_bytes for use in memory) if memory else 0,
+                output_bytes=int64s(use.output_bytes for use in memory) if memory else 0,
+            )
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for node in nodes:
+        found.setdefault(node.name, node)
+    return found
+
+
+def _capture(file: str, index: int, step: int, rows: Executions) -> Capture:
+    ends_ns = rows.start_ns + rows.duration_ns
+    start_ns = int(rows.start_ns.min()) if len(rows) else 0
+    return Capture(
+        index=index,
+        process=0,
+        work=0,
+        step=step,
+        file=file,
+        level="unknown",
+        start_ns=start_ns,
+        duration_ns=int(ends_ns.max()) - start_ns if len(rows) else 0,
+        plain_ns=Missing("a file by itself has no other steps"),
+    )
+
+
+def _work(name: str, steps: int) -> Work:
+    """Return a work for a file: steps of which nothing is known but what is sampled."""
+    return Work(
+        process=0,
+        index=0,
+        kind=FILE_KIND,
+        name=name,
+        thread="",
+        executed=steps,
+        raised=0,
+        sampled=steps,
+        retraces=0,
+        steps_per_execution=1,
+        optimizer_steps=Missing("a file by itself does not tell"),
+        times=NO_DURATIONS,
+        gaps=NO_DURATIONS,
+        recent=NO_STEPS,
+    )

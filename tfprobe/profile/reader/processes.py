@@ -1,0 +1,266 @@
+"""Turn the manifests of a run and the words of its steps.bin files into processes and works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tfprobe.errors import Missing, NoAnswer
+from tfprobe.profile.durations import Durations
+from tfprobe.profile.profile import (
+    LIVE_STATES,
+    UNNAMED,
+    UNTOLD,
+    Ending,
+    Hooks,
+    Interpreter,
+    Problem,
+    Process,
+    RecentSteps,
+    Run,
+    Work,
+)
+from tfprobe.profile.programs import Facts, Program, programs
+from tfprobe.profile.reader import service
+from tfprobe.profile.reader.roster import roster_problems
+from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, main_process
+from tfprobe.runs.events import Interpreter as InterpreterLine
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import ENDED, TERMINATED
+from tfprobe.runs.manifests import ProcessManifest, RunManifest, Service
+from tfprobe.runs.sent_signals import signal_to, signals_around
+from tfprobe.runs.steps import StepsFile
+from tfprobe.runs.steps_layout import Aggregate, Header, WorkRecord
+
+
+def run_of(entry: RunEntry) -> Run:
+    """Return what there is to know of a run before its processes."""
+    directory = str(entry.folder.root)
+    facts = entry.manifest
+    if isinstance(facts, Missing):
+        return Run(
+            entry.folder.id, directory, facts, facts, entry.state, why_unknown=entry.why_unknown
+        )
+    # Not as its file says: people and pages ask for a run by its directory, which may be a copy.
+    return Run(
+        entry.folder.id,
+        directory,
+        facts.command,
+        facts.started,
+        entry.state,
+        _ending_of_run(entry, facts),
+        entry.why_unknown,
+        facts.name or UNNAMED,
+        facts.tags,
+    )
+
+
+def _ending_of_run(entry: RunEntry, manifest: RunManifest) -> Ending:
+    """Return how the first process of the run's first launch ended."""
+    for seen in entry.exits:
+        if (seen.host, seen.pid) == (manifest.host, manifest.pid):
+            return Ending(seen.status, seen.signal)
+    main = main_process(manifest, entry.processes)
+    return Ending() if main is None else _ending(main)
+
+
+def _ending(entry: ProcessEntry) -> Ending:
+    """Return how a process ended, without the exception, which its events tell."""
+    signal: int | None = None
+    if entry.state == TERMINATED and isinstance(entry.manifest, ProcessManifest):
+        header = None if isinstance(entry.header, Missing) else entry.header
+        sent = signal_to(entry.manifest, header, signals_around(entry.folder))
+        signal = None if sent is None else sent.number
+    if entry.state not in ENDED or isinstance(entry.header, Missing):
+        return Ending(signal=signal)
+    return Ending(entry.header.exit_status, signal)
+
+
+def run_problems(entry: RunEntry) -> Iterator[Problem]:
+    """Give what of a run itself could not be used."""
+    if isinstance(entry.manifest, Missing):
+        yield Problem("run.json", entry.manifest.reason)
+    yield from roster_problems(entry)
+
+
+def known_interpreters(rows: Iterable[InterpreterLine] | Missing) -> tuple[Interpreter, ...]:
+    """Return the interpreters that started; none where the list is lost."""
+    if isinstance(rows, Missing):
+        return ()
+    return tuple(Interpreter(row.host, row.pid, row.version, row.executable) for row in rows)
+
+
+def no_rank(folder: RunFolder, rank: int, ranks: Iterable[int | None]) -> NoAnswer:
+    """Return what to say where no process has the rank; `ranks` are those of all processes."""
+    known = sorted({each for each in ranks if each is not None})
+    told = f"It has ranks {', '.join(map(str, known))}."
+    hint = told if known else "Its processes have no rank."
+    return NoAnswer(f"Run {folder.id} has no process of rank {rank}.", hint=hint)
+
+
+def process_of(
+    entry: ProcessEntry, steps: StepsFile | Missing, index: int, *, captures: int | None = None
+) -> Process:
+    """Return a process by its manifest and its steps.bin, without settings.
+
+    `captures` are those on disk, which are counted where they are not told.
+    """
+    facts = entry.manifest
+    header = entry.header
+    known = facts if isinstance(facts, ProcessManifest) else None
+    told = known.service if known else None
+    lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
+    lost = lost if told is None else service.UNTOLD
+    rank = known.rank if known else None
+    pid = known.pid if known else header.pid if isinstance(header, Header) else 0
+    return Process(
+        index=index,
+        folder=entry.folder.name,
+        host=known.host if known else entry.folder.host,
+        pid=pid,
+        state=entry.state,
+        argv=known.argv if known else (),
+        python=(known.python if known else None) or lost,
+        tensorflow=(known.tensorflow if known else None) or lost,
+        rank=rank.index if rank else None,
+        role=rank.role if rank else None,
+        started_unix_ns=known.started_unix_ns if known else 0,
+        devices=_devices(known) if known and told is None else lost,
+        hooks=lost if told else steps if isinstance(steps, Missing) else _hooks(steps),
+        captures=len(entry.folder.capture_files()) if captures is None else captures,
+        unix_minus_monotonic_ns=_shift_ns(header, told),
+        port=told.port if told else None,
+        boot_id=_boot_id(known, lost),
+        world=rank.world if rank else None,
+        ppid=known.ppid if known else None,
+        is_fork=known is not None and known.is_fork,
+        serves=rank.serves if rank else (),
+        ending=_ending(entry),
+        untimed_steps=header.untimed_steps if isinstance(header, Header) else 0,
+        exec_ns=_exec_ns(known, header),
+    )
+
+
+def programs_of(entries: Sequence[ProcessEntry]) -> Mapping[tuple[str, str], Program]:
+    """Return what each process of a run runs, by its host and folder."""
+    found = programs([_facts(each) for each in entries])
+    keys = ((each.folder.host, each.folder.name) for each in entries)
+    return dict(zip(keys, found, strict=True))
+
+
+def with_launch(process: Process, entry: ProcessEntry, launches: Iterable[RunManifest]) -> Process:
+    """Return a process, the first of a launch with the launcher's time taken off its start.
+
+    The launcher becomes the job's first process, so the system has that one begin with tfprobe.
+    """
+    facts = entry.manifest
+    if isinstance(process.exec_ns, Missing) or isinstance(facts, Missing):
+        return process
+    launched_ns = [each.started_unix_ns for each in launches if is_of_launch(facts, each)]
+    return replace(process, exec_ns=max([process.exec_ns, *launched_ns]))
+
+
+def _exec_ns(known: ProcessManifest | None, header: Header | Missing) -> int | Missing:
+    if known is None or isinstance(header, Missing):
+        return UNTOLD
+    if known.is_fork:
+        return Missing("the interpreter of another process runs on in it")
+    began_ns = known.pid_started_mono_ns
+    return UNTOLD if began_ns is None else header.unix_ns(began_ns)
+
+
+def with_program(process: Process, program: Program) -> Process:
+    """Return a process with what it runs."""
+    return replace(process, program=program.name, title=program.title, group=program.group)
+
+
+def _facts(entry: ProcessEntry) -> Facts:
+    facts = entry.manifest
+    if isinstance(facts, Missing):
+        pid = 0 if isinstance(entry.header, Missing) else entry.header.pid
+        return Facts((), entry.folder.host, pid, None, False, None, None, 0, None)
+    rank = facts.rank
+    return Facts(
+        argv=facts.argv,
+        machine=(facts.host, facts.boot_id),
+        pid=facts.pid,
+        ppid=facts.ppid,
+        is_fork=facts.is_fork,
+        rank=rank.index if rank else None,
+        role=rank.role if rank else None,
+        started_unix_ns=0 if facts.service else facts.started_unix_ns,
+        end_unix_ns=_end_unix_ns(entry.header, entry.state),
+        program=facts.program,
+    )
+
+
+def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
+    if isinstance(header, Missing) or state in LIVE_STATES:
+        return None
+    return header.unix_ns(header.last_note_mono_ns)
+
+
+def work_of(record: WorkRecord, process: int, header: Header) -> Work:
+    """Return a work of the process with this index; its traces may be more than it says."""
+    unknown = Missing("the optimizer has no counter the agent could read")
+    recent = record.recent
+    return Work(
+        process=process,
+        index=record.index,
+        kind=record.kind,
+        name=record.name,
+        thread=record.thread or str(record.thread_id),
+        executed=record.executed,
+        raised=record.raised,
+        sampled=record.sampled,
+        retraces=record.retraces,
+        steps_per_execution=record.steps_per_execution,
+        optimizer_steps=unknown if record.optimizer_steps is None else record.optimizer_steps,
+        times=_durations(record.steps),
+        gaps=_durations(record.gaps),
+        recent=RecentSteps(
+            recent.first_step,
+            recent.start_ns,
+            recent.end_ns,
+            recent.sampled,
+            recent.raised,
+            recent.new_thread,
+            recent.watched,
+        ),
+        first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
+        threads=record.threads,
+    )
+
+
+def _shift_ns(header: Header | Missing, told: Service | None) -> int | Missing:
+    if told is not None:
+        return 0  # its steps are on the wall clock already
+    return header if isinstance(header, Missing) else header.unix_ns(0)
+
+
+def _boot_id(known: ProcessManifest | None, lost: Missing) -> str | Missing:
+    # Of a service the manifest has the machine that asked it, not the one it ran on.
+    return lost if known is None or known.service else known.boot_id or lost
+
+
+def _devices(manifest: ProcessManifest) -> tuple[str, ...] | Missing:
+    if isinstance(manifest.devices, Missing):
+        return manifest.devices
+    return tuple(str(device.get("name", "?")) for device in manifest.devices)
+
+
+def _hooks(steps: StepsFile) -> Hooks:
+    header = steps.header
+    end_ns = max(steps.last_sign_mono_ns, header.ended_mono_ns)
+    return Hooks(
+        calls_measured=max(header.hook_calls_measured, 0),
+        measured_ns=max(header.hook_measured_ns, 0),
+        fold_ns=max(header.fold_ns, 0),
+        once_ns=max(header.once_ns, 0),
+        traced_ns=max(header.traced_ns, 0),
+        wall_ns=max(end_ns - header.started_mono_ns, 0),
+    )
+
+
+def _durations(part: Aggregate) -> Durations:
+    return Durations(part.count, part.sum_ns, part.min_ns, part.max_ns, part.buckets)

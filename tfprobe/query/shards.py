@@ -1,0 +1,138 @@
+"""Divide a run into shards, one process folder each, and read one of them alone. Merges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.profile.executions import Executions
+from tfprobe.profile.profile import Profile
+from tfprobe.profile.programs import Program
+from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.notes import MachineNotes
+from tfprobe.profile.reader.processes import (
+    known_interpreters,
+    no_rank,
+    programs_of,
+    run_of,
+    run_problems,
+    with_program,
+)
+from tfprobe.profile.tables import empty
+from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance
+from tfprobe.runs.events import read_interpreters
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine, this_machine
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One process folder of a run: `run` is the run's directory.
+
+    `state` is the process's as the one who asks sees it; whoever reads may be on another machine,
+    where it cannot be told. With None it is looked up where it is read. `program` is what the
+    process runs, by all processes of the run.
+    """
+
+    run: str
+    host: str
+    folder: str
+    state: str | None = None
+    program: Program | None = None
+
+    @property
+    def where(self) -> str:
+        """Return what problems call it."""
+        return f"{self.host}/{self.folder}"
+
+    @property
+    def process(self) -> ProcessFolder:
+        """Return the paths of its files."""
+        return ProcessFolder(Path(self.run) / self.host / self.folder)
+
+
+def shards_of(run: RunFolder, here: Machine, *, rank: int | None = None) -> tuple[Shard, ...]:
+    """Return the shards of a run, in the order of its processes; with `rank` only those of it.
+
+    Raises NoAnswer when no process has that rank.
+    """
+    return shards_in(glance(run, here), rank=rank)
+
+
+def shards_in(entry: RunEntry, *, rank: int | None = None) -> tuple[Shard, ...]:
+    """Return the shards of a run that was looked at; see `shards_of`."""
+    chosen = [each for each in entry.processes if rank is None or _rank(each) == rank]
+    if rank is not None and not chosen:
+        raise no_rank(entry.folder, rank, map(_rank, entry.processes))
+    known = programs_of(entry.processes)
+    return tuple(_shard(entry.folder, each, known) for each in chosen)
+
+
+def load_shard(
+    shard: Shard,
+    *,
+    with_captures: bool = True,
+    with_memory: bool = True,
+    with_spans: bool = True,
+    with_host_allocations: bool = True,
+    watch: Callable[[int, int], None] | None = None,
+) -> Profile:
+    """Return the profile of one process alone, which is number 0 in it.
+
+    `watch(done, all)` is told how many captures have been read.
+
+    Accelerators of the machine, interpreters and problems of the run are not in it: see `rest_of`.
+
+    Raises UnreadableInput when the folder is gone, or goes while it is read.
+    """
+    folder = shard.process
+    profile = Following(
+        RunFolder(Path(shard.run)),
+        this_machine(),
+        with_captures=with_captures,
+        with_memory=with_memory,
+        with_spans=with_spans,
+        with_host_allocations=with_host_allocations,
+        only=folder,
+    ).refresh(watch)
+    if not folder.is_process():
+        raise UnreadableInput(f"Process folder {folder.root} was removed while it was read.")
+    (process,) = profile.processes
+    if shard.state is not None:
+        process = replace(process, state=shard.state)
+    if shard.program is not None:
+        process = with_program(process, shard.program)
+    return replace(profile, processes=(process,))
+
+
+def rest_of(entry: RunEntry, hosts: Sequence[str]) -> Profile:
+    """Return what is the run's and no process's, as a profile without processes.
+
+    These are interpreters, accelerators of the `hosts` of its processes, and problems of the run.
+    """
+    machines = [MachineNotes(entry.folder, host) for host in sorted(set(hosts))]
+    pulses = tuple(pulse for machine in machines for pulse in machine.read())
+    told = [problem for machine in machines for problem in machine.problems]
+    return Profile(
+        run=run_of(entry),
+        processes=(),
+        interpreters=known_interpreters(read_interpreters(entry.folder.interpreters)),
+        works=(),
+        captures=(),
+        executions=empty(Executions),
+        problems=(*run_problems(entry), *told),
+        pulses=pulses,
+    )
+
+
+def _shard(run: RunFolder, entry: ProcessEntry, known: Mapping[tuple[str, str], Program]) -> Shard:
+    host, name = entry.folder.host, entry.folder.name
+    return Shard(str(run.root), host, name, entry.state, known[host, name])
+
+
+def _rank(entry: ProcessEntry) -> int | None:
+    manifest = entry.manifest
+    known = None if isinstance(manifest, Missing) else manifest.rank
+    return known.index if known else None

@@ -1,0 +1,262 @@
+"""Write what the captures of one process hold as Parquet files. Reads no recording."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tfprobe.errors import Missing
+from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.profile import Capture, Profile
+from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.tables import Table
+from tfprobe.query.tables import cells
+from tfprobe.query.tables.catalogue import BY_NAME
+from tfprobe.query.tables.cells import Array
+from tfprobe.query.tables.database import literal, name, registered, writer
+from tfprobe.query.tables.shapes import PROCESS_KEY, Column, Shape
+from tfprobe.runs.layout import TEMPORARY_PREFIX, XSPACE_SUFFIX
+
+T = TypeVar("T", int, str)
+
+SCHEMA = "tfprobe.tables/1"
+# Beside the executions, whose file is always there.
+SIDE_TABLES = ("allocations", "spans")
+# Where the recording tells what is in a file of this name, bytes of executions are not known.
+_WITHOUT_BYTES = XSPACE_SUFFIX
+# What a file of a process tells of itself, in its key-value metadata.
+_KEY = "tfprobe"
+_OF_CAPTURE = BY_NAME["captures"].columns[len(PROCESS_KEY) :]
+# A row group is what a reader takes in at once; 120,000 rows are 10 MB.
+_ROWS_AT_ONCE = 122_880
+# Numbers that stand for "not known", by column.
+_UNKNOWN: Mapping[str, Mapping[str, int]] = {
+    "executions": {"correlation": 0, "bytes": -1, "output_bytes": -1},
+    "spans": {"identity": 0, "parent": 0, "correlation": 0, "bytes": 0},
+    "allocations": dict.fromkeys(
+        ("in_use_bytes", "free_bytes", "peak_bytes", "largest_free_bytes"), -1
+    )
+    | {"address": 0},
+}
+_NAMES: Mapping[tuple[str, str], Sequence[str]] = {
+    ("executions", "place"): [place.name.lower() for place in Place],
+    ("spans", "kind"): [kind.name.lower() for kind in SpanKind],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the file of a process tells besides rows: how many, captures, and what is wrong."""
+
+    fingerprint: str
+    host: str
+    rank: int | None
+    counts: Mapping[str, int]
+    captures: tuple[tuple[Any, ...], ...]
+    problems: tuple[tuple[str, str], ...]
+
+
+def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Told:
+    """Write the tables of a process, each to its file; tables without rows but the executions not.
+
+    Their directories are there. Raises OSError when one cannot be written.
+    """
+    rows: Mapping[str, Table] = {
+        "executions": _with_unknown_bytes(profile),
+        "spans": profile.spans,
+        "allocations": profile.allocations,
+    }
+    told = _told(profile, fingerprint, {table: len(each) for table, each in rows.items()})
+    # The executions last: where they are, the others are.
+    for table in (*SIDE_TABLES, "executions"):
+        if len(rows[table]) or table == "executions":
+            _write_table(BY_NAME[table], rows[table], profile, told, files[table])
+    return told
+
+
+def _write_table(shape: Shape, rows: Table, profile: Profile, told: Told, target: Path) -> None:
+    connection = writer()
+    values = {column: getattr(rows, column) for column in rows.DTYPES}
+    values |= _steps(rows, profile)
+    strings = cells.texts([text or None for text in rows.strings.values])
+    places = np.arange(len(strings), dtype=np.int32)
+    selected, joined = _query(shape, rows, profile)
+    unfinished = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    try:
+        with (
+            registered(connection, "rows", values),
+            registered(connection, "texts", {"place": places, "text": strings}),
+        ):
+            _copy(f"SELECT {selected} FROM rows AS r {joined}", unfinished, told)
+        unfinished.chmod(0o600)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _copy(query: str, path: Path, told: Told) -> None:
+    import duckdb
+
+    options = (
+        "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, "
+        f"ROW_GROUP_SIZE {_ROWS_AT_ONCE}, KV_METADATA {{{_KEY}: {literal(_as_json(told))}}}"
+    )
+    try:
+        writer().execute(f"COPY ({query}) TO {literal(str(path))} ({options})")
+    except (duckdb.IOException, UnicodeEncodeError) as exc:
+        raise OSError(f"{path} cannot be written: {exc}") from exc
+
+
+def _query(shape: Shape, rows: Table, profile: Profile) -> tuple[str, str]:
+    """Return what to select, and what to join with it."""
+    selected: list[str] = []
+    joined: list[str] = []
+    (process,) = profile.processes
+    constants = {
+        "host": literal(cells.plain(process.host)),
+        "rank": "NULL" if process.rank is None else str(process.rank),
+        **{column: f"r.{column}" for column in ("work", "step", "capture")},
+    }
+    for column in shape.columns:
+        if column.name in ("run", "process"):
+            continue  # a run may be moved, and its processes become more
+        if column.name in constants:
+            told = constants[column.name]
+        elif column.type == "VARCHAR" and (shape.name, column.name) not in _NAMES:
+            told = _text(column, rows, joined)
+        else:
+            told = _number(shape, column, rows)
+        selected.append(f"CAST({told} AS {column.type}) AS {name(column.name)}")
+    return ", ".join(selected), " ".join(joined)
+
+
+def _text(column: Column, rows: Table, joined: list[str]) -> str:
+    """Return the text of a column of positions; one that is the same in all rows needs no join."""
+    positions = getattr(rows, column.name)
+    if len(positions) and (positions == positions[0]).all():
+        return f"(SELECT text FROM texts WHERE place = {positions[0]})"
+    table = name(f"{column.name} texts")
+    joined.append(f"JOIN texts AS {table} ON {table}.place = r.{name(column.name)}")
+    return f"{table}.text"
+
+
+def _number(shape: Shape, column: Column, rows: Table) -> str:
+    """Return a column of numbers; one that is the same in all rows is told once."""
+    values = getattr(rows, column.name)
+    same = len(values) and (values == values[0]).all()
+    source = str(int(values[0])) if same else f"r.{name(column.name)}"
+    names = _NAMES.get((shape.name, column.name))
+    if names is not None:
+        cases = " ".join(f"WHEN {at} THEN {literal(each)}" for at, each in enumerate(names))
+        return f"CASE {source} {cases} END"
+    unknown = _UNKNOWN[shape.name].get(column.name)
+    return source if unknown is None else f"nullif({source}, {unknown})"
+
+
+def _steps(rows: Table, profile: Profile) -> Mapping[str, Array]:
+    """Return which step of which work each row is of; the work may be unknown."""
+    captures = profile.captures
+    lost = np.array([isinstance(each.work, Missing) for each in captures], dtype=np.bool_)
+    works = [0 if isinstance(each.work, Missing) else each.work for each in captures]
+    work = np.array(works, dtype=np.int32)[rows.capture]
+    return {
+        "work": np.ma.masked_array(work, mask=lost[rows.capture]) if lost.any() else work,
+        "step": np.array([each.step for each in captures], dtype=np.int64)[rows.capture],
+    }
+
+
+def _with_unknown_bytes(profile: Profile) -> Executions:
+    """Return the executions, bytes that the recording does not tell as -1."""
+    rows = profile.executions
+    silent = [each.index for each in profile.captures if each.file.endswith(_WITHOUT_BYTES)]
+    if not silent:
+        return rows
+    is_silent = np.isin(rows.capture, silent)
+    unknown = np.int64(-1)
+    return replace(
+        rows,
+        bytes=np.where(is_silent, unknown, rows.bytes),
+        output_bytes=np.where(is_silent, unknown, rows.output_bytes),
+    )
+
+
+def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> Told:
+    in_each = np.bincount(profile.executions.capture, minlength=len(profile.captures))
+    captures = tuple(_capture(each, int(in_each[each.index])) for each in profile.captures)
+    problems = tuple((each.where, each.what) for each in profile.problems)
+    (process,) = profile.processes
+    host = cells.plain(process.host)
+    return Told(fingerprint, host, process.rank, counts, captures, problems)
+
+
+def _capture(capture: Capture, executions: int) -> tuple[Any, ...]:
+    """Return the row of the table `captures`, without what is the process's."""
+    values = (
+        capture.work,
+        capture.step,
+        capture.index,
+        capture.file,
+        capture.level,
+        capture.start_ns,
+        capture.duration_ns,
+        capture.plain_ns,
+        capture.fed_bytes,
+        capture.result_bytes,
+        executions,
+    )
+    return tuple(None if isinstance(value, Missing) else value for value in values)
+
+
+def _as_json(told: Told) -> str:
+    document = {
+        "schema": SCHEMA,
+        "fingerprint": told.fingerprint,
+        "host": told.host,
+        "rank": told.rank,
+        "counts": told.counts,
+        "captures": told.captures,
+        "problems": told.problems,
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def read_told(key: bytes, value: bytes) -> Told | None:
+    """Return what a file tells of itself, by a pair of its metadata; None where it is not ours."""
+    if key != _KEY.encode():
+        return None
+    try:
+        document = json.loads(value)
+        if document["schema"] != SCHEMA:
+            return None
+        return Told(
+            str(document["fingerprint"]),
+            str(document["host"]),
+            _cell(document["rank"], int),
+            {table: int(document["counts"][table]) for table in ("executions", *SIDE_TABLES)},
+            tuple(map(_captured_row, document["captures"])),
+            tuple((str(where), str(what)) for where, what in document["problems"]),
+        )
+    except (ValueError, KeyError, OverflowError, RecursionError, TypeError):
+        return None
+
+
+# Any, here and below: what somebody has put there.
+def _captured_row(values: Any) -> tuple[Any, ...]:
+    """Return a row of the table `captures` without what is the process's, as `_capture` makes it.
+
+    Raises ValueError where it is none.
+    """
+    kinds = (str if column.type == "VARCHAR" else int for column in _OF_CAPTURE)
+    return tuple(_cell(value, kind) for value, kind in zip(values, kinds, strict=True))
+
+
+def _cell(value: Any, kind: type[T]) -> T | None:
+    if value is not None and type(value) is not kind:
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value

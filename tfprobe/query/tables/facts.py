@@ -1,0 +1,232 @@
+"""Make the rows of the tables that are small: of runs, processes, works and notes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.analysis.system import endings
+from tfprobe.errors import Missing
+from tfprobe.profile.activities import Call, DevicePulse, Gap, Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.durations import Durations
+from tfprobe.profile.profile import Hooks, Process, Profile, Work
+from tfprobe.query.tables.of_runs import ACCELERATORS, PULSES
+from tfprobe.query.tables.shapes import PROCESS_KEY
+from tfprobe.runs.catalogue import RunEntry
+from tfprobe.runs.manifests import RunManifest
+
+# Any, here and below: the value of a cell, None or Missing where it is not known.
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where rows belong: the id of a run, and the number of a process in it."""
+
+    run: str
+    process: int
+
+
+def run_row(entry: RunEntry) -> Row:
+    """Return the row of `runs`."""
+    facts = entry.manifest
+    known = facts if isinstance(facts, RunManifest) else None
+    return (
+        entry.folder.id,
+        str(entry.folder.root),
+        shlex.join(known.command) if known else None,
+        known.cwd or None if known else None,
+        known.started or None if known else None,
+        known.started_unix_ns if known else None,
+        known.host or None if known else None,
+        known.user or None if known else None,
+        entry.state,
+        known.tfprobe or None if known else None,
+        len(entry.processes),
+        entry.steps,
+        entry.active_unix_ns,
+        known.name or None if known else None,
+        json.dumps(dict(known.tags)) if known else None,
+    )
+
+
+def interpreter_rows(run: str, rest: Profile) -> Iterator[Row]:
+    """Give the rows of `interpreters`."""
+    for each in rest.interpreters:
+        yield run, each.host, each.pid, each.version, each.executable
+
+
+def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
+    """Give the rows of `accelerators`."""
+    for pulse in rest.pulses:
+        yield from (_accelerator(run, pulse, device) for device in pulse.devices)
+
+
+def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the row of `processes`."""
+    (process,) = profile.processes
+    raised = process.ending.exception
+    yield (
+        *_key(process, place),
+        process.role,
+        process.folder,
+        process.pid or None,
+        process.port,
+        process.state,
+        shlex.join(process.argv) if process.argv else None,
+        process.shown_program,
+        process.python,
+        process.tensorflow,
+        process.devices,
+        process.started_unix_ns or None,
+        len(profile.works),
+        process.captures,
+        *_costs(process.hooks),
+        _settings(process.settings),
+        process.ending.status,
+        None if raised is None else endings.exception(raised),
+    )
+
+
+def work_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `works`."""
+    (process,) = profile.processes
+    for work in profile.works:
+        yield (*_key(process, place), *_work(work))
+
+
+def activity_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `activities`."""
+    (process,) = profile.processes
+    for each in profile.activities:
+        lasted_ns = each.end_ns - each.start_ns
+        about = (each.kind, each.name, each.thread, each.start_ns, lasted_ns)
+        where = (each.file, each.line) if each.file else (None, None)
+        yield (*_key(process, place), *about, each.count, each.total_ns, *where)
+
+
+def gap_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `gaps`."""
+    (process,) = profile.processes
+    for gap in profile.gaps:
+        yield (
+            *_key(process, place),
+            gap.work,
+            gap.step,
+            gap.start_ns,
+            gap.duration_ns,
+            gap.cost_ns,
+            gap.cut,
+            gap.why,
+            None if isinstance(gap.cpu_ns, Missing) else gap.cpu_ns,
+        )
+
+
+def call_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `calls`."""
+    (process,) = profile.processes
+    for gap in profile.gaps:
+        for number, call in enumerate(gap.calls):
+            yield (*_key(process, place), *_call(gap, number, call))
+
+
+def pulse_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `pulses`."""
+    (process,) = profile.processes
+    for pulse in profile.pulses:
+        if pulse.process is not None:
+            yield (*_key(process, place), *(getattr(pulse, name) for name in _PULSE))
+
+
+def thread_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `thread_times`."""
+    (process,) = profile.processes
+    for pulse in profile.pulses:
+        if pulse.process is not None and isinstance(pulse.thread_times, ThreadTimes):
+            of_pulse = (*_key(process, place), pulse.at_ns, pulse.thread_times.since_ns)
+            yield from ((*of_pulse, *_thread(each)) for each in pulse.thread_times.threads)
+
+
+OF_PROCESS: Mapping[str, Callable[[Profile, Place], Iterator[Row]]] = {
+    "activities": activity_rows,
+    "calls": call_rows,
+    "gaps": gap_rows,
+    "processes": process_rows,
+    "pulses": pulse_rows,
+    "thread_times": thread_rows,
+    "works": work_rows,
+}
+
+
+def _key(process: Process, place: Place) -> Row:
+    return place.run, place.process, process.host, process.rank
+
+
+def _costs(hooks: Hooks | Missing) -> Row:
+    if isinstance(hooks, Missing):
+        return (None,) * 4
+    return hooks.wall_ns, hooks.traced_ns, hooks.fold_ns, hooks.once_ns
+
+
+def _settings(settings: Mapping[str, Any] | Missing) -> str | None:
+    return None if isinstance(settings, Missing) else json.dumps(dict(settings), default=str)
+
+
+def _work(work: Work) -> Row:
+    return (
+        work.index,
+        work.kind,
+        work.name,
+        work.thread,
+        work.executed,
+        work.raised,
+        work.count,
+        work.sampled,
+        work.retraces,
+        work.steps_per_execution,
+        work.optimizer_steps,
+        work.first_seen_ns or None,
+        *_durations(work.times),
+        *_durations(work.gaps),
+    )
+
+
+def _durations(times: Durations) -> Row:
+    if not times.count:
+        return 0, 0, None, None
+    return times.count, times.sum_ns, times.min_ns, times.max_ns
+
+
+def _call(gap: Gap, number: int, call: Call) -> Row:
+    in_python = bool(call.file)
+    return (
+        gap.work,
+        gap.step,
+        number,
+        call.parent,
+        call.function,
+        call.file if in_python else None,
+        call.line if in_python else None,
+        call.called_line or None,
+        call.count,
+        call.self_ns,
+    )
+
+
+def _thread(use: ThreadUse) -> Row:
+    stands = (use.file, use.line, use.function) if use.file else (None,) * 3
+    used = (use.name or None, use.is_python, use.count, use.cpu_ns, use.runs_steps)
+    return (*used, *stands, use.is_in_python)
+
+
+def _accelerator(run: str, pulse: Pulse, device: DevicePulse) -> Row:
+    return (run, pulse.host, pulse.at_ns, *(getattr(device, name) for name in _ACCELERATOR))
+
+
+# A column is called what the model calls it, but for the number of an accelerator.
+_PULSE = [each.name for each in PULSES.columns[len(PROCESS_KEY) :]]
+_NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
+_ACCELERATOR = ["index", *(each.name for each in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]

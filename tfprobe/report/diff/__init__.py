@@ -1,0 +1,1 @@
+"""Say what changed between recordings, as text and as Markdown."""

@@ -1,0 +1,256 @@
+"""Lay out what changed from one recording to another: parity, the answer, then each work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.compare.comparison import Diff, WorkDiff
+from tfprobe.analysis.compare.gate import Verdict
+from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
+from tfprobe.analysis.compare.memory_changes import MemoryChange
+from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
+from tfprobe.analysis.compare.step_time_changes import MEASURES
+from tfprobe.errors import Missing
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+
+# What fits on a screen; --json has all.
+SHOWN_WORKS = 3
+SHOWN_COSTS = 6
+SHOWN_NAMES = 8
+SHOWN_DIFFERENCES = 12
+SIGNIFICANT = "*"
+# Less is no change of memory worth a row.
+_LEAST_MEMORY_RATIO = 0.02
+
+Verdicts = Sequence[tuple[str, Verdict]]
+
+
+def lay_out(found: Diff, verdicts: Verdicts, *, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe diff`."""
+    return page.render(_parts(found, verdicts, width), width=width, colour=colour)
+
+
+def _parts(found: Diff, verdicts: Verdicts, width: int) -> Iterator[RenderableType]:
+    yield page.paragraph(answer(found), indent=0, style="bold")
+    yield page.paragraph(f"A {found.before.directory}", style="dim")
+    yield page.paragraph(f"B {found.after.directory}", style="dim")
+    yield page.blank()
+    yield from _parity(found, width)
+    known = [each for each in found.works if _can_be_compared(each)] or list(found.works)
+    for work in known[:SHOWN_WORKS]:
+        yield page.blank()
+        yield from _work(work, width)
+    hidden = len(found.works) - len(known[:SHOWN_WORKS])
+    if hidden:
+        few = "" if len(known) > SHOWN_WORKS else " with too few steps to compare"
+        yield page.blank()
+        yield page.paragraph(f"and {hidden} more kinds of step{few}; --json has them", indent=0)
+    yield from _memory(found.memory, width)
+    if verdicts:
+        yield page.blank()
+    for text in verdict_lines(verdicts):
+        yield page.paragraph(text, indent=0)
+
+
+def answer(found: Diff) -> str:
+    """Say in a sentence whether steps got slower or faster."""
+    known = [each for each in found.works if isinstance(each.steps.step, Change)]
+    if not known:
+        return "Step times cannot be compared: too few steps."
+    told = [text for each in known if (text := _told(each, found.judged))]
+    busy = f" The load was {found.load}: only fast steps are judged." if found.load else ""
+    if told:
+        return f"{' '.join(told)}{busy}"
+    return f"No significant change of step times.{_blind(known[0], found.judged)}{busy}"
+
+
+def _blind(work: WorkDiff, judged: Sequence[str]) -> str:
+    """Say which change of the steps with most time would have gone unseen."""
+    least = [
+        change.least_growth_ratio
+        for name, change in work.steps.measures
+        if name in judged and isinstance(change, Change)
+    ]
+    return f" Steps slower by less than {numbers.percent(min(least))} could not have been told."
+
+
+def _told(work: WorkDiff, judged: Sequence[str]) -> str:
+    """Say how the steps of a work changed, nothing where they did not."""
+    told = [
+        f"the {MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
+        f"{'longer' if change.ratio > 0 else 'shorter'}"
+        for name, change in work.steps.measures
+        if name in judged and isinstance(change, Change) and change.is_significant
+    ]
+    cause = "" if isinstance(work.cause, Missing) else f" {work.cause.sentence}"
+    return f"{work.name}: in B {', '.join(told)}.{cause}" if told else ""
+
+
+def verdict_lines(verdicts: Verdicts) -> Iterator[str]:
+    """Give a line for each thing that the gate watches."""
+    for on, verdict in verdicts:
+        yield f"{verdict.word} ({on}): {verdict.why}."
+
+
+def _parity(found: Diff, width: int) -> Iterator[RenderableType]:
+    if not found.differences:
+        told = "Both are of the same program, versions, devices and settings, as far as they tell."
+        yield page.paragraph(told, indent=0)
+        return
+    yield page.heading("Not the same in A and B")
+    columns = (
+        Column("", is_number=False),
+        Column("A", is_number=False, may_be_cut=True),
+        Column("B", is_number=False, may_be_cut=True),
+    )
+    shown = found.differences[:SHOWN_DIFFERENCES]
+    yield page.table(columns, [(d.of, d.before, d.after) for d in shown], width=width)
+    hidden = len(found.differences) - len(shown)
+    if hidden:
+        yield page.paragraph(f"and {hidden} more; --json has them")
+
+
+def _can_be_compared(work: WorkDiff) -> bool:
+    return isinstance(work.steps.step, Change) or not isinstance(work.ops, Missing)
+
+
+def _work(work: WorkDiff, width: int) -> Iterator[RenderableType]:
+    rank = "" if work.pair.rank is None else f" · rank {work.pair.rank}"
+    renamed = f" (in B: {work.pair.after.name})" if work.pair.is_renamed else ""
+    yield page.heading(f"{work.name}{rank}{renamed}")
+    yield from _step_times(work, width)
+    if isinstance(work.ops, Missing):
+        yield page.paragraph(f"no ops to compare: {work.ops.reason}")
+        return
+    if not isinstance(work.parts, Missing):
+        yield from _costs("parts of a step", work.parts, work.ops, width)
+    yield from _costs("types of op", work.ops.types, work.ops, width)
+    yield from _costs("scopes", work.ops.scopes, work.ops, width)
+    for label, names in (("Only in B", work.ops.new), ("Only in A", work.ops.gone)):
+        if names:
+            yield page.paragraph(f"{label}: {_some(names)}")
+
+
+def _step_times(work: WorkDiff, width: int) -> Iterator[RenderableType]:
+    rows = [
+        (MEASURES[name], *change_cells(change))
+        for name, change in work.steps.measures
+        if isinstance(change, Change)
+    ]
+    if not rows:
+        one, other = work.pair.before.count, work.pair.after.count
+        told = f"{numbers.count(one)} and {numbers.count(other)} steps: too few to tell"
+        yield page.paragraph(told)
+        return
+    confidence = next(
+        change.confidence for _, change in work.steps.measures if isinstance(change, Change)
+    )
+    columns = (
+        Column("", is_number=False),
+        Column("A"),
+        Column("B"),
+        Column("change"),
+        Column(f"{confidence * 100:.4g} % interval"),
+        Column("", is_number=False),
+    )
+    yield page.table(columns, rows, width=width)
+    if any(isinstance(each, Change) and each.is_significant for _, each in work.steps.measures):
+        yield page.paragraph(f"{SIGNIFICANT} significant", style="dim")
+
+
+def change_cells(change: Change) -> tuple[str, str, str, str, str]:
+    """Return A, B, the change, its interval, and whether it is significant."""
+    return (
+        numbers.duration(change.before),
+        numbers.duration(change.after),
+        signed(change.ratio),
+        f"{signed(change.low_ratio)} to {signed(change.high_ratio)}",
+        SIGNIFICANT if change.is_significant else "",
+    )
+
+
+def signed(ratio: float) -> str:
+    """Write a change with its sign."""
+    return f"{ratio * 100:+.1f} %".replace("-", "−")
+
+
+def _costs(
+    what: str, changes: Sequence[CostChange], ops: OpChanges, width: int
+) -> Iterator[RenderableType]:
+    if not changes:
+        return
+    steps = f"{ops.before_steps} and {ops.after_steps} sampled steps"
+    shown = [each for each in changes if each.is_significant or _is_there_once(each)]
+    if min(ops.before_steps, ops.after_steps) < LEAST_BLOCKS:
+        yield page.paragraph(f"{what}: too few samples to tell what is chance ({steps})")
+        shown = list(changes)
+    if not shown:
+        yield page.paragraph(f"{what}: none of {len(changes)} changed significantly ({steps})")
+        return
+    columns = (
+        Column(what, is_number=False, may_be_cut=True),
+        Column("A"),
+        Column("B"),
+        Column("difference"),
+        Column("median"),
+    )
+    rows = [_cost(each) for each in shown[:SHOWN_COSTS]]
+    yield page.table(columns, rows, width=width)
+    if len(shown) > SHOWN_COSTS:
+        yield page.paragraph(f"and {len(shown) - SHOWN_COSTS} more; --json has them")
+
+
+def _is_there_once(each: CostChange) -> bool:
+    return each.before_ns is None or each.after_ns is None
+
+
+def _cost(each: CostChange) -> list[str]:
+    sign = "+" if each.delta_ns >= 0 else "−"
+    return [
+        each.name,
+        numbers.NOTHING if each.before_ns is None else numbers.duration(each.before_ns),
+        numbers.NOTHING if each.after_ns is None else numbers.duration(each.after_ns),
+        f"{sign}{numbers.duration(abs(each.delta_ns))}",
+        signed(each.change.ratio) if isinstance(each.change, Change) else _unsure(each),
+    ]
+
+
+def _unsure(each: CostChange) -> str:
+    """Write what there is to say of a change that was not tested."""
+    if isinstance(each.change, Missing) and _is_there_once(each):
+        return each.change.reason
+    return f"({signed(each.delta_ns / each.before_ns)})" if each.before_ns else numbers.NOTHING
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN_NAMES
+    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _memory(found: Sequence[MemoryChange] | Missing, width: int) -> Iterator[RenderableType]:
+    if isinstance(found, Missing):
+        return
+    yield page.blank()
+    changed = [each for each in found if abs(each.ratio) >= _LEAST_MEMORY_RATIO]
+    if not changed:
+        yield page.paragraph("Memory: no change of 2 % or more.", indent=0)
+        return
+    columns = (
+        Column("memory", is_number=False, may_be_cut=True),
+        Column("A"),
+        Column("B"),
+        Column("change"),
+    )
+    rows = [
+        (
+            each.of,
+            numbers.size(each.before_bytes),
+            numbers.size(each.after_bytes),
+            signed(each.ratio),
+        )
+        for each in changed
+    ]
+    yield page.table(columns, rows, width=width)

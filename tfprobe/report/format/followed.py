@@ -1,0 +1,213 @@
+"""Show a report that is made again while its run goes on, and let it be scrolled meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
+from textual.widgets import Static
+
+from tfprobe.errors import Missing
+from tfprobe.findings.engine import Advice
+from tfprobe.printable import printable
+from tfprobe.report.documents.run_report import Report
+from tfprobe.report.format.live_page import LivePage
+from tfprobe.report.text.report import lay_out
+
+# The scroll bar and the space before it.
+_MARGIN = 2
+# From here on a person should know what is waited for.
+_SLOW_S = 2.0
+# Then seconds are read as minutes.
+_MINUTES_S = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A report and when its run was read."""
+
+    report: Report
+    advice: Advice
+    at_unix_ns: int
+
+
+class Source(Protocol):
+    """Where reports come from."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Say whether the latest report is the last."""
+
+    def next(self, watch: Callable[[int, int], None]) -> Shown | Missing:
+        """Return the report as it is now, or why there is no new one."""
+
+    def pause_s(self) -> float:
+        """Return how long to wait before the next look."""
+
+
+class FollowedReport(LivePage):
+    """The latest report of a run, until the run has ended or a person has seen enough."""
+
+    CSS = """
+    #report { height: auto; }
+    #standing { dock: bottom; height: 1; text-style: reverse; }
+    VerticalScroll { scrollbar-size-vertical: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape", "quit", "quit"),
+        Binding("ctrl+c", "interrupt", "interrupt", priority=True),
+        Binding("ctrl+z", "suspend_process", "suspend", show=False),
+        Binding("j", "scroll(1)", "down", show=False),
+        Binding("k", "scroll(-1)", "up", show=False),
+        Binding("space,f", "page(1)", "page down", show=False),
+        Binding("b", "page(-1)", "page up", show=False),
+        Binding("g", "home", "first line", show=False),
+        Binding("G", "end", "last line", show=False),
+    ]
+
+    def __init__(self, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take where reports come from; `clock` counts seconds."""
+        super().__init__()
+        # The terminal's own sixteen colours, on its own ground: light or dark is the user's choice.
+        self.theme = "ansi-dark"
+        self.shown: Shown | None = None
+        self.trouble: Exception | None = None
+        self._source = source
+        self._clock = clock
+        self._doing = "reading the run"
+        # When the look that is under way began; when the latest did, and the one that is shown.
+        self._began_s: float | None = None
+        self._looked_s = self._changed_s = self._next_s = clock()
+        self._leaves = threading.Event()
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets from top to bottom."""
+        with VerticalScroll():
+            yield Static(id="report", markup=False)
+        yield Static(id="standing", markup=False)
+
+    def on_mount(self) -> None:
+        """Begin to follow."""
+        self.query_one(VerticalScroll).focus()
+        self.set_interval(1.0, self._tell_standing)
+        self._tell_standing()
+        # No worker of textual's: those are waited for at exit, however long a look takes.
+        threading.Thread(target=self._follow, name="tfprobe report", daemon=True).start()
+
+    def on_unmount(self) -> None:
+        """Follow no more."""
+        self._leaves.set()
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the report out for the new width."""
+        self._draw(event.size.width)
+
+    def action_interrupt(self) -> None:
+        """Leave as a program does that is interrupted."""
+        self.end_by(signal.SIGINT)
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll some lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """Scroll a page."""
+        pages = self.query_one(VerticalScroll)
+        (pages.scroll_page_down if by > 0 else pages.scroll_page_up)(animate=False)
+
+    def action_home(self) -> None:
+        """Show the first line."""
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def action_end(self) -> None:
+        """Show the last line."""
+        self.query_one(VerticalScroll).scroll_end(animate=False)
+
+    def standing(self) -> str:
+        """Say what the run does, and how old what is shown is."""
+        if self.shown is None:
+            return f"{self._doing} · q quits"
+        now_s = self._clock()
+        facts = [self.shown.report.run.state, f"as of {_seconds(now_s - self._looked_s)} ago"]
+        if self._began_s is not None and now_s - self._began_s >= _SLOW_S:
+            facts.append(self._doing)
+        elif self._changed_s != self._looked_s:
+            facts.append(f"nothing new for {_seconds(now_s - self._changed_s)}")
+        elif self._next_s - now_s >= _SLOW_S:
+            facts.append(f"next in {_seconds(self._next_s - now_s)}")
+        return " · ".join([*facts, "arrows scroll", "q quits"])
+
+    def _follow(self) -> None:
+        """Look again and again; runs in a thread of its own."""
+        while not self._leaves.is_set():
+            self._began_s = began_s = self._clock()
+            try:
+                found = self._source.next(self._reading)
+            except Exception as exc:
+                # Whatever it is, whoever called the page tells it when the page is gone.
+                self._tell(functools.partial(self._fail, exc))
+                return
+            has_ended = self._source.has_ended
+            self._tell(functools.partial(self._take, found, began_s, has_ended=has_ended))
+            if has_ended:
+                return
+            pause_s = self._source.pause_s()
+            self._next_s = self._clock() + pause_s
+            self._leaves.wait(pause_s)
+
+    def _reading(self, done: int, count: int) -> None:
+        doing = f"reading capture {done + 1} of {count}" if done < count else "making the report"
+        self._tell(functools.partial(self._say, doing))
+
+    def _tell(self, then: Callable[[], None]) -> None:
+        if not self._leaves.is_set():
+            self.do_here(then)
+
+    def _fail(self, trouble: Exception) -> None:
+        self.trouble = trouble
+        self.exit()
+
+    def _take(self, found: Shown | Missing, began_s: float, *, has_ended: bool) -> None:
+        self._began_s, self._looked_s = None, began_s
+        if isinstance(found, Missing):
+            self._doing = found.reason
+        else:
+            self.shown, self._changed_s = found, began_s
+            self._draw(self.size.width)
+        self._tell_standing()
+        if has_ended:
+            self.exit()
+
+    def _say(self, doing: str) -> None:
+        self._doing = doing
+        self._tell_standing()
+
+    def _tell_standing(self) -> None:
+        self._put("#standing", Text(printable(self.standing())))
+
+    def _put(self, place: str, text: Text) -> None:
+        # While the page goes, its parts go one by one, and what was told is still being taken.
+        for part in self.query(place).results(Static):
+            part.update(text)
+
+    def _draw(self, width: int) -> None:
+        if self.shown is None:
+            return
+        text = lay_out(self.shown.report, self.shown.advice, width=width - _MARGIN, colour=True)
+        self._put("#report", Text.from_ansi(text))
+
+
+def _seconds(duration_s: float) -> str:
+    """Write whole seconds, of long times whole minutes."""
+    whole_s = max(round(duration_s), 1)
+    return f"{whole_s} s" if whole_s < _MINUTES_S else f"{whole_s // 60} min"

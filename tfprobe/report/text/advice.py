@@ -1,0 +1,170 @@
+"""Lay out advice: each finding in a few lines, the most important first; as text or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from tfprobe.errors import Missing
+from tfprobe.findings.engine import Advice
+from tfprobe.findings.finding import Evidence, Finding, Severity, Subject
+from tfprobe.printable import printable
+from tfprobe.profile.profile import titled
+from tfprobe.report.format import numbers, page
+
+_STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
+
+
+def lay_out(advice: Advice, title: str, *, width: int, colour: bool) -> str:
+    """Return advice as text of a page."""
+    return page.render(_parts(advice, title), width=width, colour=colour)
+
+
+def lay_out_markdown(advice: Advice, title: str) -> str:
+    """Return advice as one Markdown document."""
+    return "\n".join(map(printable, _markdown(advice, title))) + "\n"
+
+
+def finding_lines(finding: Finding) -> tuple[str, str, str, str, str]:
+    """Return a finding as its heading, gain, evidence, where to look, and what to do.
+
+    Each is one paragraph. For whoever shows a few findings beside other things.
+    """
+    gain = " · ".join(filter(None, (_subject(finding.subject), gain_told(finding))))
+    told = [each for each in finding.evidence if not _is_place(each)]
+    # Of several the dearest comes first, and its name alone is worth the room.
+    facts = [_fact(each, named=not at) for at, each in enumerate(told)]
+    places = (_looked_at(each) for each in finding.evidence if _is_place(each))
+    heading = f"{finding.severity.name.lower()}: {finding.title}"
+    return heading, gain, "; ".join(facts), " · ".join(places), finding.action
+
+
+def in_short(finding: Finding) -> Iterator[RenderableType]:
+    """Yield a finding in two paragraphs: what it is and wins, and what to do."""
+    gain = finding.gain
+    text = Text(f"{finding.severity.name.lower()}", style=_STYLES[finding.severity])
+    text.append(f"  {printable(finding.title)}", style="bold")
+    if not isinstance(gain, Missing):
+        text.append(f": up to {numbers.percent(gain.high_ratio)} of the time")
+    yield Padding(text, (0, 0, 0, 2))
+    yield page.paragraph(f"→ {finding.action}", indent=4)
+
+
+def gain_told(finding: Finding) -> str:
+    """Write the bound of a gain, in time and as a share, and what of it is likely."""
+    gain = finding.gain
+    if isinstance(gain, Missing):
+        return gain.reason
+    bound = f"at most {numbers.percent(gain.high_ratio)}"
+    times = f"{numbers.duration(gain.high_ns)} of {numbers.duration(gain.of_ns)}"
+    likely = f", likely {numbers.percent(gain.low_ratio)}" if gain.low_ns else ""
+    return f"{bound} ({times}){likely}"
+
+
+def _parts(advice: Advice, title: str) -> Iterator[RenderableType]:
+    yield page.heading(title)
+    yield page.paragraph(_summary(advice))
+    for finding in advice.findings:
+        yield page.blank()
+        yield from _finding(finding)
+    if advice.unchecked:
+        yield page.blank()
+        yield page.paragraph(_unchecked(advice), style="dim")
+
+
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    heading, gain, evidence, places, action = finding_lines(finding)
+    severity, _, rest = heading.partition(": ")
+    text = Text(printable(severity), style=_STYLES[finding.severity])
+    text.append(f"  {printable(rest)}", style="bold")
+    text.append(f"  {finding.rule}", style="dim")
+    yield text
+    yield page.paragraph(gain)
+    if evidence:
+        yield page.paragraph(evidence)
+    if places:
+        yield page.paragraph(places, style="dim")
+    yield page.paragraph(f"→ {action}")
+
+
+def _summary(advice: Advice) -> str:
+    count = len(advice.findings)
+    if not count:
+        return "Nothing was found that would make it faster."
+    facts = ["1 finding" if count == 1 else f"{count} findings"]
+    gain = advice.together
+    if not isinstance(gain, Missing):
+        facts.append(f"together at most {numbers.percent(gain.high_ratio)} of the time")
+    if count > 1:
+        facts.append("gains overlap: do not add them")
+    return "; ".join(facts)
+
+
+def _unchecked(advice: Advice) -> str:
+    count = len(advice.unchecked)
+    rules = "1 rule" if count == 1 else f"{count} rules"
+    return f"{rules} could not be checked; --json says which and why."
+
+
+def _subject(subject: Subject) -> str:
+    work = f"{subject.kind} {subject.name}".strip()
+    if subject.rank is not None:
+        return f"{work or 'process'}, {titled(f'rank {subject.rank}', subject.program)}"
+    if subject.program:
+        return ", ".join(filter(None, (work, titled(f"pid {subject.pid}", subject.program))))
+    return work or (f"process {subject.pid}" if subject.pid is not None else "")
+
+
+def _is_place(each: Evidence) -> bool:
+    return bool(each.command or each.capture)
+
+
+def _looked_at(each: Evidence) -> str:
+    return each.command or f"step {each.step}: {each.capture.rpartition('/')[2]}"
+
+
+def _fact(each: Evidence, *, named: bool = True) -> str:
+    """Write one piece of evidence: its text, its amount, and where that is."""
+    text = f"{each.text} {_amount(each)}".strip()
+    node = each.node if named else ""
+    shown = ", ".join(filter(None, (each.iterator, each.source, node)))
+    return f"{text} ({shown})" if shown else text
+
+
+def _amount(each: Evidence) -> str:
+    if each.time_ns is not None:
+        return numbers.duration(each.time_ns)
+    if each.size_bytes is not None:
+        return numbers.size(each.size_bytes)
+    return "" if each.ratio is None else numbers.percent(each.ratio)
+
+
+def _markdown(advice: Advice, title: str) -> Iterator[str]:
+    yield f"# Advice on {_code(title)}"
+    yield ""
+    yield f"{_summary(advice)}."
+    for finding in advice.findings:
+        heading, gain, _, _, action = finding_lines(finding)
+        yield from ("", f"## {plain(heading)}", "", f"{plain(gain)} (`{finding.rule}`)", "")
+        yield from (f"- {_bullet(each)}" for each in finding.evidence)
+        yield from ("", f"**Do:** {plain(action)}")
+    if advice.unchecked:
+        yield from ("", _unchecked(advice))
+
+
+def _bullet(each: Evidence) -> str:
+    if each.command:
+        return _code(each.command)
+    return f"step {each.step}: {_code(each.capture)}" if each.capture else plain(_fact(each))
+
+
+def plain(text: str) -> str:
+    """Return text without what Markdown would make something else of."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', chr(39))}`"

@@ -1,0 +1,155 @@
+"""Lay out where the cycle of a step goes: the answer first, then the parts, then the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.breakdown.bottleneck import DOES, judge
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
+from tfprobe.errors import Missing
+from tfprobe.profile.profile import Process
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+
+_BAR_WIDTH = 20
+# Less than this of a cycle is not worth a word on a screen; --json has all.
+_SHOWN_RATIO = 0.001
+SHOWN_CAUSES = 5
+SHOWN_WORKS = 4
+SHOWN_STEPS = 20
+
+
+def lay_out(
+    works: Sequence[WorkParts],
+    processes: Sequence[Process],
+    *,
+    width: int,
+    colour: bool,
+    each_step: bool = False,
+) -> str:
+    """Return the page of `tfprobe breakdown`: works with most time first."""
+    return page.render(_parts(works, processes, width, each_step), width=width, colour=colour)
+
+
+def _parts(
+    works: Sequence[WorkParts], processes: Sequence[Process], width: int, each_step: bool
+) -> Iterator[RenderableType]:
+    for at, work in enumerate(works if each_step else works[:SHOWN_WORKS]):
+        if at:
+            yield page.blank()
+        yield page.heading(title(work, processes))
+        yield page.paragraph(answer(work.shares))
+        yield shares_table(work.shares, width=width)
+        yield from causes(work, most=SHOWN_CAUSES, width=width)
+        if each_step:
+            yield page.blank()
+            yield _steps_table(work.steps, width=width)
+    hidden = len(works) - SHOWN_WORKS
+    if hidden > 0 and not each_step:
+        yield page.paragraph(f"and {hidden} more kinds of step; --steps shows all", indent=0)
+
+
+def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
+    """Return what a cycle of a work is made of, in one line."""
+    work = item.work
+    name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
+    if len(processes) > 1 and not isinstance(work, Missing):
+        name += f", {processes[work.process].place}"
+    times = f"{numbers.duration(item.step_ns)} a step"
+    between_ns = item.between_ns
+    if not isinstance(between_ns, Missing):
+        times += f" and {numbers.duration(between_ns)} to the next"
+    count = "1 recorded step" if len(item.steps) == 1 else f"{len(item.steps)} recorded steps"
+    return f"{name}: {times}, mean of {count}"
+
+
+def answer(shares: Mapping[Part, float]) -> str:
+    """Return one sentence: what most of a cycle is spent on, and what comes next."""
+    found = judge(shares).shares
+    if not found:
+        return "The recorded steps took no time."
+    bound, share = found[0]
+    text = f"{numbers.percent(share)} of the time it {DOES[bound]}"
+    others = [f"{numbers.percent(each)} it {DOES[next_]}" for next_, each in found[1:3]]
+    shown = [text for text, (_, each) in zip(others, found[1:3], strict=True) if each >= 0.01]
+    return "; ".join([text, *shown]) + "."
+
+
+def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
+    """Return before, on, after and other with their parts."""
+    rows = []
+    for name, parts in GROUPS.items():
+        total = sum(shares.get(part, 0.0) for part in parts)
+        told = sorted(((shares.get(part, 0.0), part) for part in parts), key=lambda each: -each[0])
+        of_which = [
+            f"{LABELS[part]} {numbers.percent(share)}"
+            for share, part in told
+            if share >= _SHOWN_RATIO
+        ]
+        bar = "█" * round(total * _BAR_WIDTH)
+        rows.append((name, numbers.percent(total), bar, ", ".join(of_which)))
+    columns = (
+        Column("", is_number=False),
+        Column("share"),
+        Column("", is_number=False, may_go=True),
+        Column("of which", is_number=False, may_be_cut=True),
+    )
+    return page.table(columns, rows, width=width)
+
+
+def causes(item: WorkParts, *, most: int, width: int) -> Iterator[RenderableType]:
+    """Yield what idle time, waiting and the time between steps of a work went to."""
+    rows = [_cause(each, each.duration_ns / (item.cycle_ns or 1)) for each in item.causes[:most]]
+    yield from _causes_table(rows, width)
+
+
+def causes_of_run(item: Breakdown, *, most: int, width: int) -> Iterator[RenderableType]:
+    """Yield the same of all works, with shares of the whole; times are those of a cycle."""
+    rows = [_cause(cause, share) for cause, share in item.causes[:most]]
+    yield from _causes_table(rows, width)
+
+
+def _causes_table(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[RenderableType]:
+    if not rows:
+        return
+    columns = (
+        Column("of these", is_number=False),
+        Column("time"),
+        Column("share"),
+        Column("spent in", is_number=False, may_be_cut=True),
+        Column("at", is_number=False, may_be_cut=True),
+    )
+    yield page.table(columns, rows, width=width)
+
+
+def _cause(item: Cause, share: float) -> tuple[str, ...]:
+    where = f"{page.short_path(item.file)}:{item.line}" if item.file else ""
+    time = numbers.duration(item.duration_ns)
+    return (LABELS[item.part], time, numbers.percent(share), item.what, where)
+
+
+def _steps_table(steps: Sequence[StepParts], *, width: int) -> RenderableType:
+    shown = steps[:SHOWN_STEPS]
+    there = [part for part in Part if any(part in step.parts for step in shown)]
+    columns = [Column("step"), Column("cycle"), *(Column(LABELS[part]) for part in there)]
+    rows = [[str(step.capture.step), numbers.duration(step.cycle_ns)] for step in shown]
+    for row, step in zip(rows, shown, strict=True):
+        row += [_time(step.parts, part) for part in there]
+    return page.table(_fitting(columns), rows, width=width)
+
+
+def _fitting(columns: Iterable[Column]) -> list[Column]:
+    """Let the parts beyond the first few go where the page is too narrow."""
+    return [
+        column if at < 4 else Column(column.heading, may_go=True)
+        for at, column in enumerate(columns)
+    ]
+
+
+def _time(parts: Mapping[Part, int], part: Part) -> str:
+    return numbers.duration(parts[part]) if part in parts else numbers.NOTHING

@@ -1,0 +1,251 @@
+"""Lay out why steps wait for input: the answer, what they wait for, the pipeline as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.input.input_sources import Kind, Producer, Source
+from tfprobe.analysis.input.input_verdict import Level, WorkInput
+from tfprobe.analysis.input.stage_stats import (
+    FunctionOp,
+    PipelineUse,
+    StageUse,
+    takes_tiny_elements,
+)
+from tfprobe.errors import Missing
+from tfprobe.profile.profile import Process
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+
+_LEVELS: Mapping[Level, str] = {
+    Level.HIGH: "highly input bound",
+    Level.MODERATE: "moderately input bound",
+    Level.NONE: "it does not wait for input",
+}
+_KINDS: Mapping[Kind, str] = {
+    Kind.ITERATOR: "tf.data",
+    Kind.QUEUE: "queue",
+    Kind.FEED: "feed",
+    Kind.PYTHON: "Python",
+}
+# Facts that say how a stage works, in words; the rest is in --json.
+_FACTS: Mapping[str, str] = {
+    "parallelism": "parallel",
+    "buffer_limit": "buffer",
+    "buffer_size": "buffer",
+    "batch_size": "batch",
+    "cycle_length": "cycle",
+}
+# Less than this of a cycle is not worth a line on a screen; --json has all.
+_SHOWN_RATIO = 0.005
+_SHOWN_SOURCES = 5
+# From here on a part that nobody saw is worth a word.
+_UNSEEN_RATIO = 0.2
+
+
+def lay_out(
+    works: Sequence[WorkInput], processes: Sequence[Process], *, width: int, colour: bool
+) -> str:
+    """Return the page of `tfprobe input`: the work with most time first."""
+    return page.render(_parts(works, processes, width), width=width, colour=colour)
+
+
+def _parts(
+    works: Sequence[WorkInput], processes: Sequence[Process], width: int
+) -> Iterator[RenderableType]:
+    for at, item in enumerate(works):
+        if at:
+            yield page.blank()
+        yield page.heading(_title(item, processes))
+        yield page.paragraph(answer(item))
+        yield from _sources(item, width)
+        if not isinstance(item.pipeline, Missing):
+            yield page.blank()
+            yield _tree(item, item.pipeline, width)
+            yield from _functions(item.pipeline)
+        yield from _producers(item.producers, width)
+        for sentence in item.remedies:
+            yield page.paragraph(f"→ {sentence}")
+
+
+def _title(item: WorkInput, processes: Sequence[Process]) -> str:
+    work = item.work
+    name = "Steps" if isinstance(work, Missing) else f"{work.kind} {work.name}"
+    if len(processes) > 1 and not isinstance(work, Missing):
+        name += f", {processes[work.process].place}"
+    cycle = "cycle" if item.is_watched else "step"
+    count = "1 recorded step" if item.captures == 1 else f"{item.captures} recorded steps"
+    return f"{name}: {numbers.duration(item.cycle_ns)} a {cycle}, mean of {count}"
+
+
+def answer(item: WorkInput) -> str:
+    """Return how much a work waits for input, and for what, in one or two sentences."""
+    what = "taking input that was ready" if item.keeps_up and item.ratio else "waiting for input"
+    text = f"{numbers.percent(item.ratio)} of the time is {what}: {_LEVELS[item.level]}."
+    if item.level is Level.NONE or not item.sources:
+        return text
+    if isinstance(item.pipeline, Missing) or item.sources[0].kind is not Kind.ITERATOR:
+        return f"{text} It waits for {_described(item.sources[0])}."
+    return f"{text} {_bottleneck(item.pipeline)}"
+
+
+def _described(source: Source) -> str:
+    where = f" ({page.short_path(source.file)}:{source.line})" if source.file else ""
+    return f"{_KINDS[source.kind]}: {source.what}{where}"
+
+
+def _bottleneck(pipeline: PipelineUse) -> str:
+    if isinstance(pipeline.bottleneck, Missing):
+        return f"It waits for tf.data; {pipeline.bottleneck.reason}."
+    use = pipeline.stages[pipeline.bottleneck]
+    waited_ns = sum(each.share.total_ns for each in pipeline.stages)
+    if not pipeline.is_measured:
+        return f"Likely, not measured: its pipeline spends the time in {use.stage.name}."
+    what = f"The bottleneck of its pipeline is {use.stage.name}"
+    if not waited_ns:
+        return f"{what}, the stage most at work."
+    own_ns, below = use.share.total_ns, ""
+    if takes_tiny_elements(pipeline.stages, pipeline.bottleneck):
+        own_ns, below = _below_ns(pipeline, pipeline.bottleneck), " and what it takes from"
+    text = f"{what}{below}, with {numbers.percent(own_ns / waited_ns)} of the wait"
+    if use.ops:
+        text += f", in {use.ops[0].op_type} of its function"
+    if pipeline.unseen_ratio >= _UNSEEN_RATIO:
+        unseen = numbers.percent(pipeline.unseen_ratio)
+        text += f"; {unseen} of the wait was for calls begun before the recording"
+    return f"{text}."
+
+
+def _below_ns(pipeline: PipelineUse, at: int) -> int:
+    path = pipeline.stages[at].stage.path
+    below = [use for use in pipeline.stages if use.stage.path[: len(path)] == path]
+    return sum(use.share.total_ns for use in below)
+
+
+def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
+    shown = [each for each in item.sources if each.ratio >= _SHOWN_RATIO][:_SHOWN_SOURCES]
+    if not shown:
+        return
+    columns = (
+        Column("waits for", is_number=False),
+        Column("", is_number=False, may_be_cut=True),
+        Column("a cycle"),
+        Column("share"),
+        Column("when", is_number=False),
+        Column("at", is_number=False, may_be_cut=True, may_go=True),
+    )
+    rows = [
+        (
+            _KINDS[each.kind],
+            _what(item, each),
+            numbers.duration(each.time_ns),
+            numbers.percent(each.ratio),
+            "between steps" if each.is_between else "in the step",
+            f"{page.short_path(each.file)}:{each.line}" if each.file else "",
+        )
+        for each in shown
+    ]
+    yield page.table(columns, rows, width=width)
+
+
+def _what(item: WorkInput, source: Source) -> str:
+    if source.kind is Kind.FEED and not source.is_between and isinstance(item.fed_bytes, int):
+        return f"{source.what}, {numbers.size(item.fed_bytes)}"
+    return source.what
+
+
+def _tree(item: WorkInput, pipeline: PipelineUse, width: int) -> RenderableType:
+    columns = (
+        Column("pipeline", is_number=False, may_be_cut=True),
+        Column("of the wait"),
+        Column("calls a step", may_go=True),
+        Column("a call", may_go=True),
+        Column("works a step"),
+        Column("threads", may_go=True),
+        Column("", is_number=False, may_go=True),
+    )
+    waited_ns = sum(use.share.total_ns for use in pipeline.stages)
+    marked = None if item.level is Level.NONE else pipeline.bottleneck
+    rows = [_stage(pipeline, at, label, waited_ns) for at, label in _labels(pipeline, marked)]
+    return page.table(columns, rows, width=width)
+
+
+def _labels(pipeline: PipelineUse, marked: object) -> Iterator[tuple[int, str]]:
+    """Give stages, parents first, with their names drawn as a tree."""
+    roots = [at for at, use in enumerate(pipeline.stages) if use.stage.parent is None]
+    waiting = [(at, "", "") for at in reversed(roots)]
+    while waiting:
+        at, first, rest = waiting.pop()
+        mark = ("▶ " if pipeline.is_measured else "? ") if at == marked else ""
+        yield at, f"{first}{mark}{pipeline.stages[at].stage.name}"
+        children = pipeline.stages[at].stage.children
+        for child in reversed(children):
+            is_last = child == children[-1]
+            branch = "└ " if is_last else "├ "
+            waiting.append((child, rest + branch, rest + (" " if is_last else "│")))
+
+
+def _stage(pipeline: PipelineUse, at: int, label: str, waited_ns: int) -> tuple[str, ...]:
+    use, steps = pipeline.stages[at], pipeline.captures or 1
+    stage = use.stage
+    share = numbers.percent(use.share.total_ns / waited_ns) if waited_ns else numbers.NOTHING
+    return (
+        label,
+        share,
+        _per_step(stage.calls / steps),
+        numbers.duration(stage.total_ns / stage.calls) if stage.calls else numbers.NOTHING,
+        numbers.duration(use.active_ns / steps) if use.active_ns else numbers.NOTHING,
+        str(len(stage.threads)) if stage.threads else numbers.NOTHING,
+        _facts(use),
+    )
+
+
+def _per_step(calls: float) -> str:
+    if not calls:
+        return numbers.NOTHING
+    return f"{calls:,.0f}" if calls >= 10 or calls == int(calls) else f"{calls:.1f}"
+
+
+def _facts(use: StageUse) -> str:
+    facts = use.stage.facts
+    shown = [f"{word} {facts[name]}" for name, word in _FACTS.items() if name in facts]
+    if use.stage.iterators > 1:
+        shown.append(f"{use.stage.iterators} iterators")
+    return ", ".join(shown)
+
+
+def _functions(pipeline: PipelineUse) -> Iterator[RenderableType]:
+    """Yield what the functions of stages spend their time in."""
+    for use in pipeline.stages:
+        if use.ops:
+            ops = ", ".join(_op(op, pipeline.captures or 1) for op in use.ops[:3])
+            yield page.paragraph(f"{use.stage.name} runs, a step: {ops}", style="dim")
+
+
+def _op(op: FunctionOp, steps: int) -> str:
+    calls = _per_step(op.count / steps)
+    return f"{op.op_type} {numbers.duration(op.total_ns / steps)} in {calls}"
+
+
+def _producers(producers: Sequence[Producer], width: int) -> Iterator[RenderableType]:
+    if not producers:
+        return
+    columns = (
+        Column("fills a queue", is_number=False, may_be_cut=True),
+        Column("steps"),
+        Column("a step"),
+        Column("longest ops", is_number=False, may_be_cut=True),
+    )
+    rows = [
+        (
+            each.thread,
+            numbers.count(each.steps),
+            numbers.duration(each.step_ns),
+            ", ".join(op.op_type for op in each.ops[:3]),
+        )
+        for each in producers
+    ]
+    yield page.blank()
+    yield page.table(columns, rows, width=width)

@@ -1,0 +1,307 @@
+"""Lay out how far processes used their machines and accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
+from tfprobe.analysis.system.thread_times import ProcessThreads, ThreadGroup
+from tfprobe.errors import Missing
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+_CURVE_WIDTH = 16
+# Less of a CPU is not worth a word.
+_LEAST_CORES = 0.005
+# Of threads by their CPU time.
+_MOST_THREADS = 8
+_UNKNOWN = "?"
+_THREAD_COLUMNS = (
+    Column("thread", is_number=False),
+    Column("CPUs"),
+    Column("share"),
+    Column("mostly at", is_number=False, may_be_cut=True),
+)
+_COLUMNS = (
+    Column("", is_number=False),
+    Column("mean"),
+    Column("p95"),
+    Column("max"),
+    Column("over time", is_number=False, may_go=True),
+    Column("", is_number=False, may_be_cut=True),
+)
+
+
+class _Row(NamedTuple):
+    """An amount over time, how its numbers are written, and what else there is to say of it."""
+
+    name: str
+    curve: Curve | Missing
+    spelled: Callable[[float], str]
+    remark: str = ""
+
+
+def parts(item: Hardware, *, width: int) -> Iterator[RenderableType]:
+    """Yield the hardware tier: each process, then each accelerator."""
+    known = [each for each in item.processes if not isinstance(each, Missing)]
+    for process in known:
+        where = f" · {process.process.host} · {process.process.label}"
+        yield page.heading(
+            f"Hardware{where if len(item.processes) > 1 else ''} · {_watched(process)}"
+        )
+        yield from _table(list(_process(process)), width)
+        yield from _threads(process.by_thread, width)
+    if not known:
+        yield page.heading("Hardware")
+        reasons = {each.reason for each in item.processes if isinstance(each, Missing)}
+        yield from (page.paragraph(each) for each in sorted(reasons))
+    if isinstance(item.devices, Missing):
+        yield page.paragraph(item.devices.reason)
+        return
+    for device in item.devices:
+        yield page.blank()
+        yield page.heading(f"{device.name} {device.index} · {device.host}")
+        yield from _table(list(_device(device)), width)
+        if device.throttle_reasons:
+            yield page.paragraph(f"clocks were held down: {_throttled(device)}")
+
+
+def in_short(item: Hardware) -> Iterator[RenderableType]:
+    """Yield at most two lines for the report: of CPUs, and of accelerators."""
+    rows = list(_in_short(item))
+    wide = max((len(label) for label, _ in rows), default=0)
+    yield from (page.line(f"{label:<{wide}}  {text}") for label, text in rows)
+
+
+def _in_short(item: Hardware) -> Iterator[tuple[str, str]]:
+    known = [each for each in item.processes if not isinstance(each, Missing)]
+    if known:
+        most = max(known, key=lambda each: each.watched_ns)
+        facts = [text for text in (_busy(most), _memory(most), _switches(most)) if text]
+        if facts:
+            yield "machine", ", ".join(facts)
+    if not isinstance(item.devices, Missing):
+        yield "accelerators", ", ".join(_in_brief(each) for each in item.devices)
+
+
+def _busy(item: ProcessHardware) -> str:
+    if isinstance(item.cores_busy, Missing):
+        return ""
+    text = f"{item.cores_busy.mean:.2f}"
+    if not isinstance(item.usable_cpus, Missing):
+        text += f" of {item.usable_cpus:g}"
+    text += " CPUs busy"
+    held_back = item.throttled_ratio
+    if not isinstance(held_back, Missing) and held_back:
+        text += f" ({numbers.percent(held_back)} held back)"
+    return text
+
+
+def _memory(item: ProcessHardware) -> str:
+    if isinstance(item.peak_resident_bytes, Missing):
+        return ""
+    of = _usable_memory(item)
+    whole = "" if isinstance(of, Missing) else f" of {numbers.size(of)}"
+    return f"at most {numbers.size(item.peak_resident_bytes)}{whole}"
+
+
+def _switches(item: ProcessHardware) -> str:
+    if isinstance(item.voluntary_switches_per_step, Missing):
+        return ""
+    return f"{item.voluntary_switches_per_step:,.1f} waits a step"
+
+
+def _usable_memory(item: ProcessHardware) -> int | Missing:
+    limits = (item.memory_limit_bytes, item.machine_memory_bytes)
+    known = [each for each in limits if not isinstance(each, Missing)]
+    return min(known) if known else item.machine_memory_bytes
+
+
+def _in_brief(item: DeviceHardware) -> str:
+    text = f"{item.name} {item.index}"
+    if not isinstance(item.utilization_ratio, Missing):
+        text += f" {numbers.percent(item.utilization_ratio.mean)} busy"
+    if not isinstance(item.memory_used_bytes, Missing):
+        text += f", {numbers.size(round(item.memory_used_bytes.max))}"
+        if not isinstance(item.memory_total_bytes, Missing):
+            text += f" of {numbers.size(item.memory_total_bytes)}"
+    return text
+
+
+def _watched(item: ProcessHardware) -> str:
+    if item.samples == 1:
+        return "1 sample"
+    return f"{numbers.count(item.samples)} samples in {numbers.duration(item.watched_ns)}"
+
+
+def _process(item: ProcessHardware) -> Iterator[_Row]:
+    yield _Row("CPUs busy", item.cores_busy, _amount, _of_cpus(item))
+    yield _Row("machine's CPUs", item.machine_cores_busy, _amount, _of_machine(item))
+    yield _Row("load, 1 min", item.load_1min, _amount, _of(item.cpus, "of {:g} CPUs"))
+    yield _Row("threads", item.threads, _whole, _pools(item))
+    per_step = item.voluntary_switches_per_step, item.involuntary_switches_per_step
+    yield _Row("waits/s", item.voluntary_switches_per_s, _whole, _of(per_step[0], "{:,.1f} a step"))
+    yield _Row(
+        "preempted/s", item.involuntary_switches_per_s, _whole, _of(per_step[1], "{:,.1f} a step")
+    )
+    yield _Row("CPU wait", item.run_delay_ratio, numbers.percent, "first thread, ready to run")
+    yield _Row("collecting", item.gc_ratio, numbers.percent, "garbage")
+    yield _Row("page faults/s", item.major_faults_per_s, _whole, "read from storage")
+    yield _Row("resident", item.resident_bytes, _size, _of_memory(item))
+    yield _Row("read/s", item.read_bytes_per_s, _size, "from storage")
+    yield _Row("written/s", item.written_bytes_per_s, _size, "to storage")
+
+
+def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableType]:
+    """Yield the CPU time by thread: those that kept a CPU busy for a part worth a line."""
+    if isinstance(item, Missing):
+        yield page.paragraph(f"no CPU time by thread: {item.reason}")
+        return
+    shown = [each for each in item.groups if each.cores >= _LEAST_CORES][:_MOST_THREADS]
+    rows = [
+        (
+            each.name if each.threads == 1 else f"{each.name} ({each.threads})",
+            _amount(each.cores),
+            _UNKNOWN if isinstance(each.ratio, Missing) else numbers.percent(each.ratio),
+            _doing(each),
+        )
+        for each in shown
+    ]
+    if rows:
+        yield page.table(_THREAD_COLUMNS, rows, width=width)
+    if item.unmapped:
+        yield page.paragraph(
+            f"{item.unmapped} threads of Python are not told apart from others: only Python 3.7 "
+            "and later say which they are"
+        )
+
+
+def _doing(item: ThreadGroup) -> str:
+    """Say where a thread mostly stood."""
+    if item.runs_steps:
+        return "runs steps"
+    if not item.stands:
+        return "Python" if item.is_python else ""
+    stand = item.stands[0]
+    return f"{stand.function} {page.short_path(stand.file)}:{stand.line}"
+
+
+def _device(item: DeviceHardware) -> Iterator[_Row]:
+    total, limit, fastest = item.memory_total_bytes, item.power_limit_watts, item.max_sm_clock_hz
+    yield _Row("busy", item.utilization_ratio, numbers.percent)
+    of = "" if isinstance(total, Missing) else f"of {numbers.size(total)}"
+    yield _Row("memory", item.memory_used_bytes, _size, of)
+    yield _Row("power", item.power_watts, lambda value: f"{value:.0f} W", _of(limit, "of {:.0f} W"))
+    of = "" if isinstance(fastest, Missing) else f"of {_clock(fastest)}"
+    yield _Row("SM clock", item.sm_clock_hz, _clock, of)
+    yield _Row("temperature", item.temperature_celsius, lambda value: f"{value:.0f} °C")
+    yield _Row("PCIe out/s", item.pcie_sent_bytes_per_s, _size, "to the host")
+    yield _Row("PCIe in/s", item.pcie_received_bytes_per_s, _size, "from the host")
+
+
+def _table(rows: Sequence[_Row], width: int) -> Iterator[RenderableType]:
+    """Yield the amounts that are known, then the others by the reason why they are not."""
+    shown = [_shown(row, row.curve) for row in rows if not isinstance(row.curve, Missing)]
+    if shown:
+        yield page.table(_COLUMNS, shown, width=width)
+    untold: dict[str, list[str]] = {}
+    for row in rows:
+        if isinstance(row.curve, Missing):
+            untold.setdefault(row.curve.reason, []).append(row.name)
+    for reason, names in untold.items():
+        yield page.paragraph(f"no {', '.join(names)}: {reason}")
+
+
+def _shown(row: _Row, curve: Curve) -> tuple[str, ...]:
+    amounts = (row.spelled(each) for each in (curve.mean, curve.p95, curve.max))
+    return (row.name, *amounts, _drawn(curve), row.remark)
+
+
+def _drawn(curve: Curve) -> str:
+    """Draw a curve on a line, from 0 to its largest point; each cell is the mean of some points."""
+    values = [point.value for point in curve.points]
+    cells = min(len(values), _CURVE_WIDTH)
+    if cells < 2 or max(values) <= 0:
+        return ""
+    bounds = [round(at * len(values) / cells) for at in range(cells + 1)]
+    means = [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
+    most = max(means)
+    return "".join(_HEIGHTS[min(int(each / most * 8), 7)] for each in means)
+
+
+def _of_cpus(item: ProcessHardware) -> str:
+    facts = []
+    if not isinstance(item.usable_cpus, Missing):
+        facts.append(f"of {item.usable_cpus:g}")
+    if not isinstance(item.throttled_ratio, Missing) and item.throttled_ratio:
+        facts.append(f"{numbers.percent(item.throttled_ratio)} held back by the cgroup")
+    if not isinstance(item.system_ratio, Missing):
+        facts.append(f"{numbers.percent(item.system_ratio)} in the system")
+    return ", ".join(facts)
+
+
+def _of_machine(item: ProcessHardware) -> str:
+    """Say what of the machine's CPUs this process had not, as far as it is anything."""
+    busy, own = item.machine_cores_busy, item.cores_busy
+    facts = []
+    if not isinstance(busy, Missing) and not isinstance(own, Missing):
+        facts.append(f"{max(busy.mean - own.mean, 0):,.2f} by other processes")
+    for curve, what in (
+        (item.machine_cores_io_wait, "waiting for storage"),
+        (item.machine_cores_stolen, "taken by the hypervisor"),
+    ):
+        if not isinstance(curve, Missing) and curve.mean >= _LEAST_CORES:
+            facts.append(f"{curve.mean:,.2f} {what}")
+    return ", ".join(facts)
+
+
+def _pools(item: ProcessHardware) -> str:
+    sizes = {"intra-op": item.intra_op_threads, "inter-op": item.inter_op_threads}
+    known = {name: size for name, size in sizes.items() if not isinstance(size, Missing)}
+    chosen = [f"{name} {size}" for name, size in known.items() if size]
+    if known and not chosen:
+        return "pools as TensorFlow sizes them"
+    return f"pools: {', '.join(chosen)}" if chosen else ""
+
+
+def _of_memory(item: ProcessHardware) -> str:
+    facts = []
+    of = _usable_memory(item)
+    if not isinstance(of, Missing):
+        facts.append(f"of {numbers.size(of)}")
+    if not isinstance(item.peak_resident_bytes, Missing):
+        facts.append(f"peak {numbers.size(item.peak_resident_bytes)}")
+    return ", ".join(facts)
+
+
+def _throttled(item: DeviceHardware) -> str:
+    return ", ".join(
+        f"{each.reason} in {numbers.percent(each.ratio)} of the samples"
+        for each in item.throttle_reasons
+    )
+
+
+def _of(value: float | Missing, spelled: str) -> str:
+    return "" if isinstance(value, Missing) else spelled.format(value)
+
+
+def _amount(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _size(value: float) -> str:
+    return numbers.size(round(value))
+
+
+def _clock(value: float) -> str:
+    return f"{value / 1e6:,.0f} MHz"

@@ -1,0 +1,148 @@
+"""Write a report as Markdown, for a pull request or a notebook."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS
+from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.system import endings
+from tfprobe.errors import Missing
+from tfprobe.findings.engine import Advice
+from tfprobe.printable import printable
+from tfprobe.report.documents.process_groups import FEW, Crowd, crowd
+from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
+from tfprobe.report.format import numbers
+from tfprobe.report.text import account, breakdown
+from tfprobe.report.text import crowd as crowd_page
+from tfprobe.report.text.advice import gain_told, plain
+from tfprobe.report.text.stacks import sentence
+
+TOP_OPS = 25
+# More are of a run that went wrong altogether.
+SHOWN_PROBLEMS = 100
+
+
+def lay_out(report: Report, advice: Advice) -> str:
+    """Return the report as one Markdown document."""
+    return "\n".join(map(printable, _lines(report, advice))) + "\n"
+
+
+def _lines(report: Report, advice: Advice) -> Iterator[str]:
+    run = report.run
+    yield f"# {run.id if isinstance(run.command, Missing) else code(shlex.join(run.command))}"
+    yield ""
+    started = "" if isinstance(run.started, Missing) else f", started {run.started}"
+    state = endings.of_run(run, (item.process for item in report.processes))
+    yield f"Run {code(run.id)}: {plain(state)}{started}."
+    if isinstance(report.account, Account):
+        yield from _account(report.account)
+    if isinstance(report.breakdown, Breakdown):
+        yield from _breakdown(report.breakdown)
+    if advice.findings:
+        yield from ("", "## What to change", "")
+        for finding in advice.findings:
+            heading = f"{finding.severity.name.lower()}: {plain(finding.title)}"
+            yield f"- **{heading}** ({gain_told(finding)})"
+            yield f"  {plain(finding.action)}"
+    if len(report.processes) > FEW:
+        yield from _crowd(crowd(report.processes))
+    else:
+        for process in report.processes:
+            yield from _process(process)
+    told = sentence(report.stacks)
+    if told:
+        yield from ("", plain(told))
+    for text in crowd_page.silences(report.silences):
+        yield from ("", text)
+    if isinstance(report.ops, OpTable):
+        yield from _ops(report.ops)
+    if report.problems:
+        yield from ("", "## Problems", "")
+        yield from (f"- {code(p.where)}: {p.what}" for p in report.problems[:SHOWN_PROBLEMS])
+        hidden = len(report.problems) - SHOWN_PROBLEMS
+        if hidden > 0:
+            yield f"- and {hidden} more; --json has all"
+
+
+def _crowd(item: Crowd) -> Iterator[str]:
+    yield from ("", f"## {crowd_page.title(item)}", "")
+    rows = [crowd_page.cells(each) for each in item.groups[: crowd_page.TOP_GROUPS]]
+    yield from table(crowd_page.HEADINGS, rows, texts=3)
+    hidden = len(item.groups) - len(rows)
+    if hidden:
+        yield from ("", f"and {hidden} more; --json has them")
+    yield ""
+    yield from (f"- {text}" for text in crowd_page.remarks(item))
+
+
+def _process(item: ProcessReport) -> Iterator[str]:
+    process = item.process
+    rank = "" if process.rank is None else f", rank {process.rank}"
+    yield from ("", f"## {process.host}, {process.label}{rank}: {process.state}", "")
+    told = endings.of_process(process)
+    if told != process.state:
+        yield from (f"{plain(told)}.", "")
+    headings = ("kind", "name", "count", "sampled", "mean", "p50", "p95", "max", "total")
+    yield from table(headings, [_work(work) for work in item.works], texts=2)
+    if not isinstance(item.overhead, Missing):
+        share = numbers.percent(item.overhead.fraction_ratio)
+        yield from ("", f"Recording cost {share} of {numbers.duration(item.overhead.wall_ns)}.")
+
+
+def _work(item: WorkReport) -> list[str]:
+    work, times = item.work, item.times
+    cells = [work.kind, work.name, numbers.count(work.count), numbers.count(work.sampled)]
+    if isinstance(times, Missing):
+        return [*cells, *[numbers.NOTHING] * 5]
+    values = (times.mean_ns, times.p50_ns, times.p95_ns, times.max_ns, times.total_ns)
+    return [*cells, *(numbers.duration(value) for value in values)]
+
+
+def _account(item: Account) -> Iterator[str]:
+    yield from ("", "## Where the time went", "", plain(account.sentence(item)), "")
+    rows = [[plain(cell) for cell in row] for row in account.rows(item)]
+    yield from table(("part", "most of it", "time", "share"), rows, texts=2)
+
+
+def _breakdown(item: Breakdown) -> Iterator[str]:
+    yield from ("", "## Where a step goes", "", breakdown.answer(item.shares), "")
+    rows = [
+        (f"{group}: {LABELS[part]}", numbers.percent(item.shares[part]))
+        for group, parts in GROUPS.items()
+        for part in parts
+        if item.shares[part]
+    ]
+    yield from table(("part", "share"), rows, texts=1)
+
+
+def _ops(found: OpTable) -> Iterator[str]:
+    yield from ("", f"## Ops in {found.captures} sampled steps", "")
+    rows = [
+        (
+            op.type,
+            numbers.count(op.occurrences),
+            numbers.duration(op.total_ns),
+            numbers.duration(op.accelerator_ns),
+            numbers.duration(op.cpu_ns),
+        )
+        for op in found.types[:TOP_OPS]
+    ]
+    yield from table(("type", "count", "total", "accelerator", "cpu"), rows, texts=1)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> Iterator[str]:
+    """Write a table whose first `texts` columns are text, the others numbers."""
+    yield f"| {' | '.join(headings)} |"
+    marks = ["---" if i < texts else "---:" for i in range(len(headings))]
+    yield f"| {' | '.join(marks)} |"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def code(text: str) -> str:
+    """Return text that is shown as it is."""
+    return f"`{text.replace('`', chr(39))}`"

@@ -1,0 +1,198 @@
+"""Lay out what holds memory: allocators at their peaks, and processes on their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.core.op_attribution import shown
+from tfprobe.analysis.memory.host_memory import Growth, HostMemory, Verdict
+from tfprobe.analysis.memory.memory_peak import HeldBy, Holder
+from tfprobe.analysis.memory.memory_roles import Role
+from tfprobe.analysis.memory.memory_summary import Lasting, Memory
+from tfprobe.errors import Missing
+from tfprobe.profile.profile import Work, titled
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+from tfprobe.report.format.sparkline import sparkline
+
+# Of more rows a reader looks at none; --json has all of them.
+MOST_ROWS = 10
+_CURVE_WIDTH = 60
+ROLES = {
+    Role.PARAMETERS: "parameters",
+    Role.OPTIMIZER_STATE: "optimizer state",
+    Role.UPDATE: "update",
+    Role.GRADIENTS: "gradients",
+    Role.ACTIVATIONS: "activations",
+    Role.INPUT: "input",
+    Role.COMMUNICATION: "communication",
+    Role.TEMPORARY: "temporary",
+    Role.HELD_BEFORE: "held before",
+}
+_HOLDER = (
+    Column("", is_number=False, may_be_cut=True),
+    Column("role", is_number=False),
+    Column("largest", is_number=False, may_go=True),
+    Column("op", is_number=False, may_be_cut=True, may_go=True),
+    Column("pieces"),
+    Column("size"),
+    Column("share"),
+)
+
+
+def lay_out(
+    work: Work | None,
+    allocators: tuple[Memory, ...] | Missing,
+    variables: Lasting | Missing,
+    hosts: tuple[HostMemory, ...] | Missing,
+    by: HeldBy,
+    *,
+    width: int,
+    colour: bool,
+) -> str:
+    """Return what holds memory as text."""
+    parts = _parts(work, allocators, variables, hosts, by, width)
+    return page.render(parts, width=width, colour=colour)
+
+
+def _parts(
+    work: Work | None,
+    allocators: tuple[Memory, ...] | Missing,
+    variables: Lasting | Missing,
+    hosts: tuple[HostMemory, ...] | Missing,
+    by: HeldBy,
+    width: int,
+) -> Iterator[RenderableType]:
+    yield page.heading("What holds memory")
+    if work is not None:
+        yield page.paragraph(f"{work.kind} {work.name}{_variables(variables)}")
+    yield page.blank()
+    if isinstance(allocators, Missing):
+        yield page.paragraph(f"Of devices nothing is known: {allocators.reason}.")
+    else:
+        several = len({each.process for each in allocators}) > 1
+        for each in allocators:
+            yield from _allocator(each, by, width, several=several)
+            yield page.blank()
+    if work is not None and work.kind == "file":
+        return  # it is of a step, not of a process
+    if isinstance(hosts, Missing):
+        yield page.paragraph(f"Of the host nothing is known: {hosts.reason}.")
+        return
+    for process in hosts:
+        yield from _host(process, width)
+
+
+def _variables(found: Lasting | Missing) -> str:
+    if isinstance(found, Missing):
+        return ""
+    told = f": its variables are {numbers.size(found.parameters_bytes)} of parameters"
+    state = found.optimizer_state_bytes
+    return f"{told} and {numbers.size(state)} of optimizer state" if state else told
+
+
+def _allocator(found: Memory, by: HeldBy, width: int, *, several: bool) -> Iterator[RenderableType]:
+    where = f"{found.device or 'unknown device'}, {found.allocator or 'unknown allocator'}"
+    process = f"process {found.process}, " if several else ""
+    estimate = " (an estimate)" if found.is_estimate else ""
+    yield page.heading(f"{process}{where}{estimate}")
+    yield page.paragraph(_facts(found))
+    if found.is_estimate:
+        yield page.paragraph(_how_estimated(found))
+    curve = sparkline(found.curve.held_bytes.tolist(), width=min(_CURVE_WIDTH, width - 2), least=0)
+    yield page.paragraph(curve)
+    yield page.paragraph(_roles(found))
+    if not isinstance(found.growth, Missing):
+        yield page.paragraph(_growth(found.growth, "What steps leave behind"))
+    known = ", as far as sizes are known" if found.is_at_least else ""
+    yield page.paragraph(f"At the peak, by {by}{known}:")
+    holders = found.peak.holders[:MOST_ROWS]
+    total = sum(each.bytes for each in found.peak.holders)
+    yield page.table(_HOLDER, [_holder(each, total, by) for each in holders], width=width)
+    rest = len(found.peak.holders) - len(holders)
+    if rest > 0:
+        yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
+
+
+def _facts(found: Memory) -> str:
+    above = "" if found.is_absolute or found.is_estimate else " above what it held before"
+    after = numbers.duration(max(found.peak.after_ns, 0))
+    peak = f"{'at least ' if found.is_at_least else ''}{numbers.size(found.peak.bytes)}"
+    facts = [f"peak {peak}{above}, {after} into step {found.peak.capture.step}"]
+    if not found.is_estimate:
+        steps = "one step" if found.captures == 1 else f"{found.captures} steps"
+        facts.append(f"of {steps} looked at")
+    if not isinstance(found.lifetime_peak_bytes, Missing):
+        facts.append(f"most ever {numbers.size(found.lifetime_peak_bytes)}")
+    if not isinstance(found.capacity_bytes, Missing):
+        used = numbers.percent(found.peak.bytes / found.capacity_bytes)
+        facts.append(f"of {numbers.size(found.capacity_bytes)} that it may give ({used})")
+    if not isinstance(found.fragmentation_ratio, Missing):
+        facts.append(f"fragmentation {numbers.percent(found.fragmentation_ratio)}")
+    return ", ".join(facts)
+
+
+def _how_estimated(found: Memory) -> str:
+    told = (
+        "No allocator was recorded. This is what outputs of ops hold by their sizes, until the "
+        "last op that reads them has run; without work space and without variables."
+    )
+    if not found.is_at_least:
+        return told
+    unknown, of = numbers.count(found.unknown_sizes), numbers.count(found.sizes)
+    return f"{told} The sizes of {unknown} of {of} outputs are not known; they are not in it."
+
+
+def _roles(found: Memory) -> str:
+    parts = [f"{ROLES[role]} {numbers.size(size)}" for role, size in found.peak.by_role]
+    return ", ".join(parts)
+
+
+def _holder(found: Holder, total: int, by: HeldBy) -> Sequence[str]:
+    return (
+        shown(found.label, by),
+        ROLES[found.role],
+        found.shape,
+        found.op_type,
+        numbers.count(found.pieces),
+        numbers.size(found.bytes),
+        numbers.percent(found.bytes / total) if total else numbers.NOTHING,
+    )
+
+
+def _host(found: HostMemory, width: int) -> Iterator[RenderableType]:
+    process = found.process
+    rank = "" if process.rank is None else f", rank {process.rank}"
+    named = titled(f"process {process.pid}", process.title)
+    yield page.heading(f"Host memory of {named} on {process.host}{rank}")
+    last = numbers.size(int(found.resident_bytes[-1]))
+    facts = [f"resident {last} at last", f"peak {numbers.size(found.peak_bytes)}"]
+    if not isinstance(found.limit_bytes, Missing) and not isinstance(found.used_ratio, Missing):
+        used = numbers.percent(found.used_ratio)
+        facts.append(f"limit {numbers.size(found.limit_bytes)} ({used})")
+    yield page.paragraph(", ".join(facts))
+    resident = found.resident_bytes.tolist()
+    yield page.paragraph(sparkline(resident, width=min(_CURVE_WIDTH, width - 2), least=0))
+    if isinstance(found.growth, Missing):
+        yield page.paragraph(f"Growth is not known: {found.growth.reason}.")
+    else:
+        yield page.paragraph(_growth(found.growth, "Resident memory"))
+
+
+def _growth(found: Growth, what: str) -> str:
+    over = f"from step {numbers.count(found.first_step)} to {numbers.count(found.last_step)}"
+    if found.verdict is Verdict.STEADY:
+        return f"{what} does not grow, {over}."
+    slope = (
+        f"{_signed(found.bytes_per_step)} a step ({_signed(found.low)} to {_signed(found.high)})"
+    )
+    if found.verdict is Verdict.WARMING_UP:
+        return f"{what} grew at first and then less: {slope}, {over}."
+    return f"{what} grows by {slope}, {over}, and goes on."
+
+
+def _signed(size_bytes: float) -> str:
+    sign = "-" if size_bytes < 0 else ""
+    return f"{sign}{numbers.size(round(abs(size_bytes)))}"

@@ -1,0 +1,243 @@
+"""Lay out a report: where a step goes first, then what ran, ops, cost and problems."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
+from tfprobe.analysis.ops.op_totals import OpTable
+from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.system import endings
+from tfprobe.errors import Missing
+from tfprobe.findings.engine import Advice
+from tfprobe.findings.finding import Severity
+from tfprobe.report.documents.process_groups import FEW, crowd
+from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+from tfprobe.report.text import account, breakdown, machines, runs
+from tfprobe.report.text import crowd as crowd_page
+from tfprobe.report.text.advice import in_short
+from tfprobe.report.text.stacks import brief as stacks_in_brief
+
+# What fits on a screen beside the rest; --json has all.
+TOP_OPS = 6
+TOP_WORKS = 12
+TOP_CAUSES = 3
+TOP_FINDINGS = 3
+SHOWN_PROBLEMS = 10
+
+
+def lay_out(report: Report, advice: Advice, *, width: int, colour: bool) -> str:
+    """Return the report as text."""
+    return page.render(_parts(report, advice, width), width=width, colour=colour)
+
+
+def _parts(report: Report, advice: Advice, width: int) -> Iterator[RenderableType]:
+    yield from _run(report)
+    has_steps = any(process.works for process in report.processes)
+    if report.processes:
+        yield page.blank()
+        yield from account.parts(report.account, width)
+    if has_steps:
+        yield page.blank()
+        yield from _breakdown(report.breakdown, width)
+        if advice.findings or _has_completed(report):
+            yield page.blank()
+            yield from _findings(advice)
+    yield from _processes(report, width)
+    if has_steps:
+        if len(report.processes) > 1:
+            # What follows is of the run, not of the process above.
+            yield page.blank()
+        yield from machines.in_short(report.hardware)
+        yield from stacks_in_brief(report.stacks)
+    for text in crowd_page.silences(report.silences):
+        yield page.blank()
+        yield page.paragraph(text, indent=0)
+    if has_steps:
+        yield page.blank()
+        yield from _ops(report.ops, width)
+    if report.problems:
+        yield page.blank()
+        yield from _problems(report)
+
+
+def _run(report: Report) -> Iterator[RenderableType]:
+    run = report.run
+    if isinstance(run.command, Missing):
+        yield page.heading(f"Run {run.id}")
+    else:
+        yield page.heading(shlex.join(run.command))
+    started = "" if isinstance(run.started, Missing) else f" · started {_moment(run.started)}"
+    state = endings.of_run(run, (item.process for item in report.processes))
+    yield page.paragraph(f"{state}{started}")
+    labels = runs.labels(run)
+    if labels:
+        yield page.paragraph(labels)
+    yield page.paragraph(run.directory, style="dim")
+
+
+def _has_completed(report: Report) -> bool:
+    """Say whether a step came to its end: without one nothing is known that could be faster."""
+    return any(item.work.count for process in report.processes for item in process.works)
+
+
+def _moment(started: str) -> str:
+    return started.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _processes(report: Report, width: int) -> Iterator[RenderableType]:
+    if len(report.processes) > FEW:
+        yield page.blank()
+        yield from crowd_page.parts(crowd(report.processes), width=width)
+        return
+    for process in report.processes:
+        yield page.blank()
+        yield from _process(process, width)
+
+
+def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
+    process = item.process
+    facts = [f"{process.host} · {process.label}"]
+    if process.rank is not None:
+        facts.append(f"{process.role or 'rank'} {process.rank}")
+    if not isinstance(process.tensorflow, Missing):
+        facts.append(f"TensorFlow {process.tensorflow}")
+    if not isinstance(process.python, Missing):
+        facts.append(f"Python {process.python}")
+    facts.append(process.state)
+    yield page.heading(" · ".join(facts))
+    told = endings.of_process(process)
+    if told != process.state:
+        yield page.paragraph(told)
+    if item.works:
+        yield from _works(item.works, width)
+    elif process.role == SERVER_ROLE:
+        yield page.paragraph("It serves variables; the steps that use them are the workers'.")
+    yield page.paragraph(_cost(item.overhead, item.process.captures))
+
+
+def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType]:
+    show_raised = any(item.work.raised for item in works)
+    columns = [
+        Column("kind", is_number=False),
+        Column("name", is_number=False, may_be_cut=True),
+        Column("count"),
+        *([Column("raised")] if show_raised else []),
+        Column("sampled", may_go=True),
+        Column("mean", may_go_last=True),
+        Column("p50"),
+        Column("p95", may_go_last=True),
+        Column("max", may_go=True),
+        Column("total"),
+    ]
+    rows = [_work(item, show_raised) for item in works[:TOP_WORKS]]
+    yield page.table(columns, rows, width=width)
+    hidden = works[TOP_WORKS:]
+    if hidden:
+        time = numbers.duration(sum(item.work.times.sum_ns for item in hidden))
+        yield page.paragraph(f"and {len(hidden)} more, {time} in all; --json has them")
+
+
+def _work(item: WorkReport, show_raised: bool) -> list[str]:
+    work, times = item.work, item.times
+    cells = [work.kind, work.name, numbers.count(work.count)]
+    if show_raised:
+        cells.append(numbers.count(work.raised))
+    cells.append(numbers.count(work.sampled))
+    if isinstance(times, Missing):
+        return [*cells, *[numbers.NOTHING] * 5]
+    # Quantiles of the histogram are about right; ~ says so.
+    about = "~" if times.error_ratio else ""
+    shown = [numbers.duration(times.mean_ns)]
+    shown += [f"{about}{numbers.duration(t)}" for t in (times.p50_ns, times.p95_ns)]
+    shown += [numbers.duration(t) for t in (times.max_ns, times.total_ns)]
+    return [*cells, *shown]
+
+
+def _cost(item: Overhead | Missing, captures: int) -> str:
+    if isinstance(item, Missing):
+        return f"recording cost unknown: {item.reason}"
+    whole = f"{numbers.percent(item.fraction_ratio)} of {numbers.duration(item.wall_ns)}"
+    rest = f"{numbers.duration(item.hook_ns)} for the rest"
+    if item.unmeasured_calls:
+        rest += f", without {numbers.count(item.unmeasured_calls)} hook calls not yet measured"
+    if not captures:
+        return f"recording cost {whole}: no step was traced, {rest}"
+    steps = "1 step" if captures == 1 else f"{numbers.count(captures)} steps"
+    traced = f"{numbers.duration(item.traced_ns)} to trace {steps}"
+    return f"recording cost {whole}: {traced}, {rest}"
+
+
+def _breakdown(item: Breakdown | Missing, width: int) -> Iterator[RenderableType]:
+    yield page.heading("Where a step goes")
+    if isinstance(item, Missing):
+        yield page.paragraph(f"no breakdown: {item.reason}")
+        return
+    yield page.paragraph(breakdown.answer(item.shares))
+    yield breakdown.shares_table(item.shares, width=width)
+    yield from breakdown.causes_of_run(item, most=TOP_CAUSES, width=width)
+
+
+def _findings(advice: Advice) -> Iterator[RenderableType]:
+    """Yield the findings that matter most; of those that win nothing only how many there are."""
+    matter = [each for each in advice.findings if each.severity > Severity.INFO]
+    yield page.heading("What to change")
+    for finding in matter[:TOP_FINDINGS]:
+        yield from in_short(finding)
+    hidden = len(advice.findings) - len(matter[:TOP_FINDINGS])
+    if not matter:
+        yield page.paragraph("Nothing was found that would make it much faster.")
+    if hidden:
+        more = "finding" if hidden == 1 else "findings"
+        yield page.paragraph(f"{hidden} {'more ' if matter else 'small '}{more}: `tfprobe advise`")
+
+
+def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
+    if isinstance(table, Missing):
+        yield page.heading("Ops")
+        yield page.paragraph(f"no op table: {table.reason}")
+        return
+    steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
+    yield page.heading(f"Ops in {steps}")
+    has_accelerator = any(op.accelerator_ns for op in table.types)
+    columns = [
+        Column("type", is_number=False, may_be_cut=True),
+        Column("count"),
+        Column("total"),
+        Column("share"),
+        *([Column("accelerator"), Column("cpu")] if has_accelerator else []),
+        *([Column("requested")] if table.has_bytes else []),
+    ]
+    rows = []
+    whole_ns = table.total_ns or 1
+    for op in table.types[:TOP_OPS]:
+        cells = [op.type, numbers.count(op.occurrences), numbers.duration(op.total_ns)]
+        cells.append(numbers.percent(op.total_ns / whole_ns))
+        if has_accelerator:
+            times_ns = (op.accelerator_ns, op.cpu_ns)
+            cells += [numbers.duration(t) if t else numbers.NOTHING for t in times_ns]
+        if table.has_bytes:
+            cells.append(numbers.size(op.bytes) if op.bytes else numbers.NOTHING)
+        rows.append(cells)
+    yield page.table(columns, rows, width=width)
+    hidden = table.types[TOP_OPS:]
+    if hidden:
+        share = sum(op.total_ns for op in hidden) / whole_ns
+        yield page.paragraph(
+            f"and {len(hidden)} more types, {numbers.percent(share)}; --json has all"
+        )
+
+
+def _problems(report: Report) -> Iterator[RenderableType]:
+    yield page.heading("Problems")
+    for problem in report.problems[:SHOWN_PROBLEMS]:
+        yield page.paragraph(f"{problem.where}: {problem.what}")
+    hidden = len(report.problems) - SHOWN_PROBLEMS
+    if hidden > 0:
+        yield page.paragraph(f"and {hidden} more; --json has all")

@@ -1,0 +1,213 @@
+"""Carry out a merge of runs: a copy of their processes, in which nothing is changed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tfprobe.errors import Missing, UnreadableInput, UsageError
+from tfprobe.runs import inside
+from tfprobe.runs.catalogue import RunEntry
+from tfprobe.runs.copying import SourceFailed, copy_file, copy_tree
+from tfprobe.runs.layout import FAILURES, TEMPORARY_PREFIX, RunFolder, children
+from tfprobe.runs.merge_plan import Part, Plan
+
+Watch = Callable[[int, int], None]
+
+
+@contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """Wait for whoever extends a run, and keep others out: from before `plan` until it is done.
+
+    Where there is no run to extend yet, nobody is waited for.
+    """
+    with ExitStack() as stack:
+        # What is not there is new; all else that cannot be opened `plan` refuses.
+        with suppress(OSError):
+            descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            # Raises where the file system has no locks, such as NFS for directories: go on without.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def merge(plan: Plan, watch: Watch) -> None:
+    """Copy. A new run is there whole or not at all; one that is extended gets whole processes.
+
+    Plan and merge while `alone`. `watch(done, all)` is told the bytes.
+
+    Raises UsageError when it cannot be written, UnreadableInput when a source cannot be read.
+    """
+    try:
+        if plan.extends:
+            _fill(plan.target, plan, watch)
+        else:
+            _make(plan, watch)
+    except OSError as exc:
+        kept = "The processes that were copied are whole" if plan.extends else "Nothing is left"
+        raise UsageError(
+            f"{plan.target.root} cannot be written: {exc.strerror or exc}. {kept}.",
+            hint="Make room or choose another place with -o, and merge again.",
+        ) from exc
+
+
+def _make(plan: Plan, watch: Watch) -> None:
+    place = plan.target.root
+    os.makedirs(place.parent, exist_ok=True)
+    unfinished = RunFolder(_unfinished(place))
+    unfinished.root.mkdir(0o700)
+    try:
+        _fill(unfinished, plan, watch)
+        os.rename(unfinished.root, place)
+    finally:
+        shutil.rmtree(unfinished.root, ignore_errors=True)
+
+
+def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
+    done = 0
+
+    def told(size_bytes: int) -> None:
+        nonlocal done
+        done += size_bytes
+        watch(done, plan.size_bytes)
+
+    for part in plan.parts:
+        _copy_process(part, into, told)
+    for source in plan.sources:
+        _add_launches(source.folder, into)
+        _add_machines(source.folder, into)
+        _add_lines(source.folder, source.folder.interpreters, into, into.interpreters)
+        _add_lines(source.folder, source.folder.signals, into, into.signals)
+    if not inside.is_file(into.root, into.config):
+        _copy_config(plan.sources, into)
+    inside.write(into.root, into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n")
+
+
+def _copy_process(part: Part, into: RunFolder, told: Callable[[int], None]) -> None:
+    target, source = into.process(part.folder.host, part.name).root, part.folder.root
+    with (
+        inside.directory(source.parents[1], source) as original,
+        inside.directory(into.root, target.parent, make=True) as host,
+    ):
+        unfinished = _unfinished(host / part.name)
+        try:
+            copy_tree(original, unfinished, told)
+            os.rename(unfinished, host / part.name)
+        except SourceFailed as exc:
+            raise _unreadable(source, exc) from exc
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _add_launches(source: RunFolder, into: RunFolder) -> None:
+    """Keep each run.json, and the further launches of its run, as launches of this one."""
+    further = [path for path in children(source.launches) if path.suffix == ".json"]
+    names = ((source.manifest, f"{source.id}-run.json"), *((path, path.name) for path in further))
+    with inside.directory(into.root, into.launches, make=True) as launches:
+        for path, name in names:
+            if inside.is_file(source.root, path):
+                with inside.directory(source.root, path.parent) as place:
+                    _add_launch(place / path.name, launches / name)
+
+
+def _add_launch(path: Path, place: Path) -> None:
+    """Copy a record; where its name is another's, under one that only the same content has."""
+    try:
+        content = inside.content(path.parent, path)
+    except OSError as exc:
+        raise _unreadable(Path(path.name), exc) from exc
+    if os.path.lexists(place) and _content(place.parent, place) != content:
+        digest = hashlib.sha256(content).hexdigest()[:8]
+        place = place.with_name(f"{place.stem}-{digest}{place.suffix}")
+    if not os.path.lexists(place):
+        copy_file(path, place)
+
+
+def _content(root: Path, path: Path) -> bytes | None:
+    """Return what is in a file; None where there is none, or a link.
+
+    Raises UnreadableInput where a disk or a file server fails.
+    """
+    try:
+        return inside.content(root, path)
+    except OSError as exc:
+        if exc.errno in FAILURES:
+            raise _unreadable(path, exc) from exc
+        return None
+
+
+def _unreadable(path: Path, error: OSError) -> UnreadableInput:
+    hint = "Nothing is lost there: merge again when its disk or file server answers."
+    return UnreadableInput(f"{path} cannot be read: {error.strerror or error}.", hint=hint)
+
+
+def _add_machines(source: RunFolder, into: RunFolder) -> None:
+    for path in children(source.machine("-").parent):
+        if path.suffix == ".jsonl":
+            _add_lines(source, path, into, into.machine(path.stem))
+
+
+def _add_lines(run: RunFolder, source: Path, into: RunFolder, target: Path) -> None:
+    """Append the lines that are not there yet: a run may have been merged before."""
+    content = _content(run.root, source)
+    if content is None:
+        return  # absent, as in most runs
+    lines = content.splitlines(keepends=True)
+    there = (_content(into.root, target) or b"").splitlines(keepends=True)
+    known = set(there)
+    added = [line for line in lines if line.endswith(b"\n") and line not in known]
+    if added:
+        inside.write(into.root, target, b"".join([*there, *added]))
+
+
+def _copy_config(sources: Sequence[RunEntry], into: RunFolder) -> None:
+    with inside.directory(into.root, into.boot, make=True):
+        pass  # a reader knows a run by it
+    for source in sources:
+        config = _content(source.folder.root, source.folder.config)
+        if config is not None:
+            inside.write(into.root, into.config, config)
+            return
+
+
+def _manifest(plan: Plan) -> dict[str, Any]:
+    """Return run.json: what the launch that was first wrote, and what has been merged."""
+    first = plan.target if plan.extends else _first(plan.sources)
+    document = _document(first)
+    merged = [*_names(document.get("merged")), *(source.folder.id for source in plan.sources)]
+    return {**document, "id": plan.target.id, "merged": list(dict.fromkeys(merged))}
+
+
+def _names(found: object) -> list[str]:
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _first(sources: Sequence[RunEntry]) -> RunFolder:
+    known = [source for source in sources if not isinstance(source.manifest, Missing)]
+    return min(known, key=_started_ns).folder if known else sources[0].folder
+
+
+def _started_ns(source: RunEntry) -> int:
+    return 0 if isinstance(source.manifest, Missing) else source.manifest.started_unix_ns
+
+
+def _document(run: RunFolder) -> dict[str, Any]:
+    try:
+        document = json.loads(inside.content(run.root, run.manifest).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        document = None
+    # Of runs that have all lost it: what a reader needs, and nothing made up.
+    lost = {"schema": "tfprobe.run/1", "command": [], "pid": 0, "started_unix_ns": 0}
+    return document if isinstance(document, dict) else lost
+
+
+def _unfinished(path: Path) -> Path:
+    """Return a name that readers ignore, and that no other command has."""
+    return path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(4).hex()}-{path.name}")
