@@ -26,7 +26,23 @@ import { timelinePage } from "./pages/timeline.js";
 import { transfersPage } from "./pages/transfers.js";
 
 // The pages of a run, in the order of its navigation.
-const PAGES = [overviewPage, findingsPage, stepsPage, opsPage, scopesPage, codePage, stacksPage, graphPage, timelinePage, inputPage, memoryPage, transfersPage, ranksPage, processesPage, comparePage];
+const PAGES = [
+  overviewPage,
+  findingsPage,
+  stepsPage,
+  opsPage,
+  scopesPage,
+  codePage,
+  stacksPage,
+  graphPage,
+  timelinePage,
+  inputPage,
+  memoryPage,
+  transfersPage,
+  ranksPage,
+  processesPage,
+  comparePage,
+];
 
 const frame = frameOf(PAGES);
 const place = make("main", { id: "page", tabindex: "-1" });
@@ -167,7 +183,9 @@ function showAnew() {
 
 /** What a page is given beside its place: see docs/web.md. */
 function contextOf(address, signal) {
-  const prefix = address.run ? `run/${address.run.split("/").map(encodeURIComponent).join("/")}/` : "";
+  const prefix = address.run
+    ? `run/${address.run.split("/").map(encodeURIComponent).join("/")}/`
+    : "";
   return {
     run: address.run,
     args: address.args,
@@ -191,7 +209,9 @@ async function describeRun(address) {
   const context = contextOf(address);
   const unknown = { id: address.run, command: null, started: null };
   // What is not there any more was removed; of what cannot be read nobody knows how it stands.
-  const header = await context.ask("header").catch((error) => ({ ...unknown, state: error.status === 404 ? "removed" : "unknown" }));
+  const header = await context
+    .ask("header")
+    .catch((error) => ({ ...unknown, state: error.status === 404 ? "removed" : "unknown" }));
   if (shown.run !== address.run) return;
   frame.describe(header);
   tellState(isFile ? "" : header.state);

@@ -2,7 +2,20 @@
 import { count, percent, time } from "../parts/amounts.js";
 import { heat } from "../parts/colours.js";
 import { badge, choose, nameOf, tabs, workChooser } from "../parts/controls.js";
-import { breadcrumbs, costColumns, costFlame, costOfWhole, costTable, METRICS, metricChooser, placesTree, rowsBelow, runsText, showing, unknownCosts } from "../parts/costs.js";
+import {
+  breadcrumbs,
+  costColumns,
+  costFlame,
+  costOfWhole,
+  costTable,
+  METRICS,
+  metricChooser,
+  placesTree,
+  rowsBelow,
+  runsText,
+  showing,
+  unknownCosts,
+} from "../parts/costs.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
@@ -24,7 +37,10 @@ export const codePage = {
         // A line that is chosen leaves the rest as it is.
         if (isNew) showCode(tree, found, context, args, go);
         fill(place, tree, source);
-        await showSource(source, context, { ...args, file: codeFile(found.found.files, args.file) });
+        await showSource(source, context, {
+          ...args,
+          file: codeFile(found.found.files, args.file),
+        });
       },
       seen: () => seeLine(source),
     });
@@ -42,7 +58,12 @@ function codeFile(files, named) {
 const codeClosed = { find: "", file: "", line: "" };
 
 function codeQuestion({ work, frames, metric, at }) {
-  return { work, frames: frames === "job" ? frames : "", metric: metric === "time" ? "" : metric, at: at === "0" ? "" : at };
+  return {
+    work,
+    frames: frames === "job" ? frames : "",
+    metric: metric === "time" ? "" : metric,
+    at: at === "0" ? "" : at,
+  };
 }
 
 async function askCode(context, args) {
@@ -75,7 +96,11 @@ function codeTree(found) {
 
 function showCode(place, { found, root }, context, args, go) {
   const metric = METRICS[found.metric];
-  const options = [["calls", "Calls"], ["lines", "Lines"], ["files", "Files"]];
+  const options = [
+    ["calls", "Calls"],
+    ["lines", "Lines"],
+    ["files", "Files"],
+  ];
   fill(
     place,
     make(
@@ -83,10 +108,22 @@ function showCode(place, { found, root }, context, args, go) {
       { class: "row" },
       make("h1", {}, "Code"),
       workChooser(context, found.works, found.work),
-      choose({ label: "Frames", options: [["all", "of the job and libraries"], ["job", "of the job alone"]], value: found.frames, onChange: (frames) => go({ frames: frames === "all" ? "" : frames, at: "", ...codeClosed }) }),
+      choose({
+        label: "Frames",
+        options: [
+          ["all", "of the job and libraries"],
+          ["job", "of the job alone"],
+        ],
+        value: found.frames,
+        onChange: (frames) => go({ frames: frames === "all" ? "" : frames, at: "", ...codeClosed }),
+      }),
       metricChooser(found, (chosen) => go({ metric: chosen === "time" ? "" : chosen })),
     ),
-    make("p", { class: "soft" }, "Ops by the lines of Python that made them, when the graph was built: not time that Python took."),
+    make(
+      "p",
+      { class: "soft" },
+      "Ops by the lines of Python that made them, when the graph was built: not time that Python took.",
+    ),
     tabs({
       label: "Views",
       options,
@@ -98,7 +135,13 @@ function showCode(place, { found, root }, context, args, go) {
         else codeTable(panel, found, view, context, args, go);
       },
     }),
-    found.unplaced_ns ? make("p", { class: "soft" }, `Not in this view: ${time(found.unplaced_ns)} of ops that TensorFlow made at no known line.`) : null,
+    found.unplaced_ns
+      ? make(
+          "p",
+          { class: "soft" },
+          `Not in this view: ${time(found.unplaced_ns)} of ops that TensorFlow made at no known line.`,
+        )
+      : null,
     unknownCosts(found),
   );
 }
@@ -107,15 +150,22 @@ function codeCalls(panel, found, root, metric, context, args, go) {
   const { places } = found;
   const here = root.number;
   const open = (node) => node.number !== here && go({ at: node.number || "", ...codeClosed });
-  const source = (row) => (row.file === null ? null : context.link("code", { ...args, file: row.file, line: row.line }));
+  const source = (row) =>
+    row.file === null ? null : context.link("code", { ...args, file: row.file, line: row.line });
   const drawing = make("section", { class: "card" });
   panel.append(
     make(
       "div",
       { class: "row" },
       breadcrumbs(codeSteps(found, root, args), (to) => context.link("code", to)),
-      make("span", { class: "soft number" }, costOfWhole(root.value, found.whole[metric.column], metric.kind)),
-      root.file === null ? null : make("span", { class: "end" }, make("a", { href: source(root) }, "Its source")),
+      make(
+        "span",
+        { class: "soft number" },
+        costOfWhole(root.value, found.whole[metric.column], metric.kind),
+      ),
+      root.file === null
+        ? null
+        : make("span", { class: "end" }, make("a", { href: source(root) }, "Its source")),
     ),
     drawing,
     ...costTable({
@@ -126,7 +176,30 @@ function codeCalls(panel, found, root, metric, context, args, go) {
       args,
       go,
       top: root,
-      first: { key: "name", title: "Line", cell: (row) => make("span", { class: "op-name" }, make("a", { class: "cut", href: context.link("code", { ...args, at: row.number, ...codeClosed }) }, nameOf(row.name)), source(row) ? make("a", { class: "small", href: source(row), "aria-label": `Source of ${row.name}` }, "source") : null) },
+      first: {
+        key: "name",
+        title: "Line",
+        cell: (row) =>
+          make(
+            "span",
+            { class: "op-name" },
+            make(
+              "a",
+              {
+                class: "cut",
+                href: context.link("code", { ...args, at: row.number, ...codeClosed }),
+              },
+              nameOf(row.name),
+            ),
+            source(row)
+              ? make(
+                  "a",
+                  { class: "small", href: source(row), "aria-label": `Source of ${row.name}` },
+                  "source",
+                )
+              : null,
+          ),
+      },
     }).filter(Boolean),
   );
   costFlame(drawing, root, {
@@ -136,21 +209,57 @@ function codeCalls(panel, found, root, metric, context, args, go) {
     go,
     onOpen: open,
     onWhole: () => here && go({ at: "", ...codeClosed }),
-    tip: (node) => (node.within ? [] : [["own time", time(places.own_time_ns[node.index])], ["runs", runsText(places.runs[node.index])]]),
+    tip: (node) =>
+      node.within
+        ? []
+        : [
+            ["own time", time(places.own_time_ns[node.index])],
+            ["runs", runsText(places.runs[node.index])],
+          ],
   });
 }
 
 function codeSteps(found, root, args) {
-  const above = found.at === root.number ? found.above : [{ number: 0, name: "" }, { number: root.number, name: root.name }];
-  return above.map((each) => [each.number ? each.name : "all code", { ...args, at: each.number || "", ...codeClosed }]);
+  const above =
+    found.at === root.number
+      ? found.above
+      : [
+          { number: 0, name: "" },
+          { number: root.number, name: root.name },
+        ];
+  return above.map((each) => [
+    each.number ? each.name : "all code",
+    { ...args, at: each.number || "", ...codeClosed },
+  ]);
 }
 
 function codeTable(panel, found, view, context, args, go) {
   const ofFiles = view === "files";
   const rows = ofFiles ? found.files : found.lines;
-  const named = ofFiles ? { key: "path", title: "File", cell: (row) => codePath(row.path) } : { key: "path", title: "Line", value: (row) => `${row.path}:${row.line}`, cell: (row) => codePath(`${row.path}:${row.line}`) };
-  const columns = [named, ...costColumns(found, { whole_ns: found.whole.time_ns, accelerator: Boolean(found.whole.accelerator_ns) })];
-  if (ofFiles) columns.push({ key: "lines", title: "Lines", kind: "count" }, { key: "is_library", title: "Of", value: (row) => (row.is_library ? "a library" : "the job") });
+  const named = ofFiles
+    ? { key: "path", title: "File", cell: (row) => codePath(row.path) }
+    : {
+        key: "path",
+        title: "Line",
+        value: (row) => `${row.path}:${row.line}`,
+        cell: (row) => codePath(`${row.path}:${row.line}`),
+      };
+  const columns = [
+    named,
+    ...costColumns(found, {
+      whole_ns: found.whole.time_ns,
+      accelerator: Boolean(found.whole.accelerator_ns),
+    }),
+  ];
+  if (ofFiles)
+    columns.push(
+      { key: "lines", title: "Lines", kind: "count" },
+      {
+        key: "is_library",
+        title: "Of",
+        value: (row) => (row.is_library ? "a library" : "the job"),
+      },
+    );
   else columns.push({ key: "function", title: "Function" });
   panel.append(
     table({
@@ -162,17 +271,26 @@ function codeTable(panel, found, view, context, args, go) {
       filter: args.find ?? "",
       onSort: (sort) => go({ sort: sort === "-own_time_ns" ? "" : sort }, { keep: true }),
       onFilter: (find) => go({ find }, { keep: true }),
-      href: (row) => context.link("code", { ...args, file: row.file, line: ofFiles ? "" : row.line }),
+      href: (row) =>
+        context.link("code", { ...args, file: row.file, line: ofFiles ? "" : row.line }),
       columns,
       none: "No line is known.",
     }),
-    make("p", { class: "soft small" }, "Own is what a line of the job had made, by libraries too; a library has something of its own only where no line of the job called it."),
+    make(
+      "p",
+      { class: "soft small" },
+      "Own is what a line of the job had made, by libraries too; a library has something of its own only where no line of the job called it.",
+    ),
   );
 }
 
 /** A path, of an installed package from its name on; whole in its title. */
 export function codePath(path) {
-  return make("bdi", { class: "cut mono", title: path }, path.replace(/^.*\/(?:site|dist)-packages\//, "…/"));
+  return make(
+    "bdi",
+    { class: "cut mono", title: path },
+    path.replace(/^.*\/(?:site|dist)-packages\//, "…/"),
+  );
 }
 
 async function showSource(place, context, args) {
@@ -182,7 +300,15 @@ async function showSource(place, context, args) {
     found = await askSource(context, args);
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
-    return fill(place, make("section", { class: "card" }, make("h2", {}, "Source"), make("p", { class: "trouble" }, error.message)));
+    return fill(
+      place,
+      make(
+        "section",
+        { class: "card" },
+        make("h2", {}, "Source"),
+        make("p", { class: "trouble" }, error.message),
+      ),
+    );
   }
   const chosen = Number(args.line) || null;
   return fill(place, sourceCard(found, chosen, context, args));
@@ -193,13 +319,20 @@ async function askSource(context, { work, file, line }) {
   const found = await context.ask("source", question);
   const wanted = Number(line) || 0;
   const last = found.first_line + found.lines.length - 1;
-  if (!found.lines.length || !wanted || (wanted >= found.first_line && wanted <= last) || wanted > found.line_count) return found;
+  if (
+    !found.lines.length ||
+    !wanted ||
+    (wanted >= found.first_line && wanted <= last) ||
+    wanted > found.line_count
+  )
+    return found;
   return context.ask("source", { ...question, line: wanted });
 }
 
 function sourceCard(found, chosen, context, args) {
   const last = found.first_line + found.lines.length - 1;
-  const toLine = (line, text) => make("a", { class: "button", href: context.link("code", { ...args, line }) }, text);
+  const toLine = (line, text) =>
+    make("a", { class: "button", href: context.link("code", { ...args, line }) }, text);
   return make(
     "section",
     { class: "card source", "aria-labelledby": "source-title" },
@@ -208,12 +341,25 @@ function sourceCard(found, chosen, context, args) {
       { class: "row" },
       make("h2", { id: "source-title" }, codePath(found.path)),
       found.is_changed ? badge("warning", "changed since the job was started") : null,
-      make("span", { class: "end row" },
-        found.first_line > 1 ? toLine(Math.max(1, found.first_line - SOURCE_STEP / 2), "Earlier lines") : null,
-        found.lines.length && last < found.line_count ? toLine(Math.min(found.line_count, last + SOURCE_STEP / 2), "Later lines") : null,
-        make("a", { class: "button", href: context.link("code", { ...args, file: "", line: "" }) }, "Close")),
+      make(
+        "span",
+        { class: "end row" },
+        found.first_line > 1
+          ? toLine(Math.max(1, found.first_line - SOURCE_STEP / 2), "Earlier lines")
+          : null,
+        found.lines.length && last < found.line_count
+          ? toLine(Math.min(found.line_count, last + SOURCE_STEP / 2), "Later lines")
+          : null,
+        make(
+          "a",
+          { class: "button", href: context.link("code", { ...args, file: "", line: "" }) },
+          "Close",
+        ),
+      ),
     ),
-    found.unreadable ? make("p", { class: "soft" }, `The source cannot be shown: ${found.unreadable}.`) : null,
+    found.unreadable
+      ? make("p", { class: "soft" }, `The source cannot be shown: ${found.unreadable}.`)
+      : null,
     found.lines.length ? sourceLines(found, chosen) : sourceCosts(found, chosen),
   );
 }
@@ -226,18 +372,43 @@ function sourceLines(found, chosen) {
     const line = found.first_line + at;
     const cost = costs.get(line);
     const ran = cost?.runs;
-    const told = cost && `${time(cost.time_ns)}, ${percent(cost.time_ns / found.whole.time_ns)} of all ops; ${time(cost.own_time_ns)} its own`;
+    const told =
+      cost &&
+      `${time(cost.time_ns)}, ${percent(cost.time_ns / found.whole.time_ns)} of all ops; ${time(cost.own_time_ns)} its own`;
     return make(
       "tr",
       { "data-line": line, "data-chosen": line === chosen, "data-seen": line === seen },
-      make("td", { class: "cost", title: told, style: ran ? { background: heat(0.1 + (0.4 * cost.time_ns) / most) } : {} }, ran ? time(cost.time_ns) : ""),
+      make(
+        "td",
+        {
+          class: "cost",
+          title: told,
+          style: ran ? { background: heat(0.1 + (0.4 * cost.time_ns) / most) } : {},
+        },
+        ran ? time(cost.time_ns) : "",
+      ),
       make("td", { class: "cost" }, cost?.own_time_ns ? time(cost.own_time_ns) : ""),
       make("th", { scope: "row" }, String(line)),
       make("td", { class: "text" }, make("code", {}, make("bdi", {}, text))),
     );
   });
-  const heading = make("tr", {}, make("th", { scope: "col", title: "of what it and what it called made, in a mean step" }, "Time"), make("th", { scope: "col", title: "of what it made itself" }, "Own"), make("th", { scope: "col" }, "Line"), make("th", { scope: "col" }, `Source, ${count(found.line_count)} lines`));
-  return make("div", { class: "source-lines", role: "region", tabindex: "0", "aria-label": "Source with costs" }, make("table", {}, make("thead", {}, heading), make("tbody", {}, rows)));
+  const heading = make(
+    "tr",
+    {},
+    make(
+      "th",
+      { scope: "col", title: "of what it and what it called made, in a mean step" },
+      "Time",
+    ),
+    make("th", { scope: "col", title: "of what it made itself" }, "Own"),
+    make("th", { scope: "col" }, "Line"),
+    make("th", { scope: "col" }, `Source, ${count(found.line_count)} lines`),
+  );
+  return make(
+    "div",
+    { class: "source-lines", role: "region", tabindex: "0", "aria-label": "Source with costs" },
+    make("table", {}, make("thead", {}, heading), make("tbody", {}, rows)),
+  );
 }
 
 /** Where there is no source, its lines have their costs all the same. */
@@ -249,7 +420,11 @@ function sourceCosts(found, chosen) {
     sort: "line",
     key: (row) => row.line,
     chosen,
-    columns: [{ key: "line", title: "Line", kind: "count" }, { key: "function", title: "Function" }, ...costColumns(found, { whole_ns: found.whole.time_ns, accelerator: false })],
+    columns: [
+      { key: "line", title: "Line", kind: "count" },
+      { key: "function", title: "Function" },
+      ...costColumns(found, { whole_ns: found.whole.time_ns, accelerator: false }),
+    ],
   });
 }
 

@@ -14,7 +14,11 @@ export const comparePage = {
     const other = context.args.with;
     const head = make("div", { class: "row" }, make("h1", {}, "Compare"));
     place.append(head);
-    if (isFile) return compareSays(place, "This file holds one run alone. `tfprobe ui` compares two of a directory; `tfprobe diff A B` does on a terminal.");
+    if (isFile)
+      return compareSays(
+        place,
+        "This file holds one run alone. `tfprobe ui` compares two of a directory; `tfprobe diff A B` does on a terminal.",
+      );
     head.append(await compareChooser(context, other));
     if (!other) return compareSays(place, "Choose another run to compare this one with.");
     try {
@@ -37,28 +41,79 @@ function compareSays(place, sentence, className = "soft") {
 async function compareChooser(context, other) {
   const { runs } = await ask("runs", {}, { signal: context.signal });
   const others = runs.filter((run) => run.id !== context.run);
-  if (!others.length) return make("span", { class: "soft" }, "There is no other run in this directory.");
+  if (!others.length)
+    return make("span", { class: "soft" }, "There is no other run in this directory.");
   const named = (run) => [run.id, [run.id, run.command].filter(Boolean).join(" · ").slice(0, 120)];
-  const unknown = other && !others.some((run) => run.id === other) ? [[other, other.slice(0, 120)]] : [];
-  return choose({ label: "with", value: other ?? "", options: [["", "another run …"], ...unknown, ...others.map(named)], onChange: (chosen) => context.go({ with: chosen }) });
+  const unknown =
+    other && !others.some((run) => run.id === other) ? [[other, other.slice(0, 120)]] : [];
+  return choose({
+    label: "with",
+    value: other ?? "",
+    options: [["", "another run …"], ...unknown, ...others.map(named)],
+    onChange: (chosen) => context.go({ with: chosen }),
+  });
 }
 
 function compareShow(place, found, { link }) {
   place.append(compareSummary(found), compareDifferences(found));
   for (const work of found.works) place.append(...compareWork(work, found));
-  if (found.works_in_all > found.works.length) place.append(make("p", {}, `and ${count(found.works_in_all - found.works.length)} more kinds of step; \`tfprobe diff --json\` has all.`));
+  if (found.works_in_all > found.works.length)
+    place.append(
+      make(
+        "p",
+        {},
+        `and ${count(found.works_in_all - found.works.length)} more kinds of step; \`tfprobe diff --json\` has all.`,
+      ),
+    );
   place.append(compareMemory(found));
-  for (const [label, names] of [["Only in A", found.only_a], ["Only in B", found.only_b]]) {
-    if (names.length) place.append(card(label, make("ul", {}, names.map((name) => make("li", {}, nameOf(name))))));
+  for (const [label, names] of [
+    ["Only in A", found.only_a],
+    ["Only in B", found.only_b],
+  ]) {
+    if (names.length)
+      place.append(
+        card(
+          label,
+          make(
+            "ul",
+            {},
+            names.map((name) => make("li", {}, nameOf(name))),
+          ),
+        ),
+      );
   }
-  place.append(make("p", { class: "small" }, make("a", { href: link("overview") }, "Overview of A")));
+  place.append(
+    make("p", { class: "small" }, make("a", { href: link("overview") }, "Overview of A")),
+  );
 }
 
 function compareSummary(found) {
-  const run = (name, each) => make("p", {}, make("b", {}, `${name} `), nameOf(each.command ?? each.id), " ", make("span", { class: "mono soft" }, nameOf(each.id)));
-  const verdict = found.is_significant ? "Step times changed, and by more than each recording scatters." : "No step time changed by more than each recording scatters.";
-  const load = found.load ? make("p", { class: "notice" }, `The machine was busy (load ${found.load}): medians and means are others' as much as the job's. Only fast steps are judged.`) : null;
-  return card("", make("p", { class: "answer" }, verdict), run("A", found.a), run("B", found.b), load);
+  const run = (name, each) =>
+    make(
+      "p",
+      {},
+      make("b", {}, `${name} `),
+      nameOf(each.command ?? each.id),
+      " ",
+      make("span", { class: "mono soft" }, nameOf(each.id)),
+    );
+  const verdict = found.is_significant
+    ? "Step times changed, and by more than each recording scatters."
+    : "No step time changed by more than each recording scatters.";
+  const load = found.load
+    ? make(
+        "p",
+        { class: "notice" },
+        `The machine was busy (load ${found.load}): medians and means are others' as much as the job's. Only fast steps are judged.`,
+      )
+    : null;
+  return card(
+    "",
+    make("p", { class: "answer" }, verdict),
+    run("A", found.a),
+    run("B", found.b),
+    load,
+  );
 }
 
 function compareDifferences(found) {
@@ -67,7 +122,11 @@ function compareDifferences(found) {
     caption: "What else differs between them",
     rows: found.differences,
     search: false,
-    columns: [{ key: "of", title: "Of" }, { key: "a", title: "A" }, { key: "b", title: "B" }],
+    columns: [
+      { key: "of", title: "Of" },
+      { key: "a", title: "A" },
+      { key: "b", title: "B" },
+    ],
   });
 }
 
@@ -76,16 +135,35 @@ function compareWork(work, found) {
   const rank = work.rank === null ? "" : `, rank ${work.rank}`;
   const renamed = work.name_a === work.name_b ? "" : ` (in B: ${work.name_b})`;
   const parts = card("Where a step goes");
-  if (work.parts_missing) parts.append(make("p", { class: "soft" }, `Not compared: ${work.parts_missing}.`));
+  if (work.parts_missing)
+    parts.append(make("p", { class: "soft" }, `Not compared: ${work.parts_missing}.`));
   else compareParts(parts, work.parts);
-  const elements = [make("h2", {}, nameOf(`${name}${rank}${renamed}`)), compareMeasures(work, found), compareCause(work), parts];
-  if (!work.ops) return [...elements, make("p", { class: "soft" }, `Ops are not compared: ${work.ops_missing}.`)];
+  const elements = [
+    make("h2", {}, nameOf(`${name}${rank}${renamed}`)),
+    compareMeasures(work, found),
+    compareCause(work),
+    parts,
+  ];
+  if (!work.ops)
+    return [
+      ...elements,
+      make("p", { class: "soft" }, `Ops are not compared: ${work.ops_missing}.`),
+    ];
   const { ops } = work;
   const steps = `${count(ops.steps_a)} and ${count(ops.steps_b)} sampled steps`;
   const caption = (what) => `${what}, in a step (${steps})`;
-  elements.push(compareCosts(caption("Ops that changed most"), ops.types, "Op"), compareCosts(caption("Scopes that changed most"), ops.scopes, "Scope"));
-  if (!ops.is_enough) elements.push(make("p", { class: "soft" }, "Too few steps were sampled to tell what is chance."));
-  for (const [label, names] of [["Ops only in A", ops.only_a], ["Ops only in B", ops.only_b]]) {
+  elements.push(
+    compareCosts(caption("Ops that changed most"), ops.types, "Op"),
+    compareCosts(caption("Scopes that changed most"), ops.scopes, "Scope"),
+  );
+  if (!ops.is_enough)
+    elements.push(
+      make("p", { class: "soft" }, "Too few steps were sampled to tell what is chance."),
+    );
+  for (const [label, names] of [
+    ["Ops only in A", ops.only_a],
+    ["Ops only in B", ops.only_b],
+  ]) {
     if (names.length) elements.push(make("p", {}, `${label}: `, make("bdi", {}, names.join(", "))));
   }
   return elements;
@@ -97,7 +175,9 @@ function compareCause(work) {
 
 function compareMeasures(work, found) {
   const told = work.measures.find((each) => !each.missing);
-  const confidence = told ? `${(100 * told.confidence_ratio).toPrecision(4)} % interval` : "Interval";
+  const confidence = told
+    ? `${(100 * told.confidence_ratio).toPrecision(4)} % interval`
+    : "Interval";
   return table({
     caption: `Step times of ${count(work.count_a)} and ${count(work.count_b)} steps`,
     rows: work.measures,
@@ -108,8 +188,20 @@ function compareMeasures(work, found) {
       { key: "before_ns", title: "A", kind: "time", missing: (row) => row.missing },
       { key: "after_ns", title: "B", kind: "time", missing: (row) => row.missing },
       { key: "change_ratio", title: "Change", kind: "ratio", cell: compareChange },
-      { key: "low_ratio", title: confidence, kind: "ratio", cell: (row) => (row.missing ? missing(row.missing) : `${signedRatio(row.low_ratio)} to ${signedRatio(row.high_ratio)}`) },
-      { key: "is_significant", title: "", cell: (row) => compareVerdict(row, found.judged.includes(row.measure)) },
+      {
+        key: "low_ratio",
+        title: confidence,
+        kind: "ratio",
+        cell: (row) =>
+          row.missing
+            ? missing(row.missing)
+            : `${signedRatio(row.low_ratio)} to ${signedRatio(row.high_ratio)}`,
+      },
+      {
+        key: "is_significant",
+        title: "",
+        cell: (row) => compareVerdict(row, found.judged.includes(row.measure)),
+      },
     ],
   });
 }
@@ -118,7 +210,17 @@ function compareParts(box, parts) {
   stack(box, {
     label: "Parts of a step's cycle in A and in B",
     wholes: false,
-    bars: [["A", "a_ns"], ["B", "b_ns"]].map(([name, key]) => ({ name, parts: parts.map((part) => ({ name: part.label, value: part[key] ?? 0, colour: partColour(part.name) })) })),
+    bars: [
+      ["A", "a_ns"],
+      ["B", "b_ns"],
+    ].map(([name, key]) => ({
+      name,
+      parts: parts.map((part) => ({
+        name: part.label,
+        value: part[key] ?? 0,
+        colour: partColour(part.name),
+      })),
+    })),
   });
   box.append(compareCosts("Parts of a step", parts, "Part"));
 }
@@ -135,7 +237,12 @@ function compareCosts(caption, rows, title) {
       { key: "name", title, value: (row) => row.label ?? row.name },
       { key: "a_ns", title: "A", kind: "time", missing: () => "not there" },
       { key: "b_ns", title: "B", kind: "time", missing: () => "not there" },
-      { key: "delta_ns", title: "Difference", kind: "time", cell: (row) => `${row.delta_ns < 0 ? "−" : "+"}${time(Math.abs(row.delta_ns))}` },
+      {
+        key: "delta_ns",
+        title: "Difference",
+        kind: "time",
+        cell: (row) => `${row.delta_ns < 0 ? "−" : "+"}${time(Math.abs(row.delta_ns))}`,
+      },
       { key: "change_ratio", title: "Median", kind: "ratio", cell: compareChange },
       { key: "is_significant", title: "", cell: (row) => compareVerdict(row, true) },
     ],
@@ -143,7 +250,8 @@ function compareCosts(caption, rows, title) {
 }
 
 function compareMemory(found) {
-  if (found.memory_missing) return card("Memory", make("p", { class: "soft" }, `Not compared: ${found.memory_missing}.`));
+  if (found.memory_missing)
+    return card("Memory", make("p", { class: "soft" }, `Not compared: ${found.memory_missing}.`));
   return table({
     caption: "Memory",
     rows: found.memory,
@@ -153,20 +261,31 @@ function compareMemory(found) {
       { key: "of", title: "Of" },
       { key: "a_bytes", title: "A", kind: "bytes", cell: (row) => bytes(row.a_bytes) },
       { key: "b_bytes", title: "B", kind: "bytes", cell: (row) => bytes(row.b_bytes) },
-      { key: "change_ratio", title: "Change", kind: "ratio", cell: (row) => signedRatio(row.change_ratio) },
+      {
+        key: "change_ratio",
+        title: "Change",
+        kind: "ratio",
+        cell: (row) => signedRatio(row.change_ratio),
+      },
     ],
   });
 }
 
 function compareChange(row) {
   if (row.missing) return missing(row.missing);
-  const className = row.is_significant ? (row.change_ratio > 0 ? "changed-more" : "changed-less") : null;
+  const className = row.is_significant
+    ? row.change_ratio > 0
+      ? "changed-more"
+      : "changed-less"
+    : null;
   return make("span", { class: className }, signedRatio(row.change_ratio));
 }
 
 function compareVerdict(row, isJudged) {
   if (row.missing || !row.is_significant) return "";
-  return isJudged ? badge(row.change_ratio > 0 ? "critical" : "good", row.change_ratio > 0 ? "more" : "less") : badge("info", "not judged");
+  return isJudged
+    ? badge(row.change_ratio > 0 ? "critical" : "good", row.change_ratio > 0 ? "more" : "less")
+    : badge("info", "not judged");
 }
 
 function signedRatio(ratio) {

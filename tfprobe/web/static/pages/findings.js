@@ -10,11 +10,21 @@ export const findingsPage = {
   async show(place, { ask, link, args }) {
     const found = await ask("findings");
     const list = make("div", { class: "finding-list" });
-    place.append(make("h1", {}, "Findings"), make("p", {}, findingsTold(found)), list, findingsUnchecked(found));
+    place.append(
+      make("h1", {}, "Findings"),
+      make("p", {}, findingsTold(found)),
+      list,
+      findingsUnchecked(found),
+    );
     let sought = args.finding;
 
     function draw(now) {
-      fill(list, now.findings.map((each, at) => wholeFinding(each, link, { id: `finding-${at}`, isSought: each.rule === sought })));
+      fill(
+        list,
+        now.findings.map((each, at) =>
+          wholeFinding(each, link, { id: `finding-${at}`, isSought: each.rule === sought }),
+        ),
+      );
     }
 
     function reveal() {
@@ -28,7 +38,8 @@ export const findingsPage = {
       shown: reveal,
       turn(changed) {
         sought = changed.finding;
-        for (const each of list.children) each.toggleAttribute("data-sought", each.dataset.rule === sought);
+        for (const each of list.children)
+          each.toggleAttribute("data-sought", each.dataset.rule === sought);
         reveal();
       },
       async update() {
@@ -39,9 +50,17 @@ export const findingsPage = {
 };
 
 function findingsTold(found) {
-  if (!found.findings.length) return found.missing ? `There is nothing to go by: ${found.missing}.` : "Nothing was found that would make it faster.";
-  const facts = [found.findings.length === 1 ? "1 finding" : `${count(found.findings.length)} findings`];
-  if (!found.together.missing) facts.push(`together at most ${percent(found.together.high_ratio)} of the time (${time(found.together.high_ns)} of ${time(found.together.of_ns)})`);
+  if (!found.findings.length)
+    return found.missing
+      ? `There is nothing to go by: ${found.missing}.`
+      : "Nothing was found that would make it faster.";
+  const facts = [
+    found.findings.length === 1 ? "1 finding" : `${count(found.findings.length)} findings`,
+  ];
+  if (!found.together.missing)
+    facts.push(
+      `together at most ${percent(found.together.high_ratio)} of the time (${time(found.together.high_ns)} of ${time(found.together.of_ns)})`,
+    );
   if (found.findings.length > 1) facts.push("gains overlap: do not add them");
   return `${facts.join("; ")}.${found.missing ? ` Note: ${found.missing}.` : ""}`;
 }
@@ -49,6 +68,16 @@ function findingsTold(found) {
 function findingsUnchecked(found) {
   if (!found.unchecked.length) return null;
   const rules = found.unchecked.length === 1 ? "1 rule" : `${count(found.unchecked.length)} rules`;
-  const rows = found.unchecked.map((each) => make("li", {}, make("span", { class: "mono" }, each.rule), ": ", make("bdi", {}, each.reason)));
-  return card("", make("details", {}, make("summary", {}, `${rules} could not be checked, and why`), make("ul", { class: "plain-list" }, rows)));
+  const rows = found.unchecked.map((each) =>
+    make("li", {}, make("span", { class: "mono" }, each.rule), ": ", make("bdi", {}, each.reason)),
+  );
+  return card(
+    "",
+    make(
+      "details",
+      {},
+      make("summary", {}, `${rules} could not be checked, and why`),
+      make("ul", { class: "plain-list" }, rows),
+    ),
+  );
 }

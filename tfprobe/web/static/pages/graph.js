@@ -32,14 +32,19 @@ function graphQuestion({ work, at, idle }) {
 
 function showGraph(place, found, context, args, go) {
   const { groups, at } = found;
-  const most_ns = Math.max(...groups.filter((each) => each.kind !== "outside").map((each) => each.time_ns), 1);
+  const most_ns = Math.max(
+    ...groups.filter((each) => each.kind !== "outside").map((each) => each.time_ns),
+    1,
+  );
   const most_bytes = Math.max(...found.edges.map((each) => each.bytes ?? 0), 1);
   const panel = make("section", { class: "card details", "aria-live": "polite" });
   const drawing = make("section", { class: "card" });
-  const leave = () => at && go({ at: at.includes("/") ? at.slice(0, at.lastIndexOf("/")) : "", pick: lastPart(at) });
+  const leave = () =>
+    at && go({ at: at.includes("/") ? at.slice(0, at.lastIndexOf("/")) : "", pick: lastPart(at) });
   const enter = (number) => {
     const group = groups[number];
-    if (group.path !== null && group.path !== at && (group.kind !== "op" || group.nodes > 1)) go({ at: group.path, pick: "" });
+    if (group.path !== null && group.path !== at && (group.kind !== "op" || group.nodes > 1))
+      go({ at: group.path, pick: "" });
   };
   const choose = (number) => {
     showDetails(panel, found, number, context, args, go);
@@ -52,7 +57,13 @@ function showGraph(place, found, context, args, go) {
       { class: "row" },
       make("h1", {}, "Graph"),
       workChooser(context, found.works, found.work),
-      found.idle_groups ? check({ label: `With ${count(found.idle_groups)} that never ran`, value: found.idle === "show", onChange: (is) => go({ idle: is ? "show" : "" }) }) : null,
+      found.idle_groups
+        ? check({
+            label: `With ${count(found.idle_groups)} that never ran`,
+            value: found.idle === "show",
+            onChange: (is) => go({ idle: is ? "show" : "" }),
+          })
+        : null,
     ),
     make(
       "div",
@@ -84,7 +95,9 @@ function showGraph(place, found, context, args, go) {
   });
   return {
     pick({ pick: name = "" }) {
-      const number = groups.findIndex((group) => group.name === name || (name && group.path === name));
+      const number = groups.findIndex(
+        (group) => group.name === name || (name && group.path === name),
+      );
       if (number < 0) return showHint(panel, found);
       shown.choose(number);
       showDetails(panel, found, number, context, args, go);
@@ -100,13 +113,20 @@ function graphSteps(at, args) {
   const steps = [["whole graph", { ...args, at: "", pick: "" }]];
   if (!at) return steps;
   const parts = at.split("/");
-  parts.forEach((part, number) => steps.push([part || "/", { ...args, at: parts.slice(0, number + 1).join("/"), pick: "" }]));
+  parts.forEach((part, number) =>
+    steps.push([part || "/", { ...args, at: parts.slice(0, number + 1).join("/"), pick: "" }]),
+  );
   return steps;
 }
 
 function graphTold(found) {
-  const told = [`${count(found.groups.filter((each) => each.kind !== "outside").length)} parts, ${count(found.edges.length)} flows`];
-  if (found.left.groups) told.push(`${count(found.left.groups)} cheaper parts are not drawn (${time(found.left.time_ns)})`);
+  const told = [
+    `${count(found.groups.filter((each) => each.kind !== "outside").length)} parts, ${count(found.edges.length)} flows`,
+  ];
+  if (found.left.groups)
+    told.push(
+      `${count(found.left.groups)} cheaper parts are not drawn (${time(found.left.time_ns)})`,
+    );
   if (found.left_edges) told.push(`${count(found.left_edges)} smaller flows are not drawn`);
   return told.join("; ");
 }
@@ -119,13 +139,17 @@ function groupNote(group, found) {
 
 function groupKind(group) {
   if (group.kind === "outside") return "outside of this scope";
-  return group.kind === "op" ? group.op?.type ?? "op" : `scope of ${count(group.nodes)} ops`;
+  return group.kind === "op" ? (group.op?.type ?? "op") : `scope of ${count(group.nodes)} ops`;
 }
 
 function edgeTold(edge, groups) {
   const parts = [];
-  if (edge.tensors) parts.push(`${count(edge.tensors)} ${edge.tensors === 1 ? "tensor" : "tensors"}`);
-  if (edge.bytes !== null) parts.push(`${bytes(edge.bytes)}${edge.unknown ? ` and ${count(edge.unknown)} of unknown size` : ""}`);
+  if (edge.tensors)
+    parts.push(`${count(edge.tensors)} ${edge.tensors === 1 ? "tensor" : "tensors"}`);
+  if (edge.bytes !== null)
+    parts.push(
+      `${bytes(edge.bytes)}${edge.unknown ? ` and ${count(edge.unknown)} of unknown size` : ""}`,
+    );
   if (edge.shapes.length) parts.push(edge.shapes.join(", "));
   if (edge.is_bridge) parts.push("by what never ran");
   if (edge.waits) parts.push(`${count(edge.waits)} that only wait`);
@@ -136,7 +160,13 @@ function showHint(panel, found) {
   fill(
     panel,
     make("h2", {}, "Details"),
-    make("p", { class: "soft" }, found.groups.length ? "Choose a part of the graph. Enter, or a double click, opens a scope; Backspace leaves it." : "Nothing ran here: show what never ran."),
+    make(
+      "p",
+      { class: "soft" },
+      found.groups.length
+        ? "Choose a part of the graph. Enter, or a double click, opens a scope; Backspace leaves it."
+        : "Nothing ran here: show what never ran.",
+    ),
   );
 }
 
@@ -145,7 +175,8 @@ function showDetails(panel, found, number, context, args, go) {
   const { work } = args;
   const into = found.edges.filter((edge) => edge.to === number);
   const from = found.edges.filter((edge) => edge.from === number);
-  const canEnter = group.path !== null && group.path !== found.at && (group.kind !== "op" || group.nodes > 1);
+  const canEnter =
+    group.path !== null && group.path !== found.at && (group.kind !== "op" || group.nodes > 1);
   fill(
     panel,
     make("h2", {}, nameOf(group.name)),
@@ -153,14 +184,53 @@ function showDetails(panel, found, number, context, args, go) {
     make(
       "p",
       { class: "row" },
-      canEnter ? make("button", { type: "button", onclick: () => go({ at: group.path, pick: "" }) }, "Go in") : null,
-      group.path !== null ? make("a", { href: context.link("scopes", { work, at: group.path }) }, "Scope") : null,
-      group.op && group.op.file !== null ? make("a", { href: context.link("code", { work, file: group.op.file, line: group.op.line }), title: group.op.code }, "Code") : null,
-      group.op ? make("a", { href: context.link("ops", { work, by: "name", type: group.op.type }) }, "Ops of this type") : null,
+      canEnter
+        ? make(
+            "button",
+            { type: "button", onclick: () => go({ at: group.path, pick: "" }) },
+            "Go in",
+          )
+        : null,
+      group.path !== null
+        ? make("a", { href: context.link("scopes", { work, at: group.path }) }, "Scope")
+        : null,
+      group.op && group.op.file !== null
+        ? make(
+            "a",
+            {
+              href: context.link("code", { work, file: group.op.file, line: group.op.line }),
+              title: group.op.code,
+            },
+            "Code",
+          )
+        : null,
+      group.op
+        ? make(
+            "a",
+            { href: context.link("ops", { work, by: "name", type: group.op.type }) },
+            "Ops of this type",
+          )
+        : null,
     ),
-    make("dl", { class: "facts" }, detailsOf(group, found).map(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
-    flowList("From", into, (edge) => found.groups[edge.from], (edge) => pick(edge.from), found),
-    flowList("To", from, (edge) => found.groups[edge.to], (edge) => pick(edge.to), found),
+    make(
+      "dl",
+      { class: "facts" },
+      detailsOf(group, found).map(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
+    ),
+    flowList(
+      "From",
+      into,
+      (edge) => found.groups[edge.from],
+      (edge) => pick(edge.from),
+      found,
+    ),
+    flowList(
+      "To",
+      from,
+      (edge) => found.groups[edge.to],
+      (edge) => pick(edge.to),
+      found,
+    ),
   );
 
   function pick(other) {
@@ -173,15 +243,29 @@ function detailsOf(group, found) {
   return [
     op ? ["op", nameOf(op.type)] : null,
     op?.device ? ["device", nameOf(op.device)] : null,
-    op?.outputs.length ? ["outputs", op.outputs.map((each, at) => make("div", { class: "mono" }, each ?? `output ${at}: not known`))] : null,
-    group.kind === "outside" && !group.time_ns ? null : ["time", `${time(group.time_ns)}${found.whole.time_ns ? `, ${percent(group.time_ns / found.whole.time_ns)} of all` : ""}`],
+    op?.outputs.length
+      ? [
+          "outputs",
+          op.outputs.map((each, at) =>
+            make("div", { class: "mono" }, each ?? `output ${at}: not known`),
+          ),
+        ]
+      : null,
+    group.kind === "outside" && !group.time_ns
+      ? null
+      : [
+          "time",
+          `${time(group.time_ns)}${found.whole.time_ns ? `, ${percent(group.time_ns / found.whole.time_ns)} of all` : ""}`,
+        ],
     group.accelerator_ns ? ["accelerator", time(group.accelerator_ns)] : null,
     group.accelerator_ns ? ["cpu", time(group.cpu_ns)] : null,
     group.kind === "outside" ? null : ["runs", group.runs ? runsText(group.runs) : "never"],
     group.bytes ? ["bytes", bytes(group.bytes)] : null,
     group.float_ops ? ["FLOPs", large(group.float_ops)] : null,
     group.params ? ["parameters", large(group.params)] : null,
-    group.kind !== "op" && group.types.length ? ["most are", group.types.map((each) => `${each.type} × ${count(each.nodes)}`).join(", ")] : null,
+    group.kind !== "op" && group.types.length
+      ? ["most are", group.types.map((each) => `${each.type} × ${count(each.nodes)}`).join(", ")]
+      : null,
     op?.code ? ["code", codePath(op.code)] : null,
   ].filter(Boolean);
 }
@@ -191,8 +275,29 @@ function flowList(title, edges, otherOf, onPick, found) {
   const told = edges.slice(0, NEIGHBOURS_TOLD);
   return [
     make("h3", {}, title),
-    make("ul", { class: "flows" }, told.map((edge) => make("li", {}, make("button", { type: "button", class: "link", onclick: () => onPick(edge) }, nameOf(otherOf(edge).name)), make("span", { class: "soft small" }, flowText(edge))))),
-    edges.length > told.length ? make("p", { class: "soft small" }, `and ${count(edges.length - told.length)} more of ${count(found.edges.length)} flows`) : null,
+    make(
+      "ul",
+      { class: "flows" },
+      told.map((edge) =>
+        make(
+          "li",
+          {},
+          make(
+            "button",
+            { type: "button", class: "link", onclick: () => onPick(edge) },
+            nameOf(otherOf(edge).name),
+          ),
+          make("span", { class: "soft small" }, flowText(edge)),
+        ),
+      ),
+    ),
+    edges.length > told.length
+      ? make(
+          "p",
+          { class: "soft small" },
+          `and ${count(edges.length - told.length)} more of ${count(found.edges.length)} flows`,
+        )
+      : null,
   ];
 }
 
@@ -200,5 +305,7 @@ function flowText(edge) {
   if (edge.is_bridge) return "by what never ran";
   if (!edge.tensors) return "only waits";
   const size = edge.bytes === null ? "" : `, ${bytes(edge.bytes)}`;
-  return edge.tensors === 1 && edge.shapes.length === 1 ? `${edge.shapes[0]}${size}` : `${count(edge.tensors)} tensors${size}`;
+  return edge.tensors === 1 && edge.shapes.length === 1
+    ? `${edge.shapes[0]}${size}`
+    : `${count(edge.tensors)} tensors${size}`;
 }

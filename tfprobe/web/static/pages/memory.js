@@ -1,7 +1,17 @@
 // What holds memory: an allocator over a step and at its peak, and hosts over time.
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { stack, treemap } from "../parts/charts.js";
-import { badge, card, choose, figures, keyFigure, missing, nameOf, tabs, workChooser } from "../parts/controls.js";
+import {
+  badge,
+  card,
+  choose,
+  figures,
+  keyFigure,
+  missing,
+  nameOf,
+  tabs,
+  workChooser,
+} from "../parts/controls.js";
 import { make } from "../parts/elements.js";
 import { lines } from "../parts/lines.js";
 import { absent, andMore, growthText, processName, processWord } from "../parts/sentences.js";
@@ -19,7 +29,15 @@ const MEMORY_ROLES = {
   temporary: ["temporary", "series-5"],
   held_before: ["held before the step", "other"],
 };
-const MEMORY_BYS = { op: "op", layer: "layer", line: "line of code", scope: "scope", type: "type of op", shape: "shape", role: "role" };
+const MEMORY_BYS = {
+  op: "op",
+  layer: "layer",
+  line: "line of code",
+  scope: "scope",
+  type: "type of op",
+  shape: "shape",
+  role: "role",
+};
 // The pages on which a holder is told more of, and what they look for there.
 const MEMORY_LINKS = { op: "ops", type: "ops", layer: "scopes", scope: "scopes", line: "code" };
 // A map of more areas is a map of dust; what is left out is one area.
@@ -29,7 +47,11 @@ export const memoryPage = {
   name: "memory",
   title: "Memory",
   show: (place, context) =>
-    turning(place, context, { name: "memory", asked: (args) => argsOf(args, "at", "by", "work"), content: (found, args) => memoryContent(found, args, context) }),
+    turning(place, context, {
+      name: "memory",
+      asked: (args) => argsOf(args, "at", "by", "work"),
+      content: (found, args) => memoryContent(found, args, context),
+    }),
 };
 
 function memoryContent(found, args, context) {
@@ -39,32 +61,77 @@ function memoryContent(found, args, context) {
       "div",
       { class: "row" },
       make("h1", {}, "Memory"),
-      workChooser({ ...context, go: (changed) => context.go({ ...changed, at: "" }) }, found.works, found.work),
-      chosen ? choose({ label: "Count by", value: found.by, options: found.bys.map((by) => [by, MEMORY_BYS[by]]), onChange: (by) => context.go({ ...args, by }) }) : null,
+      workChooser(
+        { ...context, go: (changed) => context.go({ ...changed, at: "" }) },
+        found.works,
+        found.work,
+      ),
+      chosen
+        ? choose({
+            label: "Count by",
+            value: found.by,
+            options: found.bys.map((by) => [by, MEMORY_BYS[by]]),
+            onChange: (by) => context.go({ ...args, by }),
+          })
+        : null,
     ),
     memoryFigures(found),
     found.allocators.length > 1 ? memoryAllocators(found, args, context) : null,
-    chosen ? memoryChosen(found, args, context) : card("On devices", absent(found.missing.allocators)),
+    chosen
+      ? memoryChosen(found, args, context)
+      : card("On devices", absent(found.missing.allocators)),
     memoryVariables(found.variables),
     memoryHosts(found, context),
   ];
 }
 
 function memoryFigures({ chosen, variables, hosts }) {
-  const host = hosts.reduce((most, each) => (each.peak_bytes > (most?.peak_bytes ?? -1) ? each : most), null);
+  const host = hosts.reduce(
+    (most, each) => (each.peak_bytes > (most?.peak_bytes ?? -1) ? each : most),
+    null,
+  );
   const all = [];
   if (chosen) {
-    const of = chosen.capacity_bytes === null ? "" : `${percent(chosen.peak_bytes / chosen.capacity_bytes)} of ${bytes(chosen.capacity_bytes)}`;
-    all.push(keyFigure(chosen.is_absolute || chosen.is_estimate ? "Peak on the device" : "Peak above what was held before", `${chosen.is_at_least ? "at least " : ""}${bytes(chosen.peak_bytes)}`, of));
-    if (chosen.lifetime_peak_bytes !== null) all.push(keyFigure("Most ever", bytes(chosen.lifetime_peak_bytes)));
-    if (chosen.fragmentation_ratio !== null) all.push(keyFigure("Fragmentation", percent(chosen.fragmentation_ratio), "of what is free is not in one piece"));
+    const of =
+      chosen.capacity_bytes === null
+        ? ""
+        : `${percent(chosen.peak_bytes / chosen.capacity_bytes)} of ${bytes(chosen.capacity_bytes)}`;
+    all.push(
+      keyFigure(
+        chosen.is_absolute || chosen.is_estimate
+          ? "Peak on the device"
+          : "Peak above what was held before",
+        `${chosen.is_at_least ? "at least " : ""}${bytes(chosen.peak_bytes)}`,
+        of,
+      ),
+    );
+    if (chosen.lifetime_peak_bytes !== null)
+      all.push(keyFigure("Most ever", bytes(chosen.lifetime_peak_bytes)));
+    if (chosen.fragmentation_ratio !== null)
+      all.push(
+        keyFigure(
+          "Fragmentation",
+          percent(chosen.fragmentation_ratio),
+          "of what is free is not in one piece",
+        ),
+      );
   }
   if (variables.parameters_bytes !== null) {
-    all.push(keyFigure("Parameters", bytes(variables.parameters_bytes)), keyFigure("Optimizer state", bytes(variables.optimizer_state_bytes)));
+    all.push(
+      keyFigure("Parameters", bytes(variables.parameters_bytes)),
+      keyFigure("Optimizer state", bytes(variables.optimizer_state_bytes)),
+    );
   }
   if (host) {
-    const hint = host.limit_bytes === null ? "" : `${percent(host.used_ratio)} of ${bytes(host.limit_bytes)}`;
-    all.push(keyFigure(hosts.length > 1 ? `Host peak, ${processWord(host)}` : "Host peak", bytes(host.peak_bytes), hint));
+    const hint =
+      host.limit_bytes === null ? "" : `${percent(host.used_ratio)} of ${bytes(host.limit_bytes)}`;
+    all.push(
+      keyFigure(
+        hosts.length > 1 ? `Host peak, ${processWord(host)}` : "Host peak",
+        bytes(host.peak_bytes),
+        hint,
+      ),
+    );
   }
   return all.length ? figures(...all) : null;
 }
@@ -82,11 +149,31 @@ function memoryAllocators(found, args, context) {
       { key: "device", title: "Device", value: (row) => `${row.device} ${row.allocator}` },
       { key: "process", title: "Process", value: processName },
       { key: "peak_bytes", title: "Peak", kind: "bytes", bar: true },
-      { key: "capacity_bytes", title: "May give", kind: "bytes", missing: (row) => row.missing.capacity_bytes },
-      { key: "lifetime_peak_bytes", title: "Most ever", kind: "bytes", missing: (row) => row.missing.lifetime_peak_bytes },
-      { key: "fragmentation_ratio", title: "Fragmented", kind: "ratio", missing: (row) => row.missing.fragmentation_ratio },
+      {
+        key: "capacity_bytes",
+        title: "May give",
+        kind: "bytes",
+        missing: (row) => row.missing.capacity_bytes,
+      },
+      {
+        key: "lifetime_peak_bytes",
+        title: "Most ever",
+        kind: "bytes",
+        missing: (row) => row.missing.lifetime_peak_bytes,
+      },
+      {
+        key: "fragmentation_ratio",
+        title: "Fragmented",
+        kind: "ratio",
+        missing: (row) => row.missing.fragmentation_ratio,
+      },
       { key: "sampled_steps", title: "Steps", kind: "count" },
-      { key: "growth", title: "Growth", value: (row) => row.growth.verdict, cell: (row) => memoryVerdict(row.growth) },
+      {
+        key: "growth",
+        title: "Growth",
+        value: (row) => row.growth.verdict,
+        cell: (row) => memoryVerdict(row.growth),
+      },
     ],
   });
 }
@@ -104,15 +191,41 @@ function memoryChosen(found, args, context) {
 function memoryLevel(chosen, context) {
   const box = card(
     "",
-    make("h2", {}, `Over step ${count(chosen.step)}: `, nameOf(`${chosen.device} ${chosen.allocator}`)),
-    make("p", {}, memorySentence(chosen), " ", chosen.capture === null ? null : make("a", { href: context.link("timeline", { capture: chosen.capture }) }, "Its timeline")),
+    make(
+      "h2",
+      {},
+      `Over step ${count(chosen.step)}: `,
+      nameOf(`${chosen.device} ${chosen.allocator}`),
+    ),
+    make(
+      "p",
+      {},
+      memorySentence(chosen),
+      " ",
+      chosen.capture === null
+        ? null
+        : make(
+            "a",
+            { href: context.link("timeline", { capture: chosen.capture }) },
+            "Its timeline",
+          ),
+    ),
   );
   lines(box, {
     label: "Memory held over the step",
     height: 240,
     csvName: "memory-level",
     x: { title: "into the step", kind: "time", values: chosen.level.after_ns },
-    series: [{ name: "held", values: chosen.level.bytes, kind: "bytes", colour: "on", steps: true, filled: true }],
+    series: [
+      {
+        name: "held",
+        values: chosen.level.bytes,
+        kind: "bytes",
+        colour: "on",
+        steps: true,
+        filled: true,
+      },
+    ],
     marks: [{ x: chosen.peak_after_ns, text: "peak", colour: "critical" }],
     from: "zero",
   });
@@ -120,12 +233,19 @@ function memoryLevel(chosen, context) {
 }
 
 function memorySentence(chosen) {
-  const steps = chosen.sampled_steps === 1 ? "the one step" : `the fullest of ${count(chosen.sampled_steps)} steps`;
+  const steps =
+    chosen.sampled_steps === 1
+      ? "the one step"
+      : `the fullest of ${count(chosen.sampled_steps)} steps`;
   if (chosen.is_estimate) {
-    const unknown = chosen.is_at_least ? ` The sizes of ${count(chosen.unknown_sizes)} of ${count(chosen.sizes)} outputs are not known; the amounts lack them.` : "";
+    const unknown = chosen.is_at_least
+      ? ` The sizes of ${count(chosen.unknown_sizes)} of ${count(chosen.sizes)} outputs are not known; the amounts lack them.`
+      : "";
     return `No allocator was recorded. This is what outputs of ops hold by their sizes, until the last op that reads them has run.${unknown}`;
   }
-  const above = chosen.is_absolute ? "" : " Amounts are above what was held before the step, which nobody told.";
+  const above = chosen.is_absolute
+    ? ""
+    : " Amounts are above what was held before the step, which nobody told.";
   return `The peak is ${bytes(chosen.peak_bytes)}, ${time(chosen.peak_after_ns)} into ${steps} looked at.${above}`;
 }
 
@@ -135,14 +255,29 @@ function memoryHolders(found, args, context) {
   stack(byRole, {
     label: "The peak by role",
     kind: "bytes",
-    bars: [{ name: "at the peak", parts: chosen.roles.map(({ role, bytes: value }) => ({ name: memoryRole(role)[0], value, colour: memoryRole(role)[1] })) }],
+    bars: [
+      {
+        name: "at the peak",
+        parts: chosen.roles.map(({ role, bytes: value }) => ({
+          name: memoryRole(role)[0],
+          value,
+          colour: memoryRole(role)[1],
+        })),
+      },
+    ],
   });
   const page = MEMORY_LINKS[by];
   const linked = (row) => page && !row.name.startsWith("(");
-  const show = (view, panel) => (view === "map" ? memoryMap(panel, chosen, by) : panel.append(memoryHolderTable(found, args, context, page, linked)));
+  const show = (view, panel) =>
+    view === "map"
+      ? memoryMap(panel, chosen, by)
+      : panel.append(memoryHolderTable(found, args, context, page, linked));
   const views = tabs({
     label: "Holders of the peak",
-    options: [["table", "Table"], ["map", "Map"]],
+    options: [
+      ["table", "Table"],
+      ["map", "Map"],
+    ],
     value: args.view,
     onChange: (view) => context.go({ ...args, view: view === "table" ? "" : view }, { keep: true }),
     show,
@@ -164,13 +299,35 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
       {
         key: "name",
         title: MEMORY_BYS[by].replace(/^./, (letter) => letter.toUpperCase()),
-        cell: (row) => (linked(row) ? make("a", { href: context.link(page, { ...argsOf(args, "work"), ...memorySought(row.name, by) }) }, nameOf(row.name)) : nameOf(by === "role" ? memoryRole(row.name)[0] : row.name)),
+        cell: (row) =>
+          linked(row)
+            ? make(
+                "a",
+                {
+                  href: context.link(page, {
+                    ...argsOf(args, "work"),
+                    ...memorySought(row.name, by),
+                  }),
+                },
+                nameOf(row.name),
+              )
+            : nameOf(by === "role" ? memoryRole(row.name)[0] : row.name),
       },
       { key: "bytes", title: "Size", kind: "bytes" },
-      { key: "share", title: "Share", kind: "ratio", bar: true, value: (row) => row.bytes / (chosen.peak_bytes || 1) },
+      {
+        key: "share",
+        title: "Share",
+        kind: "ratio",
+        bar: true,
+        value: (row) => row.bytes / (chosen.peak_bytes || 1),
+      },
       { key: "role", title: "Role", value: (row) => memoryRole(row.role)[0] },
       { key: "pieces", title: "Pieces", kind: "count" },
-      { key: "shape", title: "Largest piece", missing: () => "the recording does not tell its shape" },
+      {
+        key: "shape",
+        title: "Largest piece",
+        missing: () => "the recording does not tell its shape",
+      },
       { key: "op", title: "Type of op", missing: () => "no op is known" },
     ],
   });
@@ -179,25 +336,47 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
 /** What another page is asked for, to find a holder there: of a line of code its file. */
 function memorySought(name, by) {
   if (by === "line") return { find: name.replace(/:\d+$/, "").split("/").at(-1) };
-  return { ...(by === "op" ? { by: "name" } : {}), ...(by === "layer" ? { by } : {}), find: name.slice(0, 500) };
+  return {
+    ...(by === "op" ? { by: "name" } : {}),
+    ...(by === "layer" ? { by } : {}),
+    find: name.slice(0, 500),
+  };
 }
 
 function memoryMap(panel, chosen, by) {
   const shown = chosen.holders.slice(0, MEMORY_AREAS);
-  const rest = chosen.holders.slice(MEMORY_AREAS).reduce((sum, each) => sum + each.bytes, chosen.more_holders_bytes);
-  const areas = shown.map((each) => ({ name: by === "role" ? memoryRole(each.name)[0] : each.name, value: each.bytes, colour: memoryRole(each.role)[1], holder: each }));
+  const rest = chosen.holders
+    .slice(MEMORY_AREAS)
+    .reduce((sum, each) => sum + each.bytes, chosen.more_holders_bytes);
+  const areas = shown.map((each) => ({
+    name: by === "role" ? memoryRole(each.name)[0] : each.name,
+    value: each.bytes,
+    colour: memoryRole(each.role)[1],
+    holder: each,
+  }));
   if (rest) areas.push({ name: "all others", value: rest, colour: "other" });
   treemap(panel, {
     label: `What holds the peak, by ${MEMORY_BYS[by]}`,
     kind: "bytes",
     root: { name: "the peak", value: chosen.peak_bytes, children: areas },
-    tip: (node) => (node.holder ? [["role", memoryRole(node.holder.role)[0]], ["pieces", count(node.holder.pieces)], ["largest", node.holder.shape ?? "–"]] : []),
+    tip: (node) =>
+      node.holder
+        ? [
+            ["role", memoryRole(node.holder.role)[0]],
+            ["pieces", count(node.holder.pieces)],
+            ["largest", node.holder.shape ?? "–"],
+          ]
+        : [],
   });
 }
 
 function memoryGrowth(chosen) {
   const { step, low_bytes: low, top_bytes: top } = chosen.by_step;
-  const box = card("", make("h2", {}, "Growth from step to step ", memoryVerdict(chosen.growth)), make("p", {}, growthText(chosen.growth)));
+  const box = card(
+    "",
+    make("h2", {}, "Growth from step to step ", memoryVerdict(chosen.growth)),
+    make("p", {}, growthText(chosen.growth)),
+  );
   if (step.length > 1) {
     lines(box, {
       label: "Least and most held in each sampled step",
@@ -243,7 +422,13 @@ function memoryVariables(variables) {
       { key: "name", title: "Variable" },
       { key: "role", title: "Role", value: (row) => memoryRole(row.role)[0] },
       { key: "parameters", title: "Numbers", kind: "count" },
-      { key: "bytes", title: "Size", kind: "bytes", bar: true, missing: () => "its type is not known" },
+      {
+        key: "bytes",
+        title: "Size",
+        kind: "bytes",
+        bar: true,
+        missing: () => "its type is not known",
+      },
     ],
   });
 }
@@ -251,7 +436,16 @@ function memoryVariables(variables) {
 function memoryHosts(found, context) {
   const { hosts, over_time: overTime, missing: reasons } = found;
   if (!hosts.length) return card("On the host", absent(reasons.hosts));
-  const box = card("On the host", make("p", {}, hosts.length === 1 ? `Resident memory of ${processName(hosts[0])}. ${growthText(hosts[0].growth)}` : "Resident memory of processes over time."));
+  const box = card(
+    "On the host",
+    make(
+      "p",
+      {},
+      hosts.length === 1
+        ? `Resident memory of ${processName(hosts[0])}. ${growthText(hosts[0].growth)}`
+        : "Resident memory of processes over time.",
+    ),
+  );
   const limits = new Set(hosts.map((each) => each.limit_bytes));
   const limit = limits.size === 1 ? [...limits][0] : null;
   lines(box, {
@@ -259,10 +453,21 @@ function memoryHosts(found, context) {
     height: 220,
     csvName: "host-memory",
     x: { title: "since the first sample", kind: "time", values: overTime.after_ns },
-    series: overTime.lines.map((each) => ({ name: processWord(each), values: each.resident_bytes, kind: "bytes" })),
+    series: overTime.lines.map((each) => ({
+      name: processWord(each),
+      values: each.resident_bytes,
+      kind: "bytes",
+    })),
   });
   box.append(andMore(overTime.more, "processes with lower peaks are in the table alone") ?? "");
-  if (limit) box.append(make("p", { class: "soft small" }, `The limit is ${bytes(limit)}, the smaller of the control group's and the machine's.`));
+  if (limit)
+    box.append(
+      make(
+        "p",
+        { class: "soft small" },
+        `The limit is ${bytes(limit)}, the smaller of the control group's and the machine's.`,
+      ),
+    );
   return [box, memoryHostTable(found, context)];
 }
 
@@ -279,16 +484,36 @@ function memoryHostTable({ hosts, more_hosts: more }, context) {
       { key: "process", title: "Process", value: processName },
       { key: "last_bytes", title: "At last", kind: "bytes" },
       { key: "peak_bytes", title: "Peak", kind: "bytes" },
-      { key: "limit_bytes", title: "Limit", kind: "bytes", missing: (row) => row.missing.limit_bytes },
-      { key: "used_ratio", title: "Used", kind: "ratio", bar: true, missing: (row) => row.missing.limit_bytes },
-      { key: "verdict", title: "Growth", value: (row) => row.growth.verdict, cell: (row) => memoryVerdict(row.growth) },
+      {
+        key: "limit_bytes",
+        title: "Limit",
+        kind: "bytes",
+        missing: (row) => row.missing.limit_bytes,
+      },
+      {
+        key: "used_ratio",
+        title: "Used",
+        kind: "ratio",
+        bar: true,
+        missing: (row) => row.missing.limit_bytes,
+      },
+      {
+        key: "verdict",
+        title: "Growth",
+        value: (row) => row.growth.verdict,
+        cell: (row) => memoryVerdict(row.growth),
+      },
     ],
   });
 }
 
 function memoryVerdict(growth) {
   if (!growth.verdict) return missing(growth.missing);
-  const words = { growing: ["critical", "growing"], warming_up: ["info", "warming up"], steady: ["good", "steady"] };
+  const words = {
+    growing: ["critical", "growing"],
+    warming_up: ["info", "warming up"],
+    steady: ["good", "steady"],
+  };
   return badge(...words[growth.verdict]);
 }
 

@@ -32,34 +32,85 @@ function showOps(place, found, context, args, go) {
     make(
       "div",
       { class: "row" },
-      make("h1", {}, byType ? "Ops by type" : found.type ? ["Ops of type ", nameOf(found.type)] : "Ops by node"),
+      make(
+        "h1",
+        {},
+        byType ? "Ops by type" : found.type ? ["Ops of type ", nameOf(found.type)] : "Ops by node",
+      ),
       workChooser(context, found.works, found.work),
-      choose({ label: "Show", options: [["type", "types"], ["name", "nodes"]], value: found.by, onChange: (by) => go({ by: by === "type" ? "" : by, type: "", find: "", sort: "" }) }),
-      devices.length > 1 ? choose({ label: "Device", options: [["", "all devices"], ...devices], value: found.device ?? "", onChange: (device) => go({ device }) }) : null,
-      found.type ? make("a", { href: context.link("ops", { work: args.work, device: args.device }) }, "All types") : null,
+      choose({
+        label: "Show",
+        options: [
+          ["type", "types"],
+          ["name", "nodes"],
+        ],
+        value: found.by,
+        onChange: (by) => go({ by: by === "type" ? "" : by, type: "", find: "", sort: "" }),
+      }),
+      devices.length > 1
+        ? choose({
+            label: "Device",
+            options: [["", "all devices"], ...devices],
+            value: found.device ?? "",
+            onChange: (device) => go({ device }),
+          })
+        : null,
+      found.type
+        ? make(
+            "a",
+            { href: context.link("ops", { work: args.work, device: args.device }) },
+            "All types",
+          )
+        : null,
     ),
     figures(
       keyFigure("Time of ops", time(found.total.time_ns), "in a mean step, on all threads"),
       keyFigure(byType ? "Types that ran" : "Nodes that ran", count(found.count)),
       keyFigure("Runs", runsText(found.total.runs), "in a mean step"),
       keyFigure("Sampled", count(found.steps), found.steps === 1 ? "step" : "steps"),
-      keyFigure("FLOPs known", percent(found.float_ops_coverage.float_ops_ratio), found.float_ops_coverage.unknown.length ? "about, of all FLOPs" : "of all ops"),
+      keyFigure(
+        "FLOPs known",
+        percent(found.float_ops_coverage.float_ops_ratio),
+        found.float_ops_coverage.unknown.length ? "about, of all FLOPs" : "of all ops",
+      ),
     ),
     tabs({
       label: "Views",
-      options: [["table", "Table"], ["map", "Treemap"], ["devices", "Devices"]],
+      options: [
+        ["table", "Table"],
+        ["map", "Treemap"],
+        ["devices", "Devices"],
+      ],
       value: args.view ?? "table",
       onChange: (view) => go({ view: view === "table" ? "" : view }, { keep: true }),
-      show: (view, panel) => ({ table: opsTable, map: opsMap, devices: opsDevices })[view](panel, found, context, args, go),
+      show: (view, panel) =>
+        ({ table: opsTable, map: opsMap, devices: opsDevices })[view](
+          panel,
+          found,
+          context,
+          args,
+          go,
+        ),
     }),
   );
 }
 
 function opsTable(panel, found, context, args, go) {
   const byType = found.by === "type";
-  const columns = costColumns(found, { whole_ns: found.total.time_ns, own: false, accelerator: found.has_accelerator, total: true });
+  const columns = costColumns(found, {
+    whole_ns: found.total.time_ns,
+    own: false,
+    accelerator: found.has_accelerator,
+    total: true,
+  });
   const fused = found.rows.some((row) => row.in_graph.length);
-  const inGraph = { key: "in_graph", title: "In the graph", value: (row) => row.in_graph.join(", ") || null, cell: (row) => nameOf(row.in_graph.join(", "), { class: "cut narrow" }), hint: "what the graph calls it, before the optimizer fused or replaced it" };
+  const inGraph = {
+    key: "in_graph",
+    title: "In the graph",
+    value: (row) => row.in_graph.join(", ") || null,
+    cell: (row) => nameOf(row.in_graph.join(", "), { class: "cut narrow" }),
+    hint: "what the graph calls it, before the optimizer fused or replaced it",
+  };
   const typed = { work: args.work, device: args.device, by: "name" };
   panel.append(
     table({
@@ -74,31 +125,79 @@ function opsTable(panel, found, context, args, go) {
       href: byType ? (row) => context.link("ops", { ...typed, type: row.type }) : null,
       none: "No op ran.",
       columns: [
-        byType ? { key: "type", title: "Type" } : { key: "name", title: "Node", cell: (row) => opsPlaces(row, found, context, args) },
-        byType ? { key: "nodes", title: "Nodes", kind: "count", hint: "nodes of this type that ran" } : { key: "type", title: "Type", cell: (row) => nameOf(row.type, { class: "cut narrow" }) },
+        byType
+          ? { key: "type", title: "Type" }
+          : { key: "name", title: "Node", cell: (row) => opsPlaces(row, found, context, args) },
+        byType
+          ? { key: "nodes", title: "Nodes", kind: "count", hint: "nodes of this type that ran" }
+          : {
+              key: "type",
+              title: "Type",
+              cell: (row) => nameOf(row.type, { class: "cut narrow" }),
+            },
         fused ? inGraph : null,
         ...columns,
         byType ? null : { key: "device", title: "Device" },
       ].filter(Boolean),
     }),
   );
-  if (fused) panel.append(make("p", { class: "soft small" }, "Types are the ops that ran, as in the overview and the findings; the graph's own name of an op that the optimizer fused or replaced stands beside it, and a search finds both."));
-  if (found.left) panel.append(make("p", { class: "soft" }, `And ${count(found.left.rows)} more, ${time(found.left.time_ns)} in a mean step together.`));
+  if (fused)
+    panel.append(
+      make(
+        "p",
+        { class: "soft small" },
+        "Types are the ops that ran, as in the overview and the findings; the graph's own name of an op that the optimizer fused or replaced stands beside it, and a search finds both.",
+      ),
+    );
+  if (found.left)
+    panel.append(
+      make(
+        "p",
+        { class: "soft" },
+        `And ${count(found.left.rows)} more, ${time(found.left.time_ns)} in a mean step together.`,
+      ),
+    );
   const unknown = unknownCosts(found);
   if (unknown) panel.append(unknown);
-  if (found.float_ops_coverage.unknown.length && !found.missing.float_ops) panel.append(opsUnknown(found));
+  if (found.float_ops_coverage.unknown.length && !found.missing.float_ops)
+    panel.append(opsUnknown(found));
 }
 
 /** A node with the ways to where it is in the graph and in the code. */
 function opsPlaces(row, found, context, { work }) {
-  const graph = row.scope === null || !found.has_graph ? null : context.link("graph", { work, at: row.scope, pick: row.name });
-  const code = row.file === null ? null : context.link("code", { work, file: row.file, line: row.line });
+  const graph =
+    row.scope === null || !found.has_graph
+      ? null
+      : context.link("graph", { work, at: row.scope, pick: row.name });
+  const code =
+    row.file === null ? null : context.link("code", { work, file: row.file, line: row.line });
   return make(
     "span",
     { class: "op-name" },
     graph ? make("a", { href: graph, class: "cut" }, nameOf(row.name)) : nameOf(row.name),
-    row.scope ? make("a", { class: "small", href: context.link("scopes", { work, at: row.scope }), "aria-label": `Scope of ${row.name}`.slice(0, 300) }, "scope") : null,
-    code ? make("a", { class: "small", href: code, "aria-label": `Code of ${row.name}`.slice(0, 300), title: row.code }, "code") : null,
+    row.scope
+      ? make(
+          "a",
+          {
+            class: "small",
+            href: context.link("scopes", { work, at: row.scope }),
+            "aria-label": `Scope of ${row.name}`.slice(0, 300),
+          },
+          "scope",
+        )
+      : null,
+    code
+      ? make(
+          "a",
+          {
+            class: "small",
+            href: code,
+            "aria-label": `Code of ${row.name}`.slice(0, 300),
+            title: row.code,
+          },
+          "code",
+        )
+      : null,
   );
 }
 
@@ -107,8 +206,18 @@ function opsUnknown(found) {
   return make(
     "details",
     { class: "small" },
-    make("summary", { class: "soft" }, `Of which ops the FLOPs are not known, and why (${percent(1 - found.float_ops_coverage.time_ratio)} of the time)`),
-    make("ul", {}, unknown.map((each) => make("li", {}, make("bdi", {}, each.op), `, ${percent(each.time_ratio)}: ${each.reason}`))),
+    make(
+      "summary",
+      { class: "soft" },
+      `Of which ops the FLOPs are not known, and why (${percent(1 - found.float_ops_coverage.time_ratio)} of the time)`,
+    ),
+    make(
+      "ul",
+      {},
+      unknown.map((each) =>
+        make("li", {}, make("bdi", {}, each.op), `, ${percent(each.time_ratio)}: ${each.reason}`),
+      ),
+    ),
   );
 }
 
@@ -117,8 +226,20 @@ function opsMap(panel, found, context, args, go) {
     name: type.type,
     value: type.time_ns,
     children: [
-      ...type.nodes.map((node) => ({ name: node.name, value: node.time_ns, type: type.type, colour: nameColour(type.type) })),
-      type.others_ns > 0 ? { name: `${count(type.others)} others`, value: type.others_ns, type: type.type, colour: nameColour(type.type) } : null,
+      ...type.nodes.map((node) => ({
+        name: node.name,
+        value: node.time_ns,
+        type: type.type,
+        colour: nameColour(type.type),
+      })),
+      type.others_ns > 0
+        ? {
+            name: `${count(type.others)} others`,
+            value: type.others_ns,
+            type: type.type,
+            colour: nameColour(type.type),
+          }
+        : null,
     ].filter((node) => node && node.value > 0),
   }));
   if (!children.length) return panel.append(make("p", { class: "empty" }, "No op ran."));
@@ -126,18 +247,38 @@ function opsMap(panel, found, context, args, go) {
     label: "Time of ops by type and node",
     root: { name: "all ops", value: found.total.time_ns, children },
     height: 520,
-    onOpen: (node) => go({ by: "name", type: node.type, view: "", find: node.name.endsWith(" others") ? "" : node.name }),
+    onOpen: (node) =>
+      go({
+        by: "name",
+        type: node.type,
+        view: "",
+        find: node.name.endsWith(" others") ? "" : node.name,
+      }),
     tip: (node) => (node.type ? [["type", node.type]] : []),
   });
 }
 
 function opsDevices(panel, found, context, args) {
-  const rows = found.devices.map((device, at) => ({ ...device, at, time_ns: device.cpu_ns + device.accelerator_ns }));
-  const named = { cpu_ns: ["on threads of the host", "part-host_compute"], accelerator_ns: ["kernels and copies", "part-device_compute_32bit"] };
+  const rows = found.devices.map((device, at) => ({
+    ...device,
+    at,
+    time_ns: device.cpu_ns + device.accelerator_ns,
+  }));
+  const named = {
+    cpu_ns: ["on threads of the host", "part-host_compute"],
+    accelerator_ns: ["kernels and copies", "part-device_compute_32bit"],
+  };
   stack(panel, {
     label: "Time of ops by device",
     wholes: false,
-    bars: rows.map((row) => ({ name: row.name, parts: Object.entries(named).map(([key, [name, colour]]) => ({ name, value: row[key], colour })) })),
+    bars: rows.map((row) => ({
+      name: row.name,
+      parts: Object.entries(named).map(([key, [name, colour]]) => ({
+        name,
+        value: row[key],
+        colour,
+      })),
+    })),
   });
   panel.append(
     table({
@@ -151,7 +292,13 @@ function opsDevices(panel, found, context, args) {
         { key: "time_ns", title: "Time", kind: "time", bar: true, hint: "of a mean sampled step" },
         { key: "accelerator_ns", title: "Accelerator", kind: "time" },
         { key: "cpu_ns", title: "CPU", kind: "time" },
-        { key: "runs", title: "Executions", kind: "number", cell: (row) => runsText(row.runs), hint: "on the host, and kernels, in a mean sampled step" },
+        {
+          key: "runs",
+          title: "Executions",
+          kind: "number",
+          cell: (row) => runsText(row.runs),
+          hint: "on the host, and kernels, in a mean sampled step",
+        },
       ],
     }),
   );

@@ -20,7 +20,17 @@ export const overviewPage = {
   title: "Overview",
   async show(place, context) {
     const parts = overviewParts();
-    place.append(parts.head, parts.account, parts.answer, parts.findings, parts.figures, parts.steps, parts.tiers, parts.processes, parts.problems);
+    place.append(
+      parts.head,
+      parts.account,
+      parts.answer,
+      parts.findings,
+      parts.figures,
+      parts.steps,
+      parts.tiers,
+      parts.processes,
+      parts.problems,
+    );
     overviewEarly(parts, await context.ask("overview"), context);
     // The page is there already; these take as long as the captures take to read.
     let since = 0;
@@ -39,30 +49,54 @@ export const overviewPage = {
 };
 
 function overviewParts() {
-  const names = ["head", "account", "answer", "figures", "findings", "steps", "tiers", "processes", "problems"];
-  const parts = Object.fromEntries(names.map((name) => [name, make("div", { class: `overview-${name}` })]));
+  const names = [
+    "head",
+    "account",
+    "answer",
+    "figures",
+    "findings",
+    "steps",
+    "tiers",
+    "processes",
+    "problems",
+  ];
+  const parts = Object.fromEntries(
+    names.map((name) => [name, make("div", { class: `overview-${name}` })]),
+  );
   for (const name of ["account", "answer", "findings"]) parts[name].append(overviewWaits(name));
   parts.framework = make("div", {}, overviewWaits("ops"));
   return parts;
 }
 
 function overviewWaits(name) {
-  const what = { account: "Where the time went", answer: "Where a step goes", findings: "What to change", ops: "Framework" }[name];
+  const what = {
+    account: "Where the time went",
+    answer: "Where a step goes",
+    findings: "What to change",
+    ops: "Framework",
+  }[name];
   return card(what, make("p", { class: "wait", role: "status" }, "Reading the sampled steps …"));
 }
 
 async function overviewRest(parts, { ask, link, signal }) {
-  await overviewPart(parts.answer, signal, async () => {
-    const found = await ask("shares");
-    fill(parts.problems, overviewProblems(found));
-    fill(parts.framework, overviewFramework(found, link));
-    renew(parts.account, accountCard(found.account));
-    return overviewAnswer(found);
-  }, () => {
-    fill(parts.framework);
-    fill(parts.account);
-  });
-  await overviewPart(parts.findings, signal, async () => overviewFindings(await ask("findings"), link));
+  await overviewPart(
+    parts.answer,
+    signal,
+    async () => {
+      const found = await ask("shares");
+      fill(parts.problems, overviewProblems(found));
+      fill(parts.framework, overviewFramework(found, link));
+      renew(parts.account, accountCard(found.account));
+      return overviewAnswer(found);
+    },
+    () => {
+      fill(parts.framework);
+      fill(parts.account);
+    },
+  );
+  await overviewPart(parts.findings, signal, async () =>
+    overviewFindings(await ask("findings"), link),
+  );
 }
 
 /** Put what `make` makes into its place, or why it cannot. */
@@ -73,7 +107,14 @@ async function overviewPart(place, signal, make_, failed = () => {}) {
   } catch (error) {
     if (signal.aborted) return;
     failed();
-    fill(place, make("p", { class: "trouble", role: "alert" }, error instanceof Trouble ? error.message : `This part failed: ${error.message}`));
+    fill(
+      place,
+      make(
+        "p",
+        { class: "trouble", role: "alert" },
+        error instanceof Trouble ? error.message : `This part failed: ${error.message}`,
+      ),
+    );
     if (!(error instanceof Trouble)) throw error;
   }
 }
@@ -90,7 +131,12 @@ function overviewHead(found) {
   const { run } = found;
   const told = stateTold(run);
   return [
-    make("div", { class: "row" }, make("h1", {}, "Overview"), make("span", { class: "mono soft" }, nameOf(run.directory))),
+    make(
+      "div",
+      { class: "row" },
+      make("h1", {}, "Overview"),
+      make("span", { class: "mono soft" }, nameOf(run.directory)),
+    ),
     told ? make("p", {}, badge(run.state), " ", make("bdi", {}, told)) : null,
     found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))),
   ];
@@ -103,16 +149,35 @@ function stateTold(run) {
 function overviewAnswer(found) {
   const told = found.breakdown;
   if (told.missing) {
-    return card("Where a step goes", make("p", {}, `Not known: ${told.missing}.`), make("p", { class: "soft" }, "A step is sampled as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample."));
+    return card(
+      "Where a step goes",
+      make("p", {}, `Not known: ${told.missing}.`),
+      make(
+        "p",
+        { class: "soft" },
+        "A step is sampled as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample.",
+      ),
+    );
   }
   const steps = told.captures === 1 ? "1 sampled step" : `${count(told.captures)} sampled steps`;
   const of = told.works > 1 ? ` of ${count(told.works)} kinds of step, each by its time` : "";
   const box = card("Where a step goes", make("p", { class: "answer" }, answerTold(told.answer)));
   groupsBar(box, told.groups);
-  const causes = told.causes.length ? make("div", {}, make("h3", {}, "Of these"), causesList(told.causes)) : null;
+  const causes = told.causes.length
+    ? make("div", {}, make("h3", {}, "Of these"), causesList(told.causes))
+    : null;
   box.append(
-    make("div", { class: "columns" }, make("div", {}, groupsTable(told.groups, told.cycle_ns)), causes ?? ""),
-    make("p", { class: "soft small" }, `Shares of the time from one step to the next, from ${steps}${of}. All such time together is ${time(told.total_ns)}${told.cycle_ns ? `; a recorded cycle takes ${time(told.cycle_ns)}` : ""}.`),
+    make(
+      "div",
+      { class: "columns" },
+      make("div", {}, groupsTable(told.groups, told.cycle_ns)),
+      causes ?? "",
+    ),
+    make(
+      "p",
+      { class: "soft small" },
+      `Shares of the time from one step to the next, from ${steps}${of}. All such time together is ${time(told.total_ns)}${told.cycle_ns ? `; a recorded cycle takes ${time(told.cycle_ns)}` : ""}.`,
+    ),
   );
   return box;
 }
@@ -120,29 +185,91 @@ function overviewAnswer(found) {
 function overviewFindings(found, link) {
   const shown = found.top.map((at) => found.findings[at]);
   const left = found.findings.length - shown.length;
-  const more = left ? make("p", {}, make("a", { href: link("findings") }, shown.length ? `${count(left)} more ${left === 1 ? "finding" : "findings"}` : `${count(left)} small ${left === 1 ? "finding" : "findings"}`)) : null;
-  const none = shown.length ? null : make("p", {}, found.missing ? `Not known: ${found.missing}.` : "Nothing was found that would make it much faster.");
-  return card("What to change", none, make("div", { class: "columns" }, shown.map((each) => shortFinding(each, link))), more);
+  const more = left
+    ? make(
+        "p",
+        {},
+        make(
+          "a",
+          { href: link("findings") },
+          shown.length
+            ? `${count(left)} more ${left === 1 ? "finding" : "findings"}`
+            : `${count(left)} small ${left === 1 ? "finding" : "findings"}`,
+        ),
+      )
+    : null;
+  const none = shown.length
+    ? null
+    : make(
+        "p",
+        {},
+        found.missing
+          ? `Not known: ${found.missing}.`
+          : "Nothing was found that would make it much faster.",
+      );
+  return card(
+    "What to change",
+    none,
+    make(
+      "div",
+      { class: "columns" },
+      shown.map((each) => shortFinding(each, link)),
+    ),
+    more,
+  );
 }
 
 function overviewFigures(found) {
   const { main, overhead } = found;
   const about = main.error_ratio ? "~" : "";
   const why = main.missing?.p50_ns ?? (typeof main.missing === "string" ? main.missing : "");
-  const timed = (value) => (value === null || value === undefined ? missing(why) : `${about}${time(value)}`);
+  const timed = (value) =>
+    value === null || value === undefined ? missing(why) : `${about}${time(value)}`;
   const versions = found.processes.map((each) => each.tensorflow).filter(Boolean);
   const pythons = found.processes.map((each) => each.python).filter(Boolean);
   const rate = main.steps_per_s;
   const hosts = [...new Set(found.processes.map((each) => each.host))];
   return figures(
-    keyFigure("Steps", count(found.steps), main.raised ? `${count(main.raised)} raised` : nameOf(main.kind ? `mostly ${main.kind} ${main.name}` : "")),
-    keyFigure("Steps a second", Number.isFinite(rate) ? large(rate) : missing(why || main.missing?.steps_per_s), Number.isFinite(rate) ? "of late" : ""),
-    keyFigure("Median step", timed(main.p50_ns), Number.isFinite(main.mean_ns) ? `mean ${time(main.mean_ns)}` : ""),
-    keyFigure("p95", timed(main.p95_ns), Number.isFinite(main.max_ns) ? `longest ${time(main.max_ns)}` : ""),
+    keyFigure(
+      "Steps",
+      count(found.steps),
+      main.raised
+        ? `${count(main.raised)} raised`
+        : nameOf(main.kind ? `mostly ${main.kind} ${main.name}` : ""),
+    ),
+    keyFigure(
+      "Steps a second",
+      Number.isFinite(rate) ? large(rate) : missing(why || main.missing?.steps_per_s),
+      Number.isFinite(rate) ? "of late" : "",
+    ),
+    keyFigure(
+      "Median step",
+      timed(main.p50_ns),
+      Number.isFinite(main.mean_ns) ? `mean ${time(main.mean_ns)}` : "",
+    ),
+    keyFigure(
+      "p95",
+      timed(main.p95_ns),
+      Number.isFinite(main.max_ns) ? `longest ${time(main.max_ns)}` : "",
+    ),
     keyFigure("Sampled steps", count(found.sampled), found.sampled ? "" : "none was traced"),
-    keyFigure("Cost of recording", overhead.missing ? missing(overhead.missing) : percent(overhead.share_ratio), overhead.missing ? "" : `of ${time(overhead.wall_ns)}`),
-    keyFigure("Processes", count(found.processes_in_all), nameOf(hosts.length > 1 ? `on ${count(hosts.length)} hosts` : (hosts[0] ?? ""))),
-    keyFigure("TensorFlow", versions.length ? nameOf([...new Set(versions)].join(", ")) : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"), pythons.length ? nameOf(`Python ${[...new Set(pythons)].join(", ")}`) : ""),
+    keyFigure(
+      "Cost of recording",
+      overhead.missing ? missing(overhead.missing) : percent(overhead.share_ratio),
+      overhead.missing ? "" : `of ${time(overhead.wall_ns)}`,
+    ),
+    keyFigure(
+      "Processes",
+      count(found.processes_in_all),
+      nameOf(hosts.length > 1 ? `on ${count(hosts.length)} hosts` : (hosts[0] ?? "")),
+    ),
+    keyFigure(
+      "TensorFlow",
+      versions.length
+        ? nameOf([...new Set(versions)].join(", "))
+        : missing(found.processes[0]?.missing?.tensorflow ?? "no process was recorded"),
+      pythons.length ? nameOf(`Python ${[...new Set(pythons)].join(", ")}`) : "",
+    ),
   );
 }
 
@@ -160,55 +287,93 @@ function overviewCurveOf(parts, main, { go }) {
   const box = card("Step time over time");
   const told = make("div", {});
   fill(parts.steps, box);
-  const chart = stepCurve(box, main, { onPick: (step) => go({ work: main.work, step }, { page: "steps" }) });
+  const chart = stepCurve(box, main, {
+    onPick: (step) => go({ work: main.work, step }, { page: "steps" }),
+  });
   box.append(told);
   parts.curve = { work: main.work, chart, told };
 }
 
 function overviewStepsTold(main, link) {
   const ofLast = main.is_whole ? "" : " the last";
-  const told = [slowTold(main.slow_steps, "Slow steps", ofLast), main.long_gaps.count ? slowTold(main.long_gaps, "Long gaps", ofLast) : "", trendTold(main.trend), bucketsTold(main.series)];
+  const told = [
+    slowTold(main.slow_steps, "Slow steps", ofLast),
+    main.long_gaps.count ? slowTold(main.long_gaps, "Long gaps", ofLast) : "",
+    trendTold(main.trend),
+    bucketsTold(main.series),
+  ];
   return [
-    make("p", { class: "soft small" }, nameOf(`${main.kind} ${main.name}`), main.is_whole ? "" : `: of ${count(main.count)} steps the last ${count(main.series.end_step - main.series.first_step)} are remembered.`),
+    make(
+      "p",
+      { class: "soft small" },
+      nameOf(`${main.kind} ${main.name}`),
+      main.is_whole
+        ? ""
+        : `: of ${count(main.count)} steps the last ${count(main.series.end_step - main.series.first_step)} are remembered.`,
+    ),
     told.filter(Boolean).map((text) => make("p", {}, text)),
     make("p", {}, make("a", { href: link("steps", { work: main.work }) }, "All about steps")),
   ];
 }
 
 function overviewTiers(parts, found) {
-  return make(
-    "div",
-    { class: "columns" },
-    parts.framework,
-    overviewMachines(found.hardware),
-  );
+  return make("div", { class: "columns" }, parts.framework, overviewMachines(found.hardware));
 }
 
 function overviewFramework(found, link) {
   const told = found.framework;
-  if (told.missing) return card("Framework", make("p", {}, `Not known: ${told.missing}.`), overviewRuntime(found.runtime));
-  const rows = told.types.map((each) => [make("a", { href: link("ops", { find: each.type }), class: "cut" }, nameOf(called(each.type))), count(each.count), time(each.total_ns), percent(each.share_ratio)]);
+  if (told.missing)
+    return card(
+      "Framework",
+      make("p", {}, `Not known: ${told.missing}.`),
+      overviewRuntime(found.runtime),
+    );
+  const rows = told.types.map((each) => [
+    make("a", { href: link("ops", { find: each.type }), class: "cut" }, nameOf(called(each.type))),
+    count(each.count),
+    time(each.total_ns),
+    percent(each.share_ratio),
+  ]);
   const more = told.types_in_all - told.types.length;
   return card(
     "Framework",
     factsTable(["op", "count", "time", "share"], rows),
-    make("p", {}, make("a", { href: link("ops") }, more > 0 ? `and ${count(more)} more types` : "All ops")),
+    make(
+      "p",
+      {},
+      make("a", { href: link("ops") }, more > 0 ? `and ${count(more)} more types` : "All ops"),
+    ),
     overviewRuntime(found.runtime),
   );
 }
 
 function overviewRuntime(found) {
   if (found.missing) return make("p", { class: "soft small" }, `Runtime: ${found.missing}.`);
-  return [make("h3", {}, "Runtime"), factsTable(["call", "count", "time"], found.calls.map((each) => [nameOf(each.name), count(each.count), time(each.total_ns)]))];
+  return [
+    make("h3", {}, "Runtime"),
+    factsTable(
+      ["call", "count", "time"],
+      found.calls.map((each) => [nameOf(each.name), count(each.count), time(each.total_ns)]),
+    ),
+  ];
 }
 
 function overviewMachines(found) {
   const box = card("Hardware");
-  if (found.processes_missing) box.append(make("p", {}, `Of the host nothing is known: ${found.processes_missing}.`));
+  if (found.processes_missing)
+    box.append(make("p", {}, `Of the host nothing is known: ${found.processes_missing}.`));
   for (const each of found.processes.slice(0, SHOWN_MACHINES)) overviewMachine(box, each);
-  if (found.processes.length > SHOWN_MACHINES) box.append(make("p", { class: "soft" }, `and ${count(found.processes.length - SHOWN_MACHINES)} more processes: see Processes.`));
+  if (found.processes.length > SHOWN_MACHINES)
+    box.append(
+      make(
+        "p",
+        { class: "soft" },
+        `and ${count(found.processes.length - SHOWN_MACHINES)} more processes: see Processes.`,
+      ),
+    );
   for (const each of found.devices.slice(0, SHOWN_MACHINES)) overviewDevice(box, each);
-  if (found.devices_missing) box.append(make("p", { class: "soft small" }, `Accelerators: ${found.devices_missing}.`));
+  if (found.devices_missing)
+    box.append(make("p", { class: "soft small" }, `Accelerators: ${found.devices_missing}.`));
   return box;
 }
 
@@ -216,8 +381,19 @@ function overviewMachine(box, each) {
   const cores = each.cores_busy;
   const memory = each.resident_bytes;
   const of = each.usable_cpus === null ? "" : ` of ${Number(each.usable_cpus.toFixed(1))}`;
-  const told = [cores ? `${cores.mean.toFixed(1)}${of} CPUs busy` : null, each.peak_resident_bytes ? `${bytes(each.peak_resident_bytes)} at most` : null, each.throttled_ratio ? `throttled ${percent(each.throttled_ratio)} of the time` : null].filter(Boolean);
-  box.append(make("p", {}, nameOf(each.rank === null ? each.label : `rank ${each.rank}`), told.length ? `: ${told.join(", ")}` : ": nothing was sampled"));
+  const told = [
+    cores ? `${cores.mean.toFixed(1)}${of} CPUs busy` : null,
+    each.peak_resident_bytes ? `${bytes(each.peak_resident_bytes)} at most` : null,
+    each.throttled_ratio ? `throttled ${percent(each.throttled_ratio)} of the time` : null,
+  ].filter(Boolean);
+  box.append(
+    make(
+      "p",
+      {},
+      nameOf(each.rank === null ? each.label : `rank ${each.rank}`),
+      told.length ? `: ${told.join(", ")}` : ": nothing was sampled",
+    ),
+  );
   overviewCurve(box, `CPUs busy of ${each.label}`, [
     ["CPUs busy", "number", cores, "series-1"],
     ["memory", "bytes", memory, "series-4"],
@@ -225,7 +401,16 @@ function overviewMachine(box, each) {
 }
 
 function overviewDevice(box, each) {
-  box.append(make("p", {}, nameOf(`${each.name} ${each.index}`), each.memory_used_bytes ? `: ${bytes(each.memory_used_bytes.max)} of ${bytes(each.memory_total_bytes)} at most` : ""));
+  box.append(
+    make(
+      "p",
+      {},
+      nameOf(`${each.name} ${each.index}`),
+      each.memory_used_bytes
+        ? `: ${bytes(each.memory_used_bytes.max)} of ${bytes(each.memory_total_bytes)} at most`
+        : "",
+    ),
+  );
   overviewCurve(box, `Use of accelerator ${each.index}`, [
     ["busy", "ratio", each.utilization_ratio, "series-3"],
     ["memory", "bytes", each.memory_used_bytes, "series-4"],
@@ -236,13 +421,21 @@ function overviewDevice(box, each) {
 function overviewCurve(box, label, amounts) {
   const known = amounts.filter(([, , curve]) => curve && curve.values.length > 1);
   if (!known.length) return;
-  const moments = [...new Set(known.flatMap(([, , curve]) => curve.at_unix_ns))].sort((one, other) => one - other);
+  const moments = [...new Set(known.flatMap(([, , curve]) => curve.at_unix_ns))].sort(
+    (one, other) => one - other,
+  );
   const series = known.map(([name, kind, curve, colour]) => {
     const at = new Map(curve.at_unix_ns.map((moment, place) => [moment, curve.values[place]]));
     return { name, kind, colour, values: moments.map((moment) => at.get(moment) ?? null) };
   });
   const since = moments.map((moment) => moment - moments[0]);
-  lines(box, { label, height: 150, csvName: "machine", x: { title: "since the first sample", kind: "time", values: since }, series });
+  lines(box, {
+    label,
+    height: 150,
+    csvName: "machine",
+    x: { title: "since the first sample", kind: "time", values: since },
+    series,
+  });
 }
 
 function overviewProcesses(found, { link }) {
@@ -256,8 +449,27 @@ function overviewProcesses(found, { link }) {
     csvName: "processes",
     href: () => link("processes"),
     columns: [
-      { key: "label", title: "Process", value: (row) => (row.rank === null ? `${row.host} ${row.label}` : `${row.role ?? "rank"} ${row.rank}, ${row.host} ${row.label}`) },
-      { key: "state", title: "State", cell: (row) => make("span", {}, badge(row.state), row.state_words === row.state ? null : make("bdi", { class: "soft small" }, ` ${row.state_words}`)) },
+      {
+        key: "label",
+        title: "Process",
+        value: (row) =>
+          row.rank === null
+            ? `${row.host} ${row.label}`
+            : `${row.role ?? "rank"} ${row.rank}, ${row.host} ${row.label}`,
+      },
+      {
+        key: "state",
+        title: "State",
+        cell: (row) =>
+          make(
+            "span",
+            {},
+            badge(row.state),
+            row.state_words === row.state
+              ? null
+              : make("bdi", { class: "soft small" }, ` ${row.state_words}`),
+          ),
+      },
       { key: "steps", title: "Steps", kind: "count" },
       { key: "steps_ns", title: "In steps", kind: "time", bar: true },
       { key: "captures", title: "Sampled", kind: "count" },
@@ -273,7 +485,21 @@ function overviewProblems(found) {
   const left = found.problems_in_all - Math.min(found.problems.length, SHOWN_PROBLEMS);
   return card(
     "Problems of the recording",
-    make("ul", { class: "plain-list" }, found.problems.slice(0, SHOWN_PROBLEMS).map((each) => make("li", {}, make("bdi", { class: "mono" }, each.where), " ", make("bdi", {}, each.what)))),
+    make(
+      "ul",
+      { class: "plain-list" },
+      found.problems
+        .slice(0, SHOWN_PROBLEMS)
+        .map((each) =>
+          make(
+            "li",
+            {},
+            make("bdi", { class: "mono" }, each.where),
+            " ",
+            make("bdi", {}, each.what),
+          ),
+        ),
+    ),
     left > 0 ? make("p", {}, `and ${count(left)} more; \`tfprobe report --json\` has all.`) : null,
   );
 }
@@ -282,7 +508,29 @@ function factsTable(headings, rows) {
   return make(
     "table",
     { class: "facts-table" },
-    make("thead", {}, make("tr", {}, headings.map((each, at) => make("th", { scope: "col", class: at ? "numeric" : null }, each)))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, at) => make(at ? "td" : "th", at ? { class: "numeric" } : { scope: "row" }, cell))))),
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        headings.map((each, at) =>
+          make("th", { scope: "col", class: at ? "numeric" : null }, each),
+        ),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      rows.map((row) =>
+        make(
+          "tr",
+          {},
+          row.map((cell, at) =>
+            make(at ? "td" : "th", at ? { class: "numeric" } : { scope: "row" }, cell),
+          ),
+        ),
+      ),
+    ),
   );
 }

@@ -21,14 +21,21 @@ export const processesPage = {
   name: "processes",
   title: "Processes",
   show: (place, context) =>
-    turning(place, context, { name: "processes", asked: (args) => argsOf(args, "host", "measure", "work"), content: (found, args) => processesContent(found, args, context), everyMs: PROCESSES_EVERY_MS }),
+    turning(place, context, {
+      name: "processes",
+      asked: (args) => argsOf(args, "host", "measure", "work"),
+      content: (found, args) => processesContent(found, args, context),
+      everyMs: PROCESSES_EVERY_MS,
+    }),
 };
 
 function processesContent(found, args, context) {
   return [
     make("div", { class: "row" }, make("h1", {}, "Processes")),
     processesFigures(found),
-    found.processes.length > 1 ? [processesLate(found, context), processesRanks(found, args, context)] : null,
+    found.processes.length > 1
+      ? [processesLate(found, context), processesRanks(found, args, context)]
+      : null,
     processesTable(found, args, context),
     processesLives(found, context),
     processesHardware(found, args, context),
@@ -41,14 +48,24 @@ function processesFigures({ processes, more_processes: more, ranks }) {
   for (const each of processes) states.set(each.state, (states.get(each.state) ?? 0) + 1);
   const hosts = new Set(processes.map((each) => each.host)).size;
   const all = [
-    keyFigure("Processes", count(processes.length + more), [...states].map(([state, number]) => `${count(number)} ${state}`).join(", ")),
+    keyFigure(
+      "Processes",
+      count(processes.length + more),
+      [...states].map(([state, number]) => `${count(number)} ${state}`).join(", "),
+    ),
     keyFigure("Hosts", count(hosts)),
   ];
   if (ranks.lanes.length) {
-    const slowest = ranks.lanes.reduce((most, each) => (each.middle_ratio > most.middle_ratio ? each : most));
+    const slowest = ranks.lanes.reduce((most, each) =>
+      each.middle_ratio > most.middle_ratio ? each : most,
+    );
     all.push(
       keyFigure("The middle of all", time(ranks.median_ns), PROCESS_MEASURES[ranks.measure]),
-      keyFigure("Slowest", processWord(slowest), `${percent(slowest.middle_ratio)} of the middle; last in ${percent(slowest.slowest_ratio)} of the steps`),
+      keyFigure(
+        "Slowest",
+        processWord(slowest),
+        `${percent(slowest.middle_ratio)} of the middle; last in ${percent(slowest.slowest_ratio)} of the steps`,
+      ),
     );
   }
   return figures(...all);
@@ -56,7 +73,11 @@ function processesFigures({ processes, more_processes: more, ranks }) {
 
 /** Who keeps the others waiting: the advice takes the sampled steps, so it comes when it is there. */
 function processesLate(found, context) {
-  const box = make("div", {}, make("p", { class: "wait", role: "status" }, "Looking who is late …"));
+  const box = make(
+    "div",
+    {},
+    make("p", { class: "wait", role: "status" }, "Looking who is late …"),
+  );
   context.ask("findings").then(
     (told) => fill(box, processesFindings(told, found, context)),
     (error) => error.name !== "AbortError" && fill(box, absent(error.message)),
@@ -67,22 +88,42 @@ function processesLate(found, context) {
 function processesFindings({ findings }, { ranks, processes }, context) {
   const late = findings.filter((each) => each.rule === "straggler");
   if (late.length) return late.map((each) => wholeFinding(each, context.link));
-  const slow = ranks.lanes.filter((lane) => ranks.slow.includes(lane.process)).slice(0, PROCESS_NAMED);
+  const slow = ranks.lanes
+    .filter((lane) => ranks.slow.includes(lane.process))
+    .slice(0, PROCESS_NAMED);
   if (slow.length) return slow.map((lane) => processesSlow(lane, ranks));
   if (!ranks.lanes.length) return absent(ranks.missing);
-  if (processes.every((each) => each.rank === null)) return absent("no process says which rank it is, so that nobody knows which work together");
-  return make("p", {}, badge("good", "nobody"), " No process takes so much longer than the others that they wait for it.");
+  if (processes.every((each) => each.rank === null))
+    return absent("no process says which rank it is, so that nobody knows which work together");
+  return make(
+    "p",
+    {},
+    badge("good", "nobody"),
+    " No process takes so much longer than the others that they wait for it.",
+  );
 }
 
 /** Slow by step times alone: whether others wait for it, only collectives would tell. */
 function processesSlow(lane, ranks) {
-  const what = ranks.measure === "step" ? `takes ${percent(lane.middle_ratio)} of what the middle takes` : `comes later to a step than the middle, by ${percent(lane.middle_ratio - 1)} of a cycle`;
+  const what =
+    ranks.measure === "step"
+      ? `takes ${percent(lane.middle_ratio)} of what the middle takes`
+      : `comes later to a step than the middle, by ${percent(lane.middle_ratio - 1)} of a cycle`;
   const said = `${processName(lane)} ${what}, and is the slowest in ${percent(lane.slowest_ratio)} of ${count(lane.compared)} steps.`;
   return make(
     "div",
     {},
-    make("div", { class: "row" }, badge("warning", "slower"), make("strong", {}, make("bdi", {}, said.charAt(0).toUpperCase() + said.slice(1)))),
-    make("p", { class: "soft" }, "Whether the others wait for it, or it in its steps for one that comes late, is not known here: the page of the ranks tells who is late."),
+    make(
+      "div",
+      { class: "row" },
+      badge("warning", "slower"),
+      make("strong", {}, make("bdi", {}, said.charAt(0).toUpperCase() + said.slice(1))),
+    ),
+    make(
+      "p",
+      { class: "soft" },
+      "Whether the others wait for it, or it in its steps for one that comes late, is not known here: the page of the ranks tells who is late.",
+    ),
   );
 }
 
@@ -91,9 +132,24 @@ function processesRanks({ ranks, groups }, args, context) {
     "div",
     { class: "row" },
     groups.length > 1
-      ? choose({ label: "Work", value: processesGroup(ranks, groups)?.work, options: groups.map((each) => [each.work, `${each.kind} ${each.name.slice(0, 80)} in ${count(each.processes)} processes`]), onChange: (work) => context.go({ ...args, work }) })
+      ? choose({
+          label: "Work",
+          value: processesGroup(ranks, groups)?.work,
+          options: groups.map((each) => [
+            each.work,
+            `${each.kind} ${each.name.slice(0, 80)} in ${count(each.processes)} processes`,
+          ]),
+          onChange: (work) => context.go({ ...args, work }),
+        })
       : null,
-    ranks.lanes.length ? choose({ label: "Compare", value: ranks.measure, options: ranks.measures.map((each) => [each, PROCESS_MEASURES[each]]), onChange: (measure) => context.go({ ...args, measure }) }) : null,
+    ranks.lanes.length
+      ? choose({
+          label: "Compare",
+          value: ranks.measure,
+          options: ranks.measures.map((each) => [each, PROCESS_MEASURES[each]]),
+          onChange: (measure) => context.go({ ...args, measure }),
+        })
+      : null,
   );
   const box = card("Beside each other, step by step", tools);
   if (!ranks.lanes.length) {
@@ -103,7 +159,9 @@ function processesRanks({ ranks, groups }, args, context) {
   const columns = ranks.lanes[0].cells.length;
   const wide = ranks.steps_per_column;
   const names = Array.from({ length: columns }, (_, at) => processesColumn(ranks, at, wide));
-  const cells = ranks.lanes.flatMap((lane, row) => lane.cells.map((cell, column) => [column, row, cell]));
+  const cells = ranks.lanes.flatMap((lane, row) =>
+    lane.cells.map((cell, column) => [column, row, cell]),
+  );
   box.append(make("p", { class: "soft" }, processesExplained(ranks)));
   heatmap(box, {
     label: "Processes beside each other",
@@ -126,7 +184,15 @@ function processesRanks({ ranks, groups }, args, context) {
 function processesSpread(box, { spread, lanes, measure }, context) {
   if (spread.step.length < 2) return;
   const names = new Map(lanes.map((lane) => [lane.process, processWord(lane)]));
-  box.append(make("h3", {}, measure === "step" ? "What the slowest, the middle and the fastest took" : "The longest, the middle and the shortest time before a step"));
+  box.append(
+    make(
+      "h3",
+      {},
+      measure === "step"
+        ? "What the slowest, the middle and the fastest took"
+        : "The longest, the middle and the shortest time before a step",
+    ),
+  );
   lines(box, {
     label: "Slowest, middle and fastest process at each step",
     height: 190,
@@ -137,12 +203,25 @@ function processesSpread(box, { spread, lanes, measure }, context) {
       { name: "middle", kind: "time", values: spread.median_ns, colour: "series-1" },
       { name: "fastest", kind: "time", values: spread.least_ns, colour: "series-3" },
     ],
-    onPick: (at) => context.go({ work: lanes.find((lane) => lane.process === spread.slowest[at])?.work ?? lanes[0].work, step: spread.step[at] }, { page: "steps" }),
+    onPick: (at) =>
+      context.go(
+        {
+          work: lanes.find((lane) => lane.process === spread.slowest[at])?.work ?? lanes[0].work,
+          step: spread.step[at],
+        },
+        { page: "steps" },
+      ),
   });
   const times = new Map();
   for (const process of spread.slowest) times.set(process, (times.get(process) ?? 0) + 1);
   const [most, often] = [...times].sort(([, one], [, other]) => other - one)[0];
-  box.append(make("p", { class: "soft small" }, `Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of the ${count(spread.step.length)} steps drawn. A point leads to the step of its slowest process.`));
+  box.append(
+    make(
+      "p",
+      { class: "soft small" },
+      `Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of the ${count(spread.step.length)} steps drawn. A point leads to the step of its slowest process.`,
+    ),
+  );
 }
 
 function processesGroup(ranks, groups) {
@@ -156,23 +235,37 @@ function processesColumn(ranks, at, wide) {
 }
 
 function processesExplained(ranks) {
-  const column = ranks.steps_per_column > 1 ? ` A column is the median of ${count(ranks.steps_per_column)} steps.` : "";
-  const what = ranks.measure === "step" ? "what a step took in each process, over the median of all at the same step" : "how much longer the time before a step was than the median of all, as a part of the median cycle, on top of 100 %";
+  const column =
+    ranks.steps_per_column > 1
+      ? ` A column is the median of ${count(ranks.steps_per_column)} steps.`
+      : "";
+  const what =
+    ranks.measure === "step"
+      ? "what a step took in each process, over the median of all at the same step"
+      : "how much longer the time before a step was than the median of all, as a part of the median cycle, on top of 100 %";
   return `A cell is ${what}: 100 % is as the middle.${column} Steps that were traced are left out.`;
 }
 
 /** The end of the scale: high, but not so high that one odd cell takes the colour from all others. */
 function processesWorst({ lanes }) {
-  const every = lanes.flatMap((lane) => lane.cells).filter(Number.isFinite).sort((one, other) => one - other);
+  const every = lanes
+    .flatMap((lane) => lane.cells)
+    .filter(Number.isFinite)
+    .sort((one, other) => one - other);
   return every[Math.floor(0.99 * (every.length - 1))] ?? 1;
 }
 
 function processesTable(found, args, context) {
   const lanes = new Map(found.ranks.lanes.map((lane) => [lane.process, lane]));
   const { hardware } = found;
-  const [role, work, state] = ["role", "work_title", "state"].map((name) => processesOne(found.processes, name));
+  const [role, work, state] = ["role", "work_title", "state"].map((name) =>
+    processesOne(found.processes, name),
+  );
   return table({
-    caption: ["All processes", ...(found.processes.length > 1 ? [role, work] : [])].filter(Boolean).join(", ").slice(0, 200),
+    caption: ["All processes", ...(found.processes.length > 1 ? [role, work] : [])]
+      .filter(Boolean)
+      .join(", ")
+      .slice(0, 200),
     csvName: "processes",
     rows: found.processes,
     of: found.processes.length + found.more_processes,
@@ -182,20 +275,73 @@ function processesTable(found, args, context) {
     onSort: (sort) => context.go({ ...args, sort }, { keep: true }),
     onFilter: (find) => context.go({ ...args, find }, { keep: true }),
     columns: [
-      { key: "process", title: "Process", value: processName, cell: (row) => processesLink(row, context) },
-      role === null ? { key: "role", title: "Role", cell: (row) => (row.role ? nameOf(row.role) : "") } : null,
-      state && found.processes.length > 1 ? null : { key: "state", title: "State", cell: (row) => badge(row.state) },
-      work && found.processes.length > 1 ? null : { key: "work_title", title: "Work", missing: () => "no step ran in it", cell: (row) => (row.work_title ? nameOf(row.work_title) : missing("no step ran in it")) },
+      {
+        key: "process",
+        title: "Process",
+        value: processName,
+        cell: (row) => processesLink(row, context),
+      },
+      role === null
+        ? { key: "role", title: "Role", cell: (row) => (row.role ? nameOf(row.role) : "") }
+        : null,
+      state && found.processes.length > 1
+        ? null
+        : { key: "state", title: "State", cell: (row) => badge(row.state) },
+      work && found.processes.length > 1
+        ? null
+        : {
+            key: "work_title",
+            title: "Work",
+            missing: () => "no step ran in it",
+            cell: (row) => (row.work_title ? nameOf(row.work_title) : missing("no step ran in it")),
+          },
       { key: "steps", title: "Steps", kind: "count" },
-      { key: "steps_per_s", title: "Steps/s", kind: "large", hint: "from the first step to the last, pauses included", missing: (row) => row.missing.steps_per_s },
-      { key: "p50_ns", title: "p50", kind: "time", hint: "half of the steps took no longer", missing: (row) => row.missing.p50_ns },
+      {
+        key: "steps_per_s",
+        title: "Steps/s",
+        kind: "large",
+        hint: "from the first step to the last, pauses included",
+        missing: (row) => row.missing.steps_per_s,
+      },
+      {
+        key: "p50_ns",
+        title: "p50",
+        kind: "time",
+        hint: "half of the steps took no longer",
+        missing: (row) => row.missing.p50_ns,
+      },
       { key: "p95_ns", title: "p95", kind: "time", missing: (row) => row.missing.p95_ns },
       ...(lanes.size ? processesLaneColumns(lanes, found.ranks) : []),
       { key: "captures", title: "Sampled", kind: "count" },
-      { key: "overhead_ratio", title: "Overhead", kind: "ratio", hint: "what recording took of its time", missing: (row) => row.missing.overhead_ratio },
-      { key: "cores_busy", title: "CPUs busy", kind: "large", missing: (row) => row.missing.cores_busy, cell: (row) => processesCpus(row) },
-      !found.processes.some((row) => row.throttled_ratio) ? null : { key: "throttled_ratio", title: "Held back", kind: "ratio", hint: "by the control group, of the CPU time that was used or wanted", missing: (row) => row.missing.throttled_ratio },
-      { key: "peak_bytes", title: "Peak memory", kind: "bytes", missing: (row) => row.missing.peak_bytes },
+      {
+        key: "overhead_ratio",
+        title: "Overhead",
+        kind: "ratio",
+        hint: "what recording took of its time",
+        missing: (row) => row.missing.overhead_ratio,
+      },
+      {
+        key: "cores_busy",
+        title: "CPUs busy",
+        kind: "large",
+        missing: (row) => row.missing.cores_busy,
+        cell: (row) => processesCpus(row),
+      },
+      !found.processes.some((row) => row.throttled_ratio)
+        ? null
+        : {
+            key: "throttled_ratio",
+            title: "Held back",
+            kind: "ratio",
+            hint: "by the control group, of the CPU time that was used or wanted",
+            missing: (row) => row.missing.throttled_ratio,
+          },
+      {
+        key: "peak_bytes",
+        title: "Peak memory",
+        kind: "bytes",
+        missing: (row) => row.missing.peak_bytes,
+      },
     ].filter(Boolean),
     none: hardware.missing.processes ?? "No process was recorded.",
   });
@@ -204,25 +350,43 @@ function processesTable(found, args, context) {
 /** What all processes have in common: "" is nothing, null that they differ. */
 function processesOne(rows, name) {
   const every = new Set(rows.map((row) => row[name] ?? ""));
-  return every.size > 1 ? null : [...every][0] ?? "";
+  return every.size > 1 ? null : ([...every][0] ?? "");
 }
 
 function processesLaneColumns(lanes, ranks) {
   const why = () => "it has no step in common with the others";
   return [
-    { key: "middle_ratio", title: "Of the middle", kind: "ratio", hint: PROCESS_MEASURES[ranks.measure], value: (row) => lanes.get(row.process)?.middle_ratio ?? null, missing: why },
-    { key: "slowest_ratio", title: "Slowest in", kind: "ratio", hint: "the part of the steps in which nobody took longer", value: (row) => lanes.get(row.process)?.slowest_ratio ?? null, missing: why },
+    {
+      key: "middle_ratio",
+      title: "Of the middle",
+      kind: "ratio",
+      hint: PROCESS_MEASURES[ranks.measure],
+      value: (row) => lanes.get(row.process)?.middle_ratio ?? null,
+      missing: why,
+    },
+    {
+      key: "slowest_ratio",
+      title: "Slowest in",
+      kind: "ratio",
+      hint: "the part of the steps in which nobody took longer",
+      value: (row) => lanes.get(row.process)?.slowest_ratio ?? null,
+      missing: why,
+    },
   ];
 }
 
 function processesLink(row, context) {
   const name = nameOf(processName(row));
-  return row.work === null ? name : make("a", { href: context.link("steps", { work: row.work }) }, name);
+  return row.work === null
+    ? name
+    : make("a", { href: context.link("steps", { work: row.work }) }, name);
 }
 
 function processesCpus(row) {
   if (row.cores_busy === null) return missing(row.missing.cores_busy);
-  return row.usable_cpus === null ? written(row.cores_busy, "large") : `${written(row.cores_busy, "large")} of ${written(row.usable_cpus, "large")}`;
+  return row.usable_cpus === null
+    ? written(row.cores_busy, "large")
+    : `${written(row.cores_busy, "large")} of ${written(row.usable_cpus, "large")}`;
 }
 
 function processesLives(found, context) {
@@ -233,27 +397,54 @@ function processesLives(found, context) {
   }
   const works = new Map(found.processes.map((each) => [each.process, each.work]));
   livesChart(box, found.lives, {
-    onPick: (life) => works.get(life.process) !== null && works.has(life.process) && context.go({ work: works.get(life.process) }, { page: "steps" }),
+    onPick: (life) =>
+      works.get(life.process) !== null &&
+      works.has(life.process) &&
+      context.go({ work: works.get(life.process) }, { page: "steps" }),
   });
   box.append(andMore(found.more_lives, "processes") ?? "");
   return box;
 }
 
 function processesHardware({ hardware }, args, context) {
-  const hosts = hardware.hosts.length > 1
-    ? choose({ label: "Host", value: hardware.host, options: [["", "all hosts"], ...hardware.hosts.map((each) => [each, each])], onChange: (host) => context.go({ ...args, host }) })
-    : null;
+  const hosts =
+    hardware.hosts.length > 1
+      ? choose({
+          label: "Host",
+          value: hardware.host,
+          options: [["", "all hosts"], ...hardware.hosts.map((each) => [each, each])],
+          onChange: (host) => context.go({ ...args, host }),
+        })
+      : null;
   const head = make("div", { class: "row" }, make("h2", {}, "What they used"), hosts);
   if (hardware.missing.processes && hardware.missing.devices) {
-    return make("section", { class: "card" }, head, make("ul", {}, make("li", {}, sentence(hardware.missing.processes)), make("li", {}, sentence(hardware.missing.devices))));
+    return make(
+      "section",
+      { class: "card" },
+      head,
+      make(
+        "ul",
+        {},
+        make("li", {}, sentence(hardware.missing.processes)),
+        make("li", {}, sentence(hardware.missing.devices)),
+      ),
+    );
   }
   const grid = make("div", { class: "columns" });
-  if (hardware.missing.processes) grid.append(card("Processes", absent(hardware.missing.processes)));
+  if (hardware.missing.processes)
+    grid.append(card("Processes", absent(hardware.missing.processes)));
   else {
-    grid.append(processesCurves("CPUs busy", hardware.processes.cores_busy, "large", processWord), processesCurves("Resident memory", hardware.processes.resident_bytes, "bytes", processWord));
+    grid.append(
+      processesCurves("CPUs busy", hardware.processes.cores_busy, "large", processWord),
+      processesCurves("Resident memory", hardware.processes.resident_bytes, "bytes", processWord),
+    );
   }
-  if (hardware.missing.devices) return [head, grid, card("Accelerators", absent(hardware.missing.devices))];
-  const device = (each) => (hardware.hosts.length > 1 && !hardware.host ? `${each.host} GPU ${each.index}` : `GPU ${each.index}`);
+  if (hardware.missing.devices)
+    return [head, grid, card("Accelerators", absent(hardware.missing.devices))];
+  const device = (each) =>
+    hardware.hosts.length > 1 && !hardware.host
+      ? `${each.host} GPU ${each.index}`
+      : `GPU ${each.index}`;
   const { accelerators } = hardware;
   grid.append(
     processesCurves("Accelerators at work", accelerators.utilization_ratio, "ratio", device),
@@ -276,14 +467,24 @@ function processesCurves(title, curves, kind, nameEach) {
     x: { title: "since the first process began", kind: "time", values: curves.at_ns },
     series: curves.lines.map((each) => ({ name: nameEach(each), values: each.values, kind })),
   });
-  box.append(andMore(curves.more, title === "Accelerators at work" ? "that work more, in the table" : "with less, in the table") ?? "");
+  box.append(
+    andMore(
+      curves.more,
+      title === "Accelerators at work" ? "that work more, in the table" : "with less, in the table",
+    ) ?? "",
+  );
   return box;
 }
 
 function processesDevices({ devices, more_devices: more }) {
   const told = (name) => (row) => row[name]?.mean ?? null;
   const why = (name) => (row) => row.missing[name];
-  const of = (row, name, limit, kind) => (row[name] === null ? missing(row.missing[name]) : row[limit] === null ? written(row[name].mean, kind) : `${written(row[name].mean, kind)} of ${written(row[limit], kind)}`);
+  const of = (row, name, limit, kind) =>
+    row[name] === null
+      ? missing(row.missing[name])
+      : row[limit] === null
+        ? written(row[name].mean, kind)
+        : `${written(row[name].mean, kind)} of ${written(row[limit], kind)}`;
   return table({
     caption: "Accelerators, on average",
     csvName: "accelerators",
@@ -293,12 +494,51 @@ function processesDevices({ devices, more_devices: more }) {
     columns: [
       { key: "index", title: "Accelerator", value: (row) => `${row.host} GPU ${row.index}` },
       { key: "name", title: "Name" },
-      { key: "utilization_ratio", title: "At work", kind: "ratio", bar: true, value: told("utilization_ratio"), missing: why("utilization_ratio") },
-      { key: "memory_used_bytes", title: "Memory", kind: "bytes", value: told("memory_used_bytes"), cell: (row) => (row.memory_used_bytes === null ? missing(row.missing.memory_used_bytes) : `${bytes(row.memory_used_bytes.mean)} of ${bytes(row.memory_total_bytes)}`) },
-      { key: "power_watts", title: "Power, W", kind: "large", value: told("power_watts"), cell: (row) => of(row, "power_watts", "power_limit_watts", "large") },
-      { key: "temperature_celsius", title: "°C", kind: "large", value: told("temperature_celsius"), missing: why("temperature_celsius") },
-      { key: "sm_clock_hz", title: "Clock, Hz", kind: "large", value: told("sm_clock_hz"), cell: (row) => of(row, "sm_clock_hz", "max_sm_clock_hz", "large") },
-      { key: "throttle_reasons", title: "Held down by", value: (row) => row.throttle_reasons.map((each) => `${each.reason} in ${percent(each.ratio)}`).join(", ") },
+      {
+        key: "utilization_ratio",
+        title: "At work",
+        kind: "ratio",
+        bar: true,
+        value: told("utilization_ratio"),
+        missing: why("utilization_ratio"),
+      },
+      {
+        key: "memory_used_bytes",
+        title: "Memory",
+        kind: "bytes",
+        value: told("memory_used_bytes"),
+        cell: (row) =>
+          row.memory_used_bytes === null
+            ? missing(row.missing.memory_used_bytes)
+            : `${bytes(row.memory_used_bytes.mean)} of ${bytes(row.memory_total_bytes)}`,
+      },
+      {
+        key: "power_watts",
+        title: "Power, W",
+        kind: "large",
+        value: told("power_watts"),
+        cell: (row) => of(row, "power_watts", "power_limit_watts", "large"),
+      },
+      {
+        key: "temperature_celsius",
+        title: "°C",
+        kind: "large",
+        value: told("temperature_celsius"),
+        missing: why("temperature_celsius"),
+      },
+      {
+        key: "sm_clock_hz",
+        title: "Clock, Hz",
+        kind: "large",
+        value: told("sm_clock_hz"),
+        cell: (row) => of(row, "sm_clock_hz", "max_sm_clock_hz", "large"),
+      },
+      {
+        key: "throttle_reasons",
+        title: "Held down by",
+        value: (row) =>
+          row.throttle_reasons.map((each) => `${each.reason} in ${percent(each.ratio)}`).join(", "),
+      },
     ],
   });
 }

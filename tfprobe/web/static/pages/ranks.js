@@ -8,16 +8,29 @@ import { absent, andMore, processWord } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
 import { turning } from "../parts/turning.js";
 
-const RANKS_MEASURES = { cycle: "from step to step", between: "between two steps", inside: "in a step, outside collectives" };
+const RANKS_MEASURES = {
+  cycle: "from step to step",
+  between: "between two steps",
+  inside: "in a step, outside collectives",
+};
 
 export const ranksPage = {
   name: "ranks",
   title: "Ranks",
-  show: (place, context) => turning(place, context, { name: "ranks", asked: () => ({}), content: (found, args) => ranksContent(found, args, context) }),
+  show: (place, context) =>
+    turning(place, context, {
+      name: "ranks",
+      asked: () => ({}),
+      content: (found, args) => ranksContent(found, args, context),
+    }),
 };
 
 function ranksContent(found, args, context) {
-  const timeline = make("a", { href: context.link("timeline", { show: "ranks" }) }, "one step of all ranks on one clock");
+  const timeline = make(
+    "a",
+    { href: context.link("timeline", { show: "ranks" }) },
+    "one step of all ranks on one clock",
+  );
   const processes = make("a", { href: context.link("processes") }, "the ranks step by step");
   return [
     make("div", { class: "row" }, make("h1", {}, "Ranks")),
@@ -36,31 +49,98 @@ function ranksContent(found, args, context) {
 /** What is not as it should be: a rank that is not there, two with one number, several versions. */
 function ranksFacts({ facts, facts_left_out: left }) {
   if (!facts.length) return null;
-  return make("div", { class: "notice" }, make("ul", { class: "plain-list" }, facts.map((each) => make("li", {}, make("bdi", {}, each)))), andMore(left));
+  return make(
+    "div",
+    { class: "notice" },
+    make(
+      "ul",
+      { class: "plain-list" },
+      facts.map((each) => make("li", {}, make("bdi", {}, each))),
+    ),
+    andMore(left),
+  );
 }
 
 function ranksFigures({ waits, ranks, processes, machines, clock_error_ns: error }) {
-  const all = [keyFigure("Ranks", count(processes), waits.missing ? "" : `${count(waits.ranks_in_all)} met in ${count(waits.steps)} recorded steps`)];
-  const worst = ranks.reduce((most, each) => ((each.caused_ns ?? 0) > (most?.caused_ns ?? 0) ? each : most), null);
-  if (!waits.missing) all.push(keyFigure("They waited", time(waits.waiting_ns), "all of them together, in these steps"));
-  if (worst && waits.waiting_ns) all.push(keyFigure("Most for", processWord(worst), `${percent(worst.caused_ns / waits.waiting_ns)} of it; last to ${count(worst.last)} of ${count(worst.matched)} collectives`));
+  const all = [
+    keyFigure(
+      "Ranks",
+      count(processes),
+      waits.missing
+        ? ""
+        : `${count(waits.ranks_in_all)} met in ${count(waits.steps)} recorded steps`,
+    ),
+  ];
+  const worst = ranks.reduce(
+    (most, each) => ((each.caused_ns ?? 0) > (most?.caused_ns ?? 0) ? each : most),
+    null,
+  );
+  if (!waits.missing)
+    all.push(
+      keyFigure("They waited", time(waits.waiting_ns), "all of them together, in these steps"),
+    );
+  if (worst && waits.waiting_ns)
+    all.push(
+      keyFigure(
+        "Most for",
+        processWord(worst),
+        `${percent(worst.caused_ns / waits.waiting_ns)} of it; last to ${count(worst.last)} of ${count(worst.matched)} collectives`,
+      ),
+    );
   all.push(keyFigure("Machines", count(machines), error ? `clocks known to ${time(error)}` : ""));
   return figures(...all);
 }
 
 function ranksLate({ stragglers, stragglers_in_all: all, processes }) {
-  if (processes < 2) return card("Who is late", absent("one process alone was recorded: there is nobody to compare it with"));
-  if (!stragglers.length) return card("Who is late", make("p", {}, badge("good", "nobody"), " No rank is slower than the others by more than chance."));
-  return card("Who is late", stragglers.map(ranksStraggler), andMore(all - stragglers.length) ?? "");
+  if (processes < 2)
+    return card(
+      "Who is late",
+      absent("one process alone was recorded: there is nobody to compare it with"),
+    );
+  if (!stragglers.length)
+    return card(
+      "Who is late",
+      make(
+        "p",
+        {},
+        badge("good", "nobody"),
+        " No rank is slower than the others by more than chance.",
+      ),
+    );
+  return card(
+    "Who is late",
+    stragglers.map(ranksStraggler),
+    andMore(all - stragglers.length) ?? "",
+  );
 }
 
 function ranksStraggler(each) {
-  const last = each.last_ratio === null ? "" : ` It came last to ${percent(each.last_ratio)} of ${count(each.matched)} collectives.`;
+  const last =
+    each.last_ratio === null
+      ? ""
+      : ` It came last to ${percent(each.last_ratio)} of ${count(each.matched)} collectives.`;
   return make(
     "div",
     {},
-    make("div", { class: "row" }, badge("warning", "late"), make("strong", {}, make("bdi", {}, `${each.title} takes ${time(each.excess_ns)} longer than the middle one, ${percent(each.excess_ratio)} of a ${each.measure === "inside" ? "recorded step" : "step"}`))),
-    make("p", { class: "soft" }, `Compared is the time ${RANKS_MEASURES[each.measure] ?? each.measure}, over ${count(each.steps)} steps: ${each.z.toFixed(1)} times as far from the middle as ranks usually are.${last}`),
+    make(
+      "div",
+      { class: "row" },
+      badge("warning", "late"),
+      make(
+        "strong",
+        {},
+        make(
+          "bdi",
+          {},
+          `${each.title} takes ${time(each.excess_ns)} longer than the middle one, ${percent(each.excess_ratio)} of a ${each.measure === "inside" ? "recorded step" : "step"}`,
+        ),
+      ),
+    ),
+    make(
+      "p",
+      { class: "soft" },
+      `Compared is the time ${RANKS_MEASURES[each.measure] ?? each.measure}, over ${count(each.steps)} steps: ${each.z.toFixed(1)} times as far from the middle as ranks usually are.${last}`,
+    ),
   );
 }
 
@@ -72,7 +152,14 @@ function ranksSteps({ steps, ranks, work }, context) {
   const times = new Map();
   for (const process of steps.slowest) times.set(process, (times.get(process) ?? 0) + 1);
   const [most, often] = [...times].sort(([, one], [, other]) => other - one)[0];
-  box.append(make("p", { class: "soft" }, make("bdi", {}, work), `: what the slowest, the middle and the fastest rank took at each step. Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of ${count(steps.step.length)} steps.`));
+  box.append(
+    make(
+      "p",
+      { class: "soft" },
+      make("bdi", {}, work),
+      `: what the slowest, the middle and the fastest rank took at each step. Slowest most often: ${names.get(most) ?? `process ${most + 1}`}, at ${count(often)} of ${count(steps.step.length)} steps.`,
+    ),
+  );
   lines(box, {
     label: "Slowest, middle and fastest rank at each step",
     height: 200,
@@ -96,7 +183,13 @@ function ranksMap({ waits, processes }, context) {
     return box;
   }
   const names = waits.ranks.map(processWord);
-  box.append(make("p", { class: "soft" }, "A row waits, a column is waited for: the last to come to a collective, or the sender of what is received. A full column keeps all others waiting."));
+  box.append(
+    make(
+      "p",
+      { class: "soft" },
+      "A row waits, a column is waited for: the last to come to a collective, or the sender of what is received. A full column keeps all others waiting.",
+    ),
+  );
   heatmap(box, {
     label: "Who waits for whom",
     csvName: "waits",
@@ -125,14 +218,66 @@ function ranksRows(found, args, context) {
     onFilter: (find) => context.go({ ...args, find }, { keep: true }),
     columns: [
       { key: "title", title: "Rank", cell: (row) => nameOf(row.title) },
-      { key: "mean_ns", title: "Step", kind: "time", hint: "on average", missing: () => "it made no step of the work that is compared" },
-      { key: "excess_ratio", title: "Longer by", kind: "ratio", hint: "than the middle rank at the same step, of a step", missing: why("excess_ratio") },
-      { key: "z", title: "z", kind: "large", hint: "how far that is, in units of how far ranks usually are from the middle", missing: why("z") },
-      { key: "caused_ns", title: "Kept others waiting", kind: "time", bar: true, hint: "all of them together, in the recorded steps", missing: why("caused_ns") },
-      { key: "waiting_ns", title: "Waited", kind: "time", hint: "for others", missing: why("waiting_ns") },
-      { key: "last", title: "Last to", kind: "count", hint: "collectives to which nobody came later", missing: why("last"), cell: (row) => (row.last === null ? missing(row.missing.last) : `${count(row.last)} of ${count(row.matched)}`) },
-      { key: "collectives_ns", title: "In collectives", kind: "time", missing: why("collectives_ns") },
-      { key: "hidden_ratio", title: "Hidden", kind: "ratio", hint: "the part of that time in which it computed as well", missing: why("hidden_ratio") },
+      {
+        key: "mean_ns",
+        title: "Step",
+        kind: "time",
+        hint: "on average",
+        missing: () => "it made no step of the work that is compared",
+      },
+      {
+        key: "excess_ratio",
+        title: "Longer by",
+        kind: "ratio",
+        hint: "than the middle rank at the same step, of a step",
+        missing: why("excess_ratio"),
+      },
+      {
+        key: "z",
+        title: "z",
+        kind: "large",
+        hint: "how far that is, in units of how far ranks usually are from the middle",
+        missing: why("z"),
+      },
+      {
+        key: "caused_ns",
+        title: "Kept others waiting",
+        kind: "time",
+        bar: true,
+        hint: "all of them together, in the recorded steps",
+        missing: why("caused_ns"),
+      },
+      {
+        key: "waiting_ns",
+        title: "Waited",
+        kind: "time",
+        hint: "for others",
+        missing: why("waiting_ns"),
+      },
+      {
+        key: "last",
+        title: "Last to",
+        kind: "count",
+        hint: "collectives to which nobody came later",
+        missing: why("last"),
+        cell: (row) =>
+          row.last === null
+            ? missing(row.missing.last)
+            : `${count(row.last)} of ${count(row.matched)}`,
+      },
+      {
+        key: "collectives_ns",
+        title: "In collectives",
+        kind: "time",
+        missing: why("collectives_ns"),
+      },
+      {
+        key: "hidden_ratio",
+        title: "Hidden",
+        kind: "ratio",
+        hint: "the part of that time in which it computed as well",
+        missing: why("hidden_ratio"),
+      },
     ],
     none: "No process was recorded.",
   });
@@ -148,11 +293,34 @@ function ranksServers({ servers }) {
     search: servers.loads.length > 8,
     columns: [
       { key: "server", title: "Server" },
-      { key: "pulled_bytes", title: "Pulled from it", kind: "bytes", bar: true, missing: (row) => row.missing.receiving_ns },
-      { key: "pushed_bytes", title: "Pushed to it", kind: "bytes", bar: true, missing: (row) => row.missing.receiving_ns },
-      { key: "receiving_ns", title: "Waited for it", kind: "time", hint: "the time of the receives, which is mostly waiting for what is sent to be made", missing: (row) => row.missing.receiving_ns },
+      {
+        key: "pulled_bytes",
+        title: "Pulled from it",
+        kind: "bytes",
+        bar: true,
+        missing: (row) => row.missing.receiving_ns,
+      },
+      {
+        key: "pushed_bytes",
+        title: "Pushed to it",
+        kind: "bytes",
+        bar: true,
+        missing: (row) => row.missing.receiving_ns,
+      },
+      {
+        key: "receiving_ns",
+        title: "Waited for it",
+        kind: "time",
+        hint: "the time of the receives, which is mostly waiting for what is sent to be made",
+        missing: (row) => row.missing.receiving_ns,
+      },
       { key: "waits_most", title: "Most" },
-      { key: "busy_ns", title: "Ops ran there", kind: "time", missing: (row) => row.missing.busy_ns },
+      {
+        key: "busy_ns",
+        title: "Ops ran there",
+        kind: "time",
+        missing: (row) => row.missing.busy_ns,
+      },
       { key: "processes", title: "Processes", kind: "count" },
     ],
   });
@@ -169,7 +337,14 @@ function ranksClocks(found) {
     search: found.ranks.length > 8,
     columns: [
       { key: "title", title: "Rank", cell: (row) => nameOf(row.title) },
-      { key: "offset_ns", title: "Ahead by", kind: "time", hint: "of the clock of the reference", missing: why("offset_ns"), cell: ranksOffset },
+      {
+        key: "offset_ns",
+        title: "Ahead by",
+        kind: "time",
+        hint: "of the clock of the reference",
+        missing: why("offset_ns"),
+        cell: ranksOffset,
+      },
       { key: "error_ns", title: "± at most", kind: "time", missing: why("error_ns") },
       { key: "drift_ppm", title: "Faster, ppm", kind: "large", missing: why("drift_ppm") },
       { key: "basis", title: "Known by" },

@@ -7,7 +7,12 @@ import { table } from "../parts/table.js";
 
 const RUNS_SECOND_NS = 1e9;
 // In the order of a step.
-const RUNS_SHARES = [["before", "before the accelerator"], ["on", "on it"], ["after", "after it"], ["other", "other"]];
+const RUNS_SHARES = [
+  ["before", "before the accelerator"],
+  ["on", "on it"],
+  ["after", "after it"],
+  ["other", "other"],
+];
 const RUNS_SPARK_PX = [72, 18];
 
 export const runsPage = {
@@ -30,7 +35,10 @@ export const runsPage = {
       none: "There is no run here yet. Record one: tfprobe run -- python train.py",
     });
     const problems = make("div");
-    const tellProblems = () => problems.replaceChildren(...found.problems.map((what) => make("p", { class: "trouble" }, what)));
+    const tellProblems = () =>
+      problems.replaceChildren(
+        ...found.problems.map((what) => make("p", { class: "trouble" }, what)),
+      );
     tellProblems();
     place.append(make("h1", {}, "Runs"), problems, list);
     return {
@@ -46,7 +54,11 @@ export const runsPage = {
 /** A share of a run stands in the row itself, so that it can be sorted by. */
 function runsRows(found) {
   const now_ns = found.at_unix_ns;
-  return found.runs.map((run) => ({ ...run, age_ns: run.started_unix_ns === null ? null : now_ns - run.started_unix_ns, on_ratio: run.shares?.on_ratio ?? null }));
+  return found.runs.map((run) => ({
+    ...run,
+    age_ns: run.started_unix_ns === null ? null : now_ns - run.started_unix_ns,
+    on_ratio: run.shares?.on_ratio ?? null,
+  }));
 }
 
 function runsColumns() {
@@ -54,12 +66,52 @@ function runsColumns() {
   return [
     { key: "id", title: "Run", cell: (run) => nameOf(run.id) },
     { key: "state", title: "State", cell: (run) => badge(run.state) },
-    { key: "started_unix_ns", title: "Started", kind: "clock", hint: "When it was launched", missing: why("started_unix_ns"), cell: runsStart },
-    { key: "steps", title: "Steps", kind: "count", hint: "Of the process with most", missing: why("steps") },
-    { key: "steps_per_s", title: "Steps/s", kind: "number", hint: "Now", missing: why("steps_per_s"), cell: (run) => (run.steps_per_s === null ? missing(run.missing.steps_per_s) : digits(run.steps_per_s)) },
-    { key: "p50_ns", title: "Step", kind: "time", hint: "Median of the latest 1,024 steps, and how it went", missing: why("p50_ns"), cell: runsStepTime },
-    { key: "on_ratio", title: "Where", kind: "ratio", hint: "Before, on and after the accelerator, by the newest sampled steps; sorts by the share on it", cell: runsShares },
-    { key: "processes", title: "Processes", kind: "count", hint: "Recorded processes; of a run that goes on, how many of them are there", cell: runsProcesses },
+    {
+      key: "started_unix_ns",
+      title: "Started",
+      kind: "clock",
+      hint: "When it was launched",
+      missing: why("started_unix_ns"),
+      cell: runsStart,
+    },
+    {
+      key: "steps",
+      title: "Steps",
+      kind: "count",
+      hint: "Of the process with most",
+      missing: why("steps"),
+    },
+    {
+      key: "steps_per_s",
+      title: "Steps/s",
+      kind: "number",
+      hint: "Now",
+      missing: why("steps_per_s"),
+      cell: (run) =>
+        run.steps_per_s === null ? missing(run.missing.steps_per_s) : digits(run.steps_per_s),
+    },
+    {
+      key: "p50_ns",
+      title: "Step",
+      kind: "time",
+      hint: "Median of the latest 1,024 steps, and how it went",
+      missing: why("p50_ns"),
+      cell: runsStepTime,
+    },
+    {
+      key: "on_ratio",
+      title: "Where",
+      kind: "ratio",
+      hint: "Before, on and after the accelerator, by the newest sampled steps; sorts by the share on it",
+      cell: runsShares,
+    },
+    {
+      key: "processes",
+      title: "Processes",
+      kind: "count",
+      hint: "Recorded processes; of a run that goes on, how many of them are there",
+      cell: runsProcesses,
+    },
     { key: "captures", title: "Sampled", kind: "count", hint: "Steps that were traced" },
     { key: "command", title: "Command", missing: why("command"), cell: runsCommand },
     { key: "host", title: "Host", missing: why("host") },
@@ -70,7 +122,10 @@ function runsColumns() {
 /** Without the directory of the interpreter, which tells least and is longest; the title has all. */
 function runsCommand(run) {
   if (run.command === null) return missing(run.missing.command);
-  return nameOf(run.command.replace(/^\S*\//, ""), { class: "cut runs-command", title: run.command });
+  return nameOf(run.command.replace(/^\S*\//, ""), {
+    class: "cut runs-command",
+    title: run.command,
+  });
 }
 
 function runsStart(run) {
@@ -87,34 +142,58 @@ function runsAge(age_ns) {
 }
 
 function runsProcesses(run) {
-  return run.live_processes && run.live_processes < run.processes ? `${count(run.live_processes)} of ${count(run.processes)}` : count(run.processes);
+  return run.live_processes && run.live_processes < run.processes
+    ? `${count(run.live_processes)} of ${count(run.processes)}`
+    : count(run.processes);
 }
 
 function runsStepTime(run) {
   if (run.p50_ns === null) return missing(run.missing.p50_ns);
-  return make("span", { class: "with-spark" }, run.trend_ns ? runsSpark(run.trend_ns) : null, make("span", {}, time(run.p50_ns)));
+  return make(
+    "span",
+    { class: "with-spark" },
+    run.trend_ns ? runsSpark(run.trend_ns) : null,
+    make("span", {}, time(run.p50_ns)),
+  );
 }
 
 /** How the step time went over the latest steps, from zero up. */
 function runsSpark(values) {
   const [width, height] = RUNS_SPARK_PX;
   const most = Math.max(...values) || 1;
-  const canvas = make("canvas", { width: width * 2, height: height * 2, class: "spark", role: "img", "aria-label": `from ${time(values[0])} to ${time(values.at(-1))}` });
+  const canvas = make("canvas", {
+    width: width * 2,
+    height: height * 2,
+    class: "spark",
+    role: "img",
+    "aria-label": `from ${time(values[0])} to ${time(values.at(-1))}`,
+  });
   const pen = canvas.getContext("2d");
   pen.scale(2, 2);
   pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("color");
   pen.beginPath();
-  values.forEach((value, at) => pen.lineTo((at / Math.max(values.length - 1, 1)) * (width - 2) + 1, height - 1 - (value / most) * (height - 2)));
+  values.forEach((value, at) =>
+    pen.lineTo(
+      (at / Math.max(values.length - 1, 1)) * (width - 2) + 1,
+      height - 1 - (value / most) * (height - 2),
+    ),
+  );
   pen.stroke();
   return canvas;
 }
 
 function runsShares(run) {
   if (!run.shares) return missing(run.missing.shares);
-  const told = RUNS_SHARES.map(([name, where]) => `${percent(run.shares[`${name}_ratio`])} ${where}`).join(", ");
+  const told = RUNS_SHARES.map(
+    ([name, where]) => `${percent(run.shares[`${name}_ratio`])} ${where}`,
+  ).join(", ");
   return make(
     "span",
     { class: "shares", role: "img", "aria-label": told, title: told },
-    RUNS_SHARES.map(([name]) => make("i", { style: { width: `${100 * run.shares[`${name}_ratio`]}%`, background: `var(--${name})` } })),
+    RUNS_SHARES.map(([name]) =>
+      make("i", {
+        style: { width: `${100 * run.shares[`${name}_ratio`]}%`, background: `var(--${name})` },
+      }),
+    ),
   );
 }

@@ -1,6 +1,18 @@
 // What the scopes of names cost, or the layers, which have their gradients with them.
 import { choose, nameOf, workChooser } from "../parts/controls.js";
-import { breadcrumbs, costFlame, costOfWhole, costTable, METRICS, metricChooser, placesTree, rowsBelow, runsText, showing, unknownCosts } from "../parts/costs.js";
+import {
+  breadcrumbs,
+  costFlame,
+  costOfWhole,
+  costTable,
+  METRICS,
+  metricChooser,
+  placesTree,
+  rowsBelow,
+  runsText,
+  showing,
+  unknownCosts,
+} from "../parts/costs.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
 import { time } from "../parts/amounts.js";
@@ -44,7 +56,10 @@ function scopesTree(found, at) {
   return placesTree(places, found.metric, (index, parent) => ({
     name: index === 0 && !at ? "all ops" : places.name[index],
     type: places.type[index],
-    path: parent === null ? at : scopePath(parent.path, places.name[index], places.is_whole[index], parent),
+    path:
+      parent === null
+        ? at
+        : scopePath(parent.path, places.name[index], places.is_whole[index], parent),
   }));
 }
 
@@ -58,7 +73,11 @@ function scopeWithin(root, path) {
   while (left.length) {
     const node = left.pop();
     if (node.path === path) return node;
-    left.push(...node.children.filter((each) => each.path && (path === each.path || path.startsWith(`${each.path}/`))));
+    left.push(
+      ...node.children.filter(
+        (each) => each.path && (path === each.path || path.startsWith(`${each.path}/`)),
+      ),
+    );
   }
   return null;
 }
@@ -68,7 +87,14 @@ function showScopes(place, { found, root, at }, context, args, go) {
   const metric = METRICS[found.metric];
   const whole = found.whole[metric.column];
   const open = (node) => node.path !== null && node.path !== at && go({ at: node.path, find: "" });
-  const costs = (node) => (node.within ? [] : [["type", node.type ?? "scope"], ["own time", time(places.own_time_ns[node.index])], ["runs", runsText(places.runs[node.index])]]);
+  const costs = (node) =>
+    node.within
+      ? []
+      : [
+          ["type", node.type ?? "scope"],
+          ["own time", time(places.own_time_ns[node.index])],
+          ["runs", runsText(places.runs[node.index])],
+        ];
   const drawing = make("section", { class: "card" });
   const below = rowsBelow(places, root);
   const { work, by } = args;
@@ -79,7 +105,15 @@ function showScopes(place, { found, root, at }, context, args, go) {
       { class: "row" },
       make("h1", {}, found.by === "layer" ? "Layers" : "Scopes"),
       workChooser(context, found.works, found.work),
-      choose({ label: "Show", options: [["scope", "scopes"], ["layer", "layers, with their gradients"]], value: found.by, onChange: (chosen) => go({ by: chosen === "scope" ? "" : chosen, at: "" }) }),
+      choose({
+        label: "Show",
+        options: [
+          ["scope", "scopes"],
+          ["layer", "layers, with their gradients"],
+        ],
+        value: found.by,
+        onChange: (chosen) => go({ by: chosen === "scope" ? "" : chosen, at: "" }),
+      }),
       metricChooser(found, (chosen) => go({ metric: chosen === "time" ? "" : chosen })),
     ),
     make(
@@ -98,23 +132,41 @@ function showScopes(place, { found, root, at }, context, args, go) {
       args,
       go,
       top: root,
-      first: { key: "name", title: found.by === "layer" ? "Layer" : "Scope", cell: (row) => scopeName(row, context, args) },
+      first: {
+        key: "name",
+        title: found.by === "layer" ? "Layer" : "Scope",
+        cell: (row) => scopeName(row, context, args),
+      },
       more: [{ key: "type", title: "Type", value: (row) => row.type ?? "scope" }],
     }),
     unknownCosts(found),
   );
-  costFlame(drawing, root, { label: `${metric.title} of ${by === "layer" ? "layers" : "scopes"}`, metric: found.metric, args, go, onOpen: open, onWhole: () => at && go({ at: "" }), tip: costs, colour: (node) => (node.type ? null : undefined) });
+  costFlame(drawing, root, {
+    label: `${metric.title} of ${by === "layer" ? "layers" : "scopes"}`,
+    metric: found.metric,
+    args,
+    go,
+    onOpen: open,
+    onWhole: () => at && go({ at: "" }),
+    tip: costs,
+    colour: (node) => (node.type ? null : undefined),
+  });
 }
 
 function scopeName(row, context, args) {
   if (row.path === null) return nameOf(row.name, { title: "its name is too long to be asked for" });
-  return make("a", { class: "cut", href: context.link("scopes", { ...args, at: row.path, find: "" }) }, nameOf(row.name));
+  return make(
+    "a",
+    { class: "cut", href: context.link("scopes", { ...args, at: row.path, find: "" }) },
+    nameOf(row.name),
+  );
 }
 
 function scopeSteps(at, args) {
   const steps = [["all ops", { ...args, at: "" }]];
   // A first part may be empty: "/loss" is one.
-  for (let end = at.indexOf("/", 1); end > 0; end = at.indexOf("/", end + 1)) steps.push([scopeLast(at.slice(0, end), steps), { ...args, at: at.slice(0, end) }]);
+  for (let end = at.indexOf("/", 1); end > 0; end = at.indexOf("/", end + 1))
+    steps.push([scopeLast(at.slice(0, end), steps), { ...args, at: at.slice(0, end) }]);
   if (at) steps.push([scopeLast(at, steps), { ...args, at }]);
   return steps;
 }
@@ -130,5 +182,9 @@ function scopeWays(context, found, root, at, { work }) {
   // An op by itself is nothing that the graph can be entered at: it is seen where it is.
   const isOp = root.type && !root.children.length;
   const place = isOp ? { at: at.slice(0, Math.max(at.lastIndexOf("/"), 0)), pick: at } : { at };
-  return make("a", { href: context.link("graph", { work, ...place }) }, at ? "Its graph" : "The graph");
+  return make(
+    "a",
+    { href: context.link("graph", { work, ...place }) },
+    at ? "Its graph" : "The graph",
+  );
 }

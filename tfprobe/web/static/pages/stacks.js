@@ -22,13 +22,28 @@ export const stacksPage = {
       make(
         "div",
         { class: "row" },
-        found.processes.length > 1 ? choose({ label: "Process", options: found.processes.map((each, at) => [at, each.name]), value: found.process, onChange: (at) => go({ process: at === "0" ? "" : at, part: "", find: "" }) }) : null,
-        choose({ label: "Of", options: found.parts.map((each) => [stacksKey(each), stacksTitle(each)]), value: stacksKey(part), onChange: (key) => go({ part: key === stacksKey(found.parts[0]) ? "" : key, find: "" }) }),
+        found.processes.length > 1
+          ? choose({
+              label: "Process",
+              options: found.processes.map((each, at) => [at, each.name]),
+              value: found.process,
+              onChange: (at) => go({ process: at === "0" ? "" : at, part: "", find: "" }),
+            })
+          : null,
+        choose({
+          label: "Of",
+          options: found.parts.map((each) => [stacksKey(each), stacksTitle(each)]),
+          value: stacksKey(part),
+          onChange: (key) => go({ part: key === stacksKey(found.parts[0]) ? "" : key, find: "" }),
+        }),
       ),
       make("p", { class: "soft" }, stacksTold(process, part)),
       drawing,
     );
-    if (found.refusals.length) place.append(make("p", { class: "soft small" }, `Not all could be read: ${found.refusals.join("; ")}.`));
+    if (found.refusals.length)
+      place.append(
+        make("p", { class: "soft small" }, `Not all could be read: ${found.refusals.join("; ")}.`),
+      );
     stacksDrawn(drawing, part, args, go);
     return {};
   },
@@ -45,15 +60,26 @@ function stacksTitle(part) {
 function stacksTold(process, part) {
   const { least_rate_per_s: least, most_rate_per_s: most } = process;
   const rate = least === most ? count(most) : `${count(least)} to ${count(most)}`;
-  const facts = [`${time(part.total_ns)}, about ${count(part.samples)} of ${count(process.samples)} samples`, `${rate} a second over ${time(process.sampled_ns)}`];
-  if (part.no_python_ns) facts.push(`${percent(part.no_python_ns / part.total_ns)} without a Python frame`);
+  const facts = [
+    `${time(part.total_ns)}, about ${count(part.samples)} of ${count(process.samples)} samples`,
+    `${rate} a second over ${time(process.sampled_ns)}`,
+  ];
+  if (part.no_python_ns)
+    facts.push(`${percent(part.no_python_ns / part.total_ns)} without a Python frame`);
   if (process.errors) facts.push(`${count(process.errors)} samples failed`);
   return `${facts.join("; ")}.`;
 }
 
 function stacksDrawn(place, part, args, go) {
-  const root = { name: stacksTitle(part), value: part.total_ns, children: part.calls.map(stacksNode) };
-  const shapes = [["icicle", "Icicle"], ["flame", "Flame graph"]];
+  const root = {
+    name: stacksTitle(part),
+    value: part.total_ns,
+    children: part.calls.map(stacksNode),
+  };
+  const shapes = [
+    ["icicle", "Icicle"],
+    ["flame", "Flame graph"],
+  ];
   place.append(
     tabs({
       label: "Shape of the drawing",
@@ -61,13 +87,20 @@ function stacksDrawn(place, part, args, go) {
       value: args.shape ?? "icicle",
       onChange: (shape) => go({ shape: shape === "icicle" ? "" : shape }, { keep: true }),
       show: (shape, panel) => {
-        if (!root.value) return fill(panel, make("p", { class: "empty" }, "No stack was read in it."));
+        if (!root.value)
+          return fill(panel, make("p", { class: "empty" }, "No stack was read in it."));
         return flame(panel, root, {
           label: `Python of ${root.name}`,
           inverted: shape === "icicle",
           search: args.find ?? "",
           onSearch: (find) => go({ find }, { keep: true }),
-          tip: (node) => (node.call ? [["own time", time(node.call.self_ns)], ["line", `${node.call.file}:${node.call.line}`]] : []),
+          tip: (node) =>
+            node.call
+              ? [
+                  ["own time", time(node.call.self_ns)],
+                  ["line", `${node.call.file}:${node.call.line}`],
+                ]
+              : [],
           csvName: "stacks",
         });
       },
@@ -77,5 +110,10 @@ function stacksDrawn(place, part, args, go) {
 
 function stacksNode(call) {
   const file = call.file.split("/").pop();
-  return { name: `${call.function} ${file}:${call.line}`, value: call.total_ns, call, children: call.calls.map(stacksNode) };
+  return {
+    name: `${call.function} ${file}:${call.line}`,
+    value: call.total_ns,
+    call,
+    children: call.calls.map(stacksNode),
+  };
 }

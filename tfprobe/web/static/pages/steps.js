@@ -3,7 +3,15 @@ import { clock, count, percent, time, written } from "../parts/amounts.js";
 import { causesList } from "../parts/answer.js";
 import { bars, stack } from "../parts/charts.js";
 import { partColour } from "../parts/colours.js";
-import { card, figures, freshId, keyFigure, missing, nameOf, workChooser } from "../parts/controls.js";
+import {
+  card,
+  figures,
+  freshId,
+  keyFigure,
+  missing,
+  nameOf,
+  workChooser,
+} from "../parts/controls.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make, renew } from "../parts/elements.js";
 import { bucketsTold, phaseLegend, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
@@ -46,7 +54,19 @@ async function stepsDrawn(place, context, args, pick) {
   const picked = stepsPicked(context, () => found, pick);
   const curve = card("Step time over the steps");
   const [top, foot] = [make("div", {}), make("div", { class: "page" })];
-  fill(place, make("div", { class: "row" }, make("h1", {}, "Steps"), workChooser({ ...context, args: { ...args, step: undefined } }, found.works, found.work)), top, curve, picked.element, foot);
+  fill(
+    place,
+    make(
+      "div",
+      { class: "row" },
+      make("h1", {}, "Steps"),
+      workChooser({ ...context, args: { ...args, step: undefined } }, found.works, found.work),
+    ),
+    top,
+    curve,
+    picked.element,
+    foot,
+  );
   const chart = stepsCurve(curve, context, () => found, { chosen, pick });
   let since = -Infinity;
   write();
@@ -76,28 +96,70 @@ async function stepsDrawn(place, context, args, pick) {
 }
 
 function stepsNone(place, found) {
-  fill(place, make("h1", {}, "Steps"), make("p", {}, `There is nothing to show: ${found.missing}.`), found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))));
+  fill(
+    place,
+    make("h1", {}, "Steps"),
+    make("p", {}, `There is nothing to show: ${found.missing}.`),
+    found.silences.map((text) => make("p", { class: "notice" }, make("bdi", {}, text))),
+  );
   return { choose() {}, refresh: async () => null };
 }
 
 function stepsNumber(text) {
   const number = Number(text);
-  return text !== undefined && text !== "" && Number.isSafeInteger(number) && number >= 0 ? number : null;
+  return text !== undefined && text !== "" && Number.isSafeInteger(number) && number >= 0
+    ? number
+    : null;
 }
 
 function stepsFigures(found) {
   const { facts, step_times, gap_times } = found;
   const about = step_times.error_ratio ? "~" : "";
-  const timed = (name) => (step_times.missing ? missing(step_times.missing) : `${about}${time(step_times[name])}`);
-  const sampled = facts.sampled ? `${count(facts.sampled)} traced by tfprobe, ${step_times.error_ratio ? "in these times, too" : "left out of these times"}` : "none was traced";
+  const timed = (name) =>
+    step_times.missing ? missing(step_times.missing) : `${about}${time(step_times[name])}`;
+  const sampled = facts.sampled
+    ? `${count(facts.sampled)} traced by tfprobe, ${step_times.error_ratio ? "in these times, too" : "left out of these times"}`
+    : "none was traced";
   return figures(
-    keyFigure("Steps", count(facts.count), facts.raised ? `${count(facts.raised)} raised` : sampled),
-    keyFigure("Mean", step_times.missing ? missing(step_times.missing) : time(step_times.mean_ns), step_times.missing ? "" : `${time(step_times.total_ns)} in all`),
-    keyFigure("Median", timed("p50_ns"), step_times.missing ? "" : `half of them ${time(step_times.p25_ns)} to ${time(step_times.p75_ns)}`),
+    keyFigure(
+      "Steps",
+      count(facts.count),
+      facts.raised ? `${count(facts.raised)} raised` : sampled,
+    ),
+    keyFigure(
+      "Mean",
+      step_times.missing ? missing(step_times.missing) : time(step_times.mean_ns),
+      step_times.missing ? "" : `${time(step_times.total_ns)} in all`,
+    ),
+    keyFigure(
+      "Median",
+      timed("p50_ns"),
+      step_times.missing
+        ? ""
+        : `half of them ${time(step_times.p25_ns)} to ${time(step_times.p75_ns)}`,
+    ),
     keyFigure("p95", timed("p95_ns"), about ? "off by 1/16 at most" : ""),
-    keyFigure("p99", timed("p99_ns"), step_times.missing ? "" : `longest ${time(step_times.max_ns)}`),
-    keyFigure("Between two steps", gap_times.missing ? missing(gap_times.missing) : `${gap_times.error_ratio ? "~" : ""}${time(gap_times.p50_ns)}`, gap_times.missing ? "" : `median; ${time(gap_times.total_ns)} in all`),
-    keyFigure("Warm-up", facts.warm_up_steps === null ? missing(facts.missing?.warm_up_steps) : facts.warm_up_steps === 1 ? "1 step" : `${count(facts.warm_up_steps)} steps`, facts.retraces ? `${count(facts.retraces)} traces after the first` : ""),
+    keyFigure(
+      "p99",
+      timed("p99_ns"),
+      step_times.missing ? "" : `longest ${time(step_times.max_ns)}`,
+    ),
+    keyFigure(
+      "Between two steps",
+      gap_times.missing
+        ? missing(gap_times.missing)
+        : `${gap_times.error_ratio ? "~" : ""}${time(gap_times.p50_ns)}`,
+      gap_times.missing ? "" : `median; ${time(gap_times.total_ns)} in all`,
+    ),
+    keyFigure(
+      "Warm-up",
+      facts.warm_up_steps === null
+        ? missing(facts.missing?.warm_up_steps)
+        : facts.warm_up_steps === 1
+          ? "1 step"
+          : `${count(facts.warm_up_steps)} steps`,
+      facts.retraces ? `${count(facts.retraces)} traces after the first` : "",
+    ),
   );
 }
 
@@ -122,9 +184,19 @@ function stepsCurve(box, context, known, { chosen, pick }) {
   function tell(series) {
     const found = known();
     const ofLast = found.is_whole ? "" : " the last";
-    const forgotten = found.is_whole ? "" : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
-    const texts = [forgotten, slowTold(found.slow_steps, "Slow steps", ofLast), slowTold(found.long_gaps, "Long gaps", ofLast), trendTold(found.trend)];
-    fill(told, texts.filter(Boolean).map((text) => make("p", {}, text)));
+    const forgotten = found.is_whole
+      ? ""
+      : `Of ${count(found.facts.count)} steps the last ${count(found.remembered)} are remembered, from step ${count(found.first_step)} on.`;
+    const texts = [
+      forgotten,
+      slowTold(found.slow_steps, "Slow steps", ofLast),
+      slowTold(found.long_gaps, "Long gaps", ofLast),
+      trendTold(found.trend),
+    ];
+    fill(
+      told,
+      texts.filter(Boolean).map((text) => make("p", {}, text)),
+    );
     fill(note, bucketsTold(series));
   }
 
@@ -137,7 +209,16 @@ function stepsCurve(box, context, known, { chosen, pick }) {
     const turn = asked;
     const from = Math.max(first ?? 0, 0);
     try {
-      const shown = first === null ? whole : (await context.ask("steps", { work: known().work, first: from, end: Math.max(Math.min(end, whole.end_step), from) })).series;
+      const shown =
+        first === null
+          ? whole
+          : (
+              await context.ask("steps", {
+                work: known().work,
+                first: from,
+                end: Math.max(Math.min(end, whole.end_step), from),
+              })
+            ).series;
       if (turn !== asked || !shown.step.length) return;
       chart.show(shown);
       tell(shown);
@@ -157,9 +238,24 @@ function stepsPicked(context, known, pick) {
   const id = freshId("step");
   let chosen = null;
   let turn = 0;
-  const number = make("input", { type: "number", id, min: first, max: last, step: 1, onchange: () => number.value !== "" && go(Number(number.value)) });
-  const before = make("button", { type: "button", onclick: () => walk(-1), "aria-label": "The step before" }, "←");
-  const after = make("button", { type: "button", onclick: () => walk(1), "aria-label": "The next step" }, "→");
+  const number = make("input", {
+    type: "number",
+    id,
+    min: first,
+    max: last,
+    step: 1,
+    onchange: () => number.value !== "" && go(Number(number.value)),
+  });
+  const before = make(
+    "button",
+    { type: "button", onclick: () => walk(-1), "aria-label": "The step before" },
+    "←",
+  );
+  const after = make(
+    "button",
+    { type: "button", onclick: () => walk(1), "aria-label": "The next step" },
+    "→",
+  );
   const slowest = found.slow_steps.longest?.[0];
   const sampled = found.sampled_steps.at(-1);
   const tools = make(
@@ -169,8 +265,20 @@ function stepsPicked(context, known, pick) {
     before,
     number,
     after,
-    slowest ? make("button", { type: "button", onclick: () => go(slowest.step) }, `The slowest: ${count(slowest.step)}`) : null,
-    sampled !== undefined ? make("button", { type: "button", onclick: () => go(sampled) }, `The last that was traced: ${count(sampled)}`) : null,
+    slowest
+      ? make(
+          "button",
+          { type: "button", onclick: () => go(slowest.step) },
+          `The slowest: ${count(slowest.step)}`,
+        )
+      : null,
+    sampled !== undefined
+      ? make(
+          "button",
+          { type: "button", onclick: () => go(sampled) },
+          `The last that was traced: ${count(sampled)}`,
+        )
+      : null,
   );
   const body = make("div", { class: "step-body", "aria-live": "polite" });
   const element = card("One step", found.remembered ? tools : null, body);
@@ -198,10 +306,22 @@ function stepsPicked(context, known, pick) {
     const mine = turn;
     number.value = step ?? "";
     if (step === null) {
-      fill(body, make("p", { class: "soft" }, found.remembered ? "Choose a step in the chart or in the table, or type its number." : "No step of this work is remembered."));
+      fill(
+        body,
+        make(
+          "p",
+          { class: "soft" },
+          found.remembered
+            ? "Choose a step in the chart or in the table, or type its number."
+            : "No step of this work is remembered.",
+        ),
+      );
       return;
     }
-    const [told, parts] = await Promise.all([stepsAsked(() => stepsFacts(context, known(), step)), stepsAsked(() => stepsParts(context, known(), step))]);
+    const [told, parts] = await Promise.all([
+      stepsAsked(() => stepsFacts(context, known(), step)),
+      stepsAsked(() => stepsParts(context, known(), step)),
+    ]);
     if (mine === turn) fill(body, told, parts);
   }
 
@@ -221,21 +341,51 @@ async function stepsAsked(make_) {
 
 async function stepsFacts(context, found, step) {
   const told = await context.ask("step", { work: found.work, step }).catch((error) => {
-    if (isFile && error instanceof Trouble) return stepsOfCurve(found, step) ?? Promise.reject(error);
+    if (isFile && error instanceof Trouble)
+      return stepsOfCurve(found, step) ?? Promise.reject(error);
     throw error;
   });
   const usual = told.usual_ns ? `usually ${time(told.usual_ns)}` : "";
-  const marks = [told.is_sampled ? "traced by tfprobe" : "", told.has_raised ? "raised" : "", !told.is_sampled && !told.has_raised && told.counts === false ? "beside a traced step" : ""].filter(Boolean);
-  const slow = [["This step", told.slow], ["The time before it", told.gap]].filter(([, each]) => each);
+  const marks = [
+    told.is_sampled ? "traced by tfprobe" : "",
+    told.has_raised ? "raised" : "",
+    !told.is_sampled && !told.has_raised && told.counts === false ? "beside a traced step" : "",
+  ].filter(Boolean);
+  const slow = [
+    ["This step", told.slow],
+    ["The time before it", told.gap],
+  ].filter(([, each]) => each);
   return [
     figures(
       keyFigure("Step", count(told.step), marks.join(", ")),
       keyFigure("It took", time(told.duration_ns), usual),
-      keyFigure("Time before it", told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns), told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : ""),
-      keyFigure("Phase", told.phase ?? missing("the recording does not tell when its process began"), ""),
-      keyFigure("Began", told.start_unix_ns === null ? missing(told.start_missing ?? "the recording does not tell when") : new Date(told.start_unix_ns / 1e6).toLocaleTimeString(), told.start_unix_ns === null ? "" : clock(told.start_unix_ns)),
+      keyFigure(
+        "Time before it",
+        told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns),
+        told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : "",
+      ),
+      keyFigure(
+        "Phase",
+        told.phase ?? missing("the recording does not tell when its process began"),
+        "",
+      ),
+      keyFigure(
+        "Began",
+        told.start_unix_ns === null
+          ? missing(told.start_missing ?? "the recording does not tell when")
+          : new Date(told.start_unix_ns / 1e6).toLocaleTimeString(),
+        told.start_unix_ns === null ? "" : clock(told.start_unix_ns),
+      ),
     ),
-    slow.map(([what, each]) => make("p", {}, `${what} took ${time(each.excess_ns)} more than usual (z ${each.z}): `, nameOf(each.why), ".")),
+    slow.map(([what, each]) =>
+      make(
+        "p",
+        {},
+        `${what} took ${time(each.excess_ns)} more than usual (z ${each.z}): `,
+        nameOf(each.why),
+        ".",
+      ),
+    ),
   ];
 }
 
@@ -262,13 +412,28 @@ function stepsOfCurve({ series, sampled_steps, raised_steps, bands, slow_steps, 
 
 async function stepsParts(context, found, step) {
   const all = await context.ask("parts", { work: found.work });
-  if (all.missing) return make("p", { class: "soft" }, `What it was spent on is not known: ${all.missing}.`);
-  const has = all.steps.find((each) => each.step === step) ?? (all.recorded > all.steps.length && found.sampled_steps.includes(step) ? (await context.ask("parts", { work: found.work, step })).step : null);
+  if (all.missing)
+    return make("p", { class: "soft" }, `What it was spent on is not known: ${all.missing}.`);
+  const has =
+    all.steps.find((each) => each.step === step) ??
+    (all.recorded > all.steps.length && found.sampled_steps.includes(step)
+      ? (await context.ask("parts", { work: found.work, step })).step
+      : null);
   if (!has) return stepsMean(all, context, found);
   const box = make("div", {});
-  stepsStack(box, all.labels, [{ name: `step ${count(step)}`, parts: has.parts_ns }, { name: "mean", parts: stepsMeanParts(all) }]);
+  stepsStack(box, all.labels, [
+    { name: `step ${count(step)}`, parts: has.parts_ns },
+    { name: "mean", parts: stepsMeanParts(all) },
+  ]);
   box.append(
-    make("p", {}, make("a", { href: context.link("timeline", { capture: has.capture }) }, "Its timeline"), has.between_ns === null ? "" : `; of the ${time(has.cycle_ns)} ${time(has.between_ns)} lie between it and the next`),
+    make(
+      "p",
+      {},
+      make("a", { href: context.link("timeline", { capture: has.capture }) }, "Its timeline"),
+      has.between_ns === null
+        ? ""
+        : `; of the ${time(has.cycle_ns)} ${time(has.between_ns)} lie between it and the next`,
+    ),
   );
   if (has.causes.length) box.append(make("h3", {}, "Of these"), causesList(has.causes));
   return box;
@@ -278,27 +443,50 @@ async function stepsParts(context, found, step) {
 function stepsMean(all, context, found) {
   const box = make("div", {});
   const nearest = found.sampled_steps.at(-1);
-  box.append(make("p", { class: "soft" }, `This step was not traced: what it was spent on is not known. The mean of ${count(all.recorded)} that were${nearest === undefined ? "" : `, such as step ${count(nearest)}`}:`));
+  box.append(
+    make(
+      "p",
+      { class: "soft" },
+      `This step was not traced: what it was spent on is not known. The mean of ${count(all.recorded)} that were${nearest === undefined ? "" : `, such as step ${count(nearest)}`}:`,
+    ),
+  );
   stepsStack(box, all.labels, [{ name: "mean", parts: stepsMeanParts(all) }]);
   return box;
 }
 
 function stepsMeanParts(all) {
-  return Object.fromEntries(all.mean.groups.flatMap((group) => group.parts.map((part) => [part.part, part.time_ns])));
+  return Object.fromEntries(
+    all.mean.groups.flatMap((group) => group.parts.map((part) => [part.part, part.time_ns])),
+  );
 }
 
 function stepsStack(box, labels, rows) {
   stack(box, {
     label: "What a step is spent on",
     wholes: false,
-    bars: rows.map(({ name, parts }) => ({ name, parts: Object.entries(parts).map(([part, value]) => ({ name: labels[part], value, colour: partColour(part) })) })),
+    bars: rows.map(({ name, parts }) => ({
+      name,
+      parts: Object.entries(parts).map(([part, value]) => ({
+        name: labels[part],
+        value,
+        colour: partColour(part),
+      })),
+    })),
   });
 }
 
 function stepsOutliers(found, pick) {
   const rows = [
-    ...(found.slow_steps.longest ?? []).map((each) => ({ ...each, what: "step", usual_ns: found.slow_steps.usual_ns })),
-    ...(found.long_gaps.longest ?? []).map((each) => ({ ...each, what: "time before it", usual_ns: found.long_gaps.usual_ns })),
+    ...(found.slow_steps.longest ?? []).map((each) => ({
+      ...each,
+      what: "step",
+      usual_ns: found.slow_steps.usual_ns,
+    })),
+    ...(found.long_gaps.longest ?? []).map((each) => ({
+      ...each,
+      what: "time before it",
+      usual_ns: found.long_gaps.usual_ns,
+    })),
   ];
   const why = found.slow_steps.missing ?? "No step and no gap stands out.";
   return table({
@@ -316,7 +504,12 @@ function stepsOutliers(found, pick) {
       { key: "duration_ns", title: "Took", kind: "time", bar: true },
       { key: "usual_ns", title: "Usual", kind: "time" },
       { key: "excess_ns", title: "Beyond it", kind: "time" },
-      { key: "z", title: "z", kind: "number", hint: "Robust distance from the median: 3.5 and more stands out" },
+      {
+        key: "z",
+        title: "z",
+        kind: "number",
+        hint: "Robust distance from the median: 3.5 and more stands out",
+      },
       { key: "why", title: "What happened then" },
     ],
   });
@@ -324,7 +517,10 @@ function stepsOutliers(found, pick) {
 
 function stepsTimes(found) {
   const box = make("div", { class: "columns" });
-  for (const [what, told, unit] of [["How long steps took", found.step_times, "steps"], ["How long it was between two", found.gap_times, "gaps"]]) {
+  for (const [what, told, unit] of [
+    ["How long steps took", found.step_times, "steps"],
+    ["How long it was between two", found.gap_times, "gaps"],
+  ]) {
     const each = card(what);
     box.append(each);
     if (told.missing) each.append(make("p", {}, `Not known: ${told.missing}.`));
@@ -333,7 +529,12 @@ function stepsTimes(found) {
   return box;
 }
 
-const STEP_SHARES = [["up to the median", "p50_ns", "series-1"], ["to p95", "p95_ns", "series-3"], ["to p99", "p99_ns", "series-5"], ["beyond", null, "series-2"]];
+const STEP_SHARES = [
+  ["up to the median", "p50_ns", "series-1"],
+  ["to p95", "p95_ns", "series-3"],
+  ["to p99", "p99_ns", "series-5"],
+  ["beyond", null, "series-2"],
+];
 
 function stepsDistribution(box, told, unit) {
   const about = told.error_ratio ? "~" : "";
@@ -344,21 +545,53 @@ function stepsDistribution(box, told, unit) {
     height: 220,
     csvName: `${unit}-distribution`,
     x: { title: "time", values: told.bars.map(([low]) => time(low)) },
-    series: STEP_SHARES.map(([name, , colour], at) => ({ name, colour, values: told.bars.map(([low, , number]) => (kindOf(low) === at ? number : 0)) })),
+    series: STEP_SHARES.map(([name, , colour], at) => ({
+      name,
+      colour,
+      values: told.bars.map(([low, , number]) => (kindOf(low) === at ? number : 0)),
+    })),
   });
-  const quantiles = ["p5_ns", "p25_ns", "p50_ns", "p75_ns", "p95_ns", "p99_ns"].map((key) => `${key.slice(0, -3)} ${about}${time(told[key])}`);
-  const left = told.left_out ? ` ${count(told.left_out)} that tfprobe disturbed, or that raised, are left out.` : "";
-  box.append(make("p", { class: "soft small" }, `${count(told.count)} ${unit}: ${quantiles.join(" · ")}; least ${time(told.min_ns)}, most ${time(told.max_ns)}.${left} Bars are as wide as a sixteenth of an octave.`));
+  const quantiles = ["p5_ns", "p25_ns", "p50_ns", "p75_ns", "p95_ns", "p99_ns"].map(
+    (key) => `${key.slice(0, -3)} ${about}${time(told[key])}`,
+  );
+  const left = told.left_out
+    ? ` ${count(told.left_out)} that tfprobe disturbed, or that raised, are left out.`
+    : "";
+  box.append(
+    make(
+      "p",
+      { class: "soft small" },
+      `${count(told.count)} ${unit}: ${quantiles.join(" · ")}; least ${time(told.min_ns)}, most ${time(told.max_ns)}.${left} Bars are as wide as a sixteenth of an octave.`,
+    ),
+  );
 }
 
 function stepsLife(found) {
-  if (found.missing) return card("Phases of its process", make("p", {}, `Not known: ${found.missing}.`));
-  const segments = found.segments.map(([phase, start, end]) => make("i", { title: `${phase} ${time(end - start)}`, style: { "flex-grow": String(Math.max(end - start, 1)), background: `var(--phase-${phase})` } }));
+  if (found.missing)
+    return card("Phases of its process", make("p", {}, `Not known: ${found.missing}.`));
+  const segments = found.segments.map(([phase, start, end]) =>
+    make("i", {
+      title: `${phase} ${time(end - start)}`,
+      style: { "flex-grow": String(Math.max(end - start, 1)), background: `var(--phase-${phase})` },
+    }),
+  );
   return card(
     "Phases of its process",
-    make("div", { class: "life", role: "img", "aria-label": found.phases.map((each) => `${each.phase} ${time(each.total_ns)}`).join(", ") }, segments),
+    make(
+      "div",
+      {
+        class: "life",
+        role: "img",
+        "aria-label": found.phases.map((each) => `${each.phase} ${time(each.total_ns)}`).join(", "),
+      },
+      segments,
+    ),
     phaseLegend(found.phases, found.wall_ns),
-    make("p", { class: "soft small" }, `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " When TensorFlow was imported is not known: set-up is in start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`),
+    make(
+      "p",
+      { class: "soft small" },
+      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " When TensorFlow was imported is not known: set-up is in start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`,
+    ),
   );
 }
 

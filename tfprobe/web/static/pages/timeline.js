@@ -24,7 +24,8 @@ export const timelinePage = {
     let shown = await stepShown(content, context, captures, args);
     return {
       async turn(next) {
-        const isSame = String(next.capture ?? captures.chosen) === String(args.capture ?? captures.chosen);
+        const isSame =
+          String(next.capture ?? captures.chosen) === String(args.capture ?? captures.chosen);
         if (isSame && next.show === args.show) return shown.turn(next);
         shown.leave();
         for (const key of Object.keys(args)) delete args[key];
@@ -32,7 +33,8 @@ export const timelinePage = {
         try {
           shown = await stepShown(fill(content), context, captures, args);
         } catch (error) {
-          if (error.name !== "AbortError") fill(content, make("p", { class: "trouble", role: "alert" }, error.message));
+          if (error.name !== "AbortError")
+            fill(content, make("p", { class: "trouble", role: "alert" }, error.message));
         }
       },
       leave: () => shown.leave(),
@@ -44,12 +46,26 @@ export const timelinePage = {
 async function stepShown(place, context, captures, args) {
   const capture = Number(args.capture ?? captures.chosen);
   const base = await context.ask("timeline", { capture });
-  if (args.show === "ranks" && base.ranks > 1) return ranksShown(place, context, { capture, args, head: () => headOf(context, captures, base, args) });
+  if (args.show === "ranks" && base.ranks > 1)
+    return ranksShown(place, context, {
+      capture,
+      args,
+      head: () => headOf(context, captures, base, args),
+    });
   const controller = new AbortController();
-  const details = make("div", { class: "timeline-details", role: "region", "aria-label": "The slice chosen", "aria-live": "polite" });
+  const details = make("div", {
+    class: "timeline-details",
+    role: "region",
+    "aria-label": "The slice chosen",
+    "aria-live": "polite",
+  });
   const said = make("span", { role: "status", class: "soft" });
   const closer = make("p", { class: "soft small", hidden: true }, CLOSER);
-  const hint = make("p", { class: "hidden-text", id: "timeline-hint" }, "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The longest slices stand in a table below.");
+  const hint = make(
+    "p",
+    { class: "hidden-text", id: "timeline-hint" },
+    "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The longest slices stand in a table below.",
+  );
   const view = timelineView(base, {
     label: `Timeline of step ${base.step}, ${time(base.duration_ns)}`,
     hint: "timeline-hint",
@@ -66,7 +82,14 @@ async function stepShown(place, context, captures, args) {
   place.append(
     ...headOf(context, captures, base, args),
     make("div", { class: "row timeline-tools" }, search.element, zoomButtons(view), said),
-    make("section", { class: "card timeline-card", "aria-label": `Timeline of step ${base.step}` }, hint, view.element, closer, legendOf(base)),
+    make(
+      "section",
+      { class: "card timeline-card", "aria-label": `Timeline of step ${base.step}` },
+      hint,
+      view.element,
+      closer,
+      legendOf(base),
+    ),
     details,
     longestOf(base, (told) => {
       view.choose(told);
@@ -75,7 +98,14 @@ async function stepShown(place, context, captures, args) {
     }),
     perfettoCard(context, base, controller.signal),
   );
-  fill(details, make("p", { class: "soft" }, "Choose a slice to see what it is: by a click, or by Enter on the timeline. Shift and drag measures."));
+  fill(
+    details,
+    make(
+      "p",
+      { class: "soft" },
+      "Choose a slice to see what it is: by a click, or by Enter on the timeline. Shift and drag measures.",
+    ),
+  );
   if (args.slice) goTo(args.slice);
   if (viewOf(args)) viewed(view.view());
   if (args.find) search.run();
@@ -88,13 +118,17 @@ async function stepShown(place, context, captures, args) {
   function rested() {
     const { from_ns, to_ns } = view.view();
     const isStep = Math.abs(from_ns - base.view.from_ns) + Math.abs(to_ns - base.view.to_ns) < 2;
-    remember({ from_ns: isStep ? null : Math.round(from_ns), to_ns: isStep ? null : Math.round(to_ns) });
+    remember({
+      from_ns: isStep ? null : Math.round(from_ns),
+      to_ns: isStep ? null : Math.round(to_ns),
+    });
     detailed(view.view());
   }
 
   function remember(changes) {
     Object.assign(args, changes);
-    for (const [key, value] of Object.entries(args)) if (value === null || value === "") delete args[key];
+    for (const [key, value] of Object.entries(args))
+      if (value === null || value === "") delete args[key];
     context.go(args, { keep: true });
   }
 
@@ -104,14 +138,20 @@ async function stepShown(place, context, captures, args) {
     const isBase = base.is_whole || length > 0.7 * (base.window.to_ns - base.window.from_ns);
     closer.hidden = !isFile || isBase;
     const { window } = found;
-    const holds = window.from_ns <= Math.max(from_ns, base.whole.from_ns) && window.to_ns >= Math.min(to_ns, base.whole.to_ns);
+    const holds =
+      window.from_ns <= Math.max(from_ns, base.whole.from_ns) &&
+      window.to_ns >= Math.min(to_ns, base.whole.to_ns);
     const isClose = found.is_whole || window.to_ns - window.from_ns <= 4 * length;
     if (isFile || (holds && isClose)) return;
     if (isBase) return put(base);
     loading?.abort();
     loading = new AbortController();
     try {
-      const next = await context.ask("timeline", { capture, from_ns: Math.floor(from_ns - length / 2), to_ns: Math.ceil(to_ns + length / 2) });
+      const next = await context.ask("timeline", {
+        capture,
+        from_ns: Math.floor(from_ns - length / 2),
+        to_ns: Math.ceil(to_ns + length / 2),
+      });
       if (!controller.signal.aborted) put(next);
     } catch (error) {
       if (error.name !== "AbortError") fill(said, error.message);
@@ -125,7 +165,10 @@ async function stepShown(place, context, captures, args) {
 
   function measured(range) {
     const length = range ? Math.abs(range[1] - range[0]) : 0;
-    fill(said, range ? `${time(length)} measured, ${percent(length / base.duration_ns)} of the step` : "");
+    fill(
+      said,
+      range ? `${time(length)} measured, ${percent(length / base.duration_ns)} of the step` : "",
+    );
   }
 
   async function picked(told) {
@@ -135,7 +178,8 @@ async function stepShown(place, context, captures, args) {
     if (told.count > 1) return;
     try {
       const known = await context.ask("timeline-slice", { capture, slice: told.slice });
-      if (args.slice === told.slice) fill(details, sliceCard(context, base, { ...told, ...known }, known, goTo));
+      if (args.slice === told.slice)
+        fill(details, sliceCard(context, base, { ...told, ...known }, known, goTo));
     } catch (error) {
       if (error.name === "AbortError") return;
       if (args.slice === told.slice) details.append(make("p", { class: "soft" }, error.message));
@@ -174,23 +218,50 @@ async function stepShown(place, context, captures, args) {
 
 function viewOf({ from_ns, to_ns }) {
   const [from, to] = [Number(from_ns), Number(to_ns)];
-  return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from ? { from_ns: from, to_ns: to } : null;
+  return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from
+    ? { from_ns: from, to_ns: to }
+    : null;
 }
 
 function headOf(context, captures, base, args) {
   const where = `${base.host} ${base.label}${base.rank === null ? "" : `, rank ${base.rank}`}`;
   const work = base.work ? `${base.work.kind} ${base.work.name}` : "work unknown";
-  const usual = base.usual_ns === null ? "" : `, usually ${time(base.usual_ns)} about then, when it is not recorded`;
+  const usual =
+    base.usual_ns === null
+      ? ""
+      : `, usually ${time(base.usual_ns)} about then, when it is not recorded`;
   const show = args.show ? { show: args.show } : {};
   const goTo = (capture) => context.go({ capture, ...show });
-  const alike = captures.captures.filter((each) => each.work === (base.work?.work ?? null) && each.process === base.process);
+  const alike = captures.captures.filter(
+    (each) => each.work === (base.work?.work ?? null) && each.process === base.process,
+  );
   const at = alike.findIndex((each) => each.capture === base.capture);
-  const button = (to, label, text) => make("button", { type: "button", disabled: !alike[to], "aria-label": label, title: label, onclick: () => goTo(alike[to].capture) }, text);
-  const notes = args.show === "ranks" ? [] : [
-    base.is_shifted ? "Its slices were timed by another clock; the first stands where the step begins." : null,
-    base.tracks_left_out ? `${count(base.tracks_left_out)} threads with fewer slices are not drawn.` : null,
-    captures.captures_left_out ? `The newest ${count(captures.captures.length)} recorded steps can be chosen; ${count(captures.captures_left_out)} older ones cannot.` : null,
-  ].filter(Boolean);
+  const button = (to, label, text) =>
+    make(
+      "button",
+      {
+        type: "button",
+        disabled: !alike[to],
+        "aria-label": label,
+        title: label,
+        onclick: () => goTo(alike[to].capture),
+      },
+      text,
+    );
+  const notes =
+    args.show === "ranks"
+      ? []
+      : [
+          base.is_shifted
+            ? "Its slices were timed by another clock; the first stands where the step begins."
+            : null,
+          base.tracks_left_out
+            ? `${count(base.tracks_left_out)} threads with fewer slices are not drawn.`
+            : null,
+          captures.captures_left_out
+            ? `The newest ${count(captures.captures.length)} recorded steps can be chosen; ${count(captures.captures_left_out)} older ones cannot.`
+            : null,
+        ].filter(Boolean);
   return [
     make(
       "div",
@@ -204,14 +275,25 @@ function headOf(context, captures, base, args) {
         choose({
           label: "Step",
           value: base.capture,
-          options: alike.map((each) => [each.capture, `${each.step} · ${time(each.duration_ns)} · ${slicesText(each.slices)}`]),
+          options: alike.map((each) => [
+            each.capture,
+            `${each.step} · ${time(each.duration_ns)} · ${slicesText(each.slices)}`,
+          ]),
           onChange: (capture) => goTo(Number(capture)),
         }),
         button(at - 1, "The recorded step before", "‹"),
         button(at + 1, "The next recorded step", "›"),
       ),
     ),
-    make("p", { class: "soft" }, make("bdi", {}, work), " on ", make("bdi", {}, where), `: ${time(base.duration_ns)}${usual}.`, notes.length ? ` ${notes.join(" ")}` : ""),
+    make(
+      "p",
+      { class: "soft" },
+      make("bdi", {}, work),
+      " on ",
+      make("bdi", {}, where),
+      `: ${time(base.duration_ns)}${usual}.`,
+      notes.length ? ` ${notes.join(" ")}` : "",
+    ),
   ];
 }
 
@@ -234,14 +316,31 @@ function worksChooser(captures, base, goTo) {
 }
 
 function zoomButtons(view) {
-  const button = (label, text, act) => make("button", { type: "button", class: "icon", title: label, "aria-label": label, onclick: act }, text);
+  const button = (label, text, act) =>
+    make(
+      "button",
+      { type: "button", class: "icon", title: label, "aria-label": label, onclick: act },
+      text,
+    );
   return make(
     "div",
     { class: "row timeline-zoom", role: "group", "aria-label": "Zoom" },
     button("Zoom in (W)", "+", () => view.zoom(2)),
     button("Zoom out (S)", "−", () => view.zoom(0.5)),
-    make("button", { type: "button", title: "The step alone (0)", onclick: () => view.fit() }, "Fit the step"),
-    make("button", { type: "button", title: "All that was recorded", onclick: () => view.show(view.shown().found.whole) }, "All"),
+    make(
+      "button",
+      { type: "button", title: "The step alone (0)", onclick: () => view.fit() },
+      "Fit the step",
+    ),
+    make(
+      "button",
+      {
+        type: "button",
+        title: "All that was recorded",
+        onclick: () => view.show(view.shown().found.whole),
+      },
+      "All",
+    ),
   );
 }
 
@@ -250,7 +349,14 @@ function searchBox(context, base, view, args, said, remember, goTo) {
   let hits = null;
   let at = -1;
   let asked = 0;
-  const box = make("input", { type: "search", placeholder: "Search names and ops", "aria-label": "Search the timeline", value: args.find ?? "", oninput: typed, onkeydown: pressed });
+  const box = make("input", {
+    type: "search",
+    placeholder: "Search names and ops",
+    "aria-label": "Search the timeline",
+    value: args.find ?? "",
+    oninput: typed,
+    onkeydown: pressed,
+  });
   return { element: box, run };
 
   function typed() {
@@ -274,17 +380,28 @@ function searchBox(context, base, view, args, said, remember, goTo) {
       hits = inDrawn(view.shown().found, text);
     }
     if (box.value.trim() !== text) return;
-    fill(said, `${count(hits.count)} found, ${time(hits.total_ns)} in all${hits.left_out ? `; the first ${count(hits.slices.length)} are marked` : ""}. Enter goes to the next.`);
+    fill(
+      said,
+      `${count(hits.count)} found, ${time(hits.total_ns)} in all${hits.left_out ? `; the first ${count(hits.slices.length)} are marked` : ""}. Enter goes to the next.`,
+    );
     view.mark({ ids: new Set(hits.slices), starts: hits.start_ns });
   }
 
   function pressed(event) {
     if (event.key !== "Enter" || !hits?.slices.length) return;
     at = (at + (event.shiftKey ? -1 : 1) + hits.slices.length) % hits.slices.length;
-    const told = { slice: hits.slices[at], row: hits.row[at], start_ns: hits.start_ns[at], duration_ns: hits.length_ns[at] };
+    const told = {
+      slice: hits.slices[at],
+      row: hits.row[at],
+      start_ns: hits.start_ns[at],
+      duration_ns: hits.length_ns[at],
+    };
     view.choose(told);
     goTo(told.slice);
-    fill(said, `${count(at + 1)} of ${count(hits.count)}: ${time(told.duration_ns)} from ${time(told.start_ns)} on`);
+    fill(
+      said,
+      `${count(at + 1)} of ${count(hits.count)}: ${time(told.duration_ns)} from ${time(told.start_ns)} on`,
+    );
   }
 }
 
@@ -315,7 +432,15 @@ function legendOf(base) {
     "ul",
     { class: "chart-legend small", "aria-label": "Colours, and the share of the step" },
     keys.map((category) =>
-      make("li", {}, swatch(categoryColour(category)), category.label, of(category) ? make("span", { class: "number soft" }, ` ${percent(of(category) / base.duration_ns)}`) : null),
+      make(
+        "li",
+        {},
+        swatch(categoryColour(category)),
+        category.label,
+        of(category)
+          ? make("span", { class: "number soft" }, ` ${percent(of(category) / base.duration_ns)}`)
+          : null,
+      ),
     ),
   );
 }

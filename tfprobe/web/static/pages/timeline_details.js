@@ -8,49 +8,161 @@ import { categoryColour } from "../parts/timeline_slices.js";
 /** Tell of a slice; `known` is what the server told of it, null before. `goTo(slice)` goes to another. */
 export function sliceCard(context, base, told, known, goTo) {
   if (told.count > 1) {
-    const busy = told.duration_ns ? `, busy ${percent(told.busy_ns / told.duration_ns)} of ${time(told.duration_ns)}` : "";
-    return card(`${count(told.count)} slices too small to be seen`, make("p", {}, `From ${time(told.start_ns)} on${busy}. The longest is `, nameOf(told.name), ". Zoom in for each: Enter, or +."));
+    const busy = told.duration_ns
+      ? `, busy ${percent(told.busy_ns / told.duration_ns)} of ${time(told.duration_ns)}`
+      : "";
+    return card(
+      `${count(told.count)} slices too small to be seen`,
+      make(
+        "p",
+        {},
+        `From ${time(told.start_ns)} on${busy}. The longest is `,
+        nameOf(told.name),
+        ". Zoom in for each: Enter, or +.",
+      ),
+    );
   }
   const work = base.work?.work;
   const facts = [
-    ["Op", told.op && told.category.name !== "between" ? make("a", { href: context.link("ops", { work, find: told.op.slice(0, 200) }) }, nameOf(called(told.op))) : null],
+    [
+      "Op",
+      told.op && told.category.name !== "between"
+        ? make(
+            "a",
+            { href: context.link("ops", { work, find: told.op.slice(0, 200) }) },
+            nameOf(called(told.op)),
+          )
+        : null,
+    ],
     ["Counts as", [swatch(categoryColour(told.category)), told.category.label]],
-    ["Takes", `${time(told.duration_ns)}, ${percent(told.duration_ns / base.duration_ns)} of the step`],
-    ["From, to", `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`],
+    [
+      "Takes",
+      `${time(told.duration_ns)}, ${percent(told.duration_ns / base.duration_ns)} of the step`,
+    ],
+    [
+      "From, to",
+      `${exactTime(told.start_ns, 100)}, ${exactTime(told.start_ns + told.duration_ns, 100)} after the step began`,
+    ],
     ["Thread or stream", known ? nameOf(`${known.group}, ${known.lane}`) : null],
     ["Device", known?.device ? nameOf(known.device) : null],
-    ["Scope", known?.scope ? [make("a", { href: context.link("scopes", { work, at: known.scope }) }, nameOf(called(known.scope))), known.has_graph ? [" ", make("a", { href: context.link("graph", { work, at: known.scope }) }, "in the graph")] : null] : null],
+    [
+      "Scope",
+      known?.scope
+        ? [
+            make(
+              "a",
+              { href: context.link("scopes", { work, at: known.scope }) },
+              nameOf(called(known.scope)),
+            ),
+            known.has_graph
+              ? [
+                  " ",
+                  make(
+                    "a",
+                    { href: context.link("graph", { work, at: known.scope }) },
+                    "in the graph",
+                  ),
+                ]
+              : null,
+          ]
+        : null,
+    ],
     ["Bytes asked for", known?.bytes ? bytes(known.bytes) : null],
     ["Bytes of outputs", known?.output_bytes ? bytes(known.output_bytes) : null],
     ["Recorded as", known?.detail ? nameOf(known.detail) : null],
     ["Inputs", known?.inputs?.length ? known.inputs.map(tensorLine) : null],
     ["Outputs", known?.outputs?.length ? known.outputs.map(tensorLine) : null],
-    ["Belongs to", known?.linked?.length ? known.linked.map((link) => make("div", {}, `${link.relation} `, make("button", { type: "button", class: "link", onclick: () => goTo(link.slice) }, nameOf(called(link.name))))) : null],
-    ["Code", known?.code?.length ? known.code.slice(-3).reverse().map((frame) => make("div", {}, make("a", { href: context.link("code", { work, view: "lines", find: `${frame.file.split("/").at(-1)}:${frame.line}` }) }, nameOf(`${frame.file}:${frame.line}`)), " in ", make("code", {}, frame.function))) : null],
+    [
+      "Belongs to",
+      known?.linked?.length
+        ? known.linked.map((link) =>
+            make(
+              "div",
+              {},
+              `${link.relation} `,
+              make(
+                "button",
+                { type: "button", class: "link", onclick: () => goTo(link.slice) },
+                nameOf(called(link.name)),
+              ),
+            ),
+          )
+        : null,
+    ],
+    [
+      "Code",
+      known?.code?.length
+        ? known.code
+            .slice(-3)
+            .reverse()
+            .map((frame) =>
+              make(
+                "div",
+                {},
+                make(
+                  "a",
+                  {
+                    href: context.link("code", {
+                      work,
+                      view: "lines",
+                      find: `${frame.file.split("/").at(-1)}:${frame.line}`,
+                    }),
+                  },
+                  nameOf(`${frame.file}:${frame.line}`),
+                ),
+                " in ",
+                make("code", {}, frame.function),
+              ),
+            )
+        : null,
+    ],
   ];
   return card(
     "",
     make("h2", {}, make("bdi", { class: "timeline-name" }, told.name || NOTHING)),
-    make("dl", { class: "timeline-facts" }, facts.filter(([, value]) => value).map(([label, value]) => [make("dt", {}, label), make("dd", {}, value)])),
+    make(
+      "dl",
+      { class: "timeline-facts" },
+      facts
+        .filter(([, value]) => value)
+        .map(([label, value]) => [make("dt", {}, label), make("dd", {}, value)]),
+    ),
   );
 }
 
 function tensorLine({ name, shape, type }) {
-  const told = shape === null ? "shape unknown" : `[${shape.map((each) => (each < 0 ? "?" : each)).join(", ")}]`;
-  return make("div", {}, nameOf(name), " ", make("code", {}, `${told}${type ? ` ${type.replace(/^DT_/, "").toLowerCase()}` : ""}`));
+  const told =
+    shape === null
+      ? "shape unknown"
+      : `[${shape.map((each) => (each < 0 ? "?" : each)).join(", ")}]`;
+  return make(
+    "div",
+    {},
+    nameOf(name),
+    " ",
+    make("code", {}, `${told}${type ? ` ${type.replace(/^DT_/, "").toLowerCase()}` : ""}`),
+  );
 }
 
 /** List the longest slices of the step; `open(told)` goes to one. */
 export function longestOf(base, open) {
-  const rows = base.longest.map((each) => ({ ...each, slice: each.id, label: base.categories[each.category].label, lane: base.tracks[each.track].name }));
-  const first = base.tracks.map((track, at) => base.tracks.slice(0, at).reduce((sum, each) => sum + each.rows, 0));
+  const rows = base.longest.map((each) => ({
+    ...each,
+    slice: each.id,
+    label: base.categories[each.category].label,
+    lane: base.tracks[each.track].name,
+  }));
+  const first = base.tracks.map((track, at) =>
+    base.tracks.slice(0, at).reduce((sum, each) => sum + each.rows, 0),
+  );
   return table({
     caption: "The longest slices of the step",
     csvName: `timeline-step-${base.step}`,
     rows,
     sort: "-duration_ns",
     key: (row) => row.id,
-    onOpen: (row) => open({ ...row, row: first[row.track], count: 1, category: base.categories[row.category] }),
+    onOpen: (row) =>
+      open({ ...row, row: first[row.track], count: 1, category: base.categories[row.category] }),
     columns: [
       { key: "name", title: "Slice" },
       { key: "duration_ns", title: "Takes", kind: "time" },

@@ -8,7 +8,14 @@ import { perfettoIn } from "../parts/perfetto.js";
 /** Offer the trace of a step and of all steps; `signal` ends what is open. */
 export function perfettoCard(context, base, signal) {
   if (isFile) {
-    return card("Perfetto", make("p", { class: "soft" }, "A file has no Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file that its own site opens."));
+    return card(
+      "Perfetto",
+      make(
+        "p",
+        { class: "soft" },
+        "A file has no Perfetto: `tfprobe ui` on the run opens this step in it, and `tfprobe export RUN --to chrome` writes a file that its own site opens.",
+      ),
+    );
   }
   const place = make("div", {});
   const name = `run/${context.run.split("/").map(encodeURIComponent).join("/")}/trace`;
@@ -16,11 +23,23 @@ export function perfettoCard(context, base, signal) {
   const buttons = [
     perfettoButton("Open in Perfetto", `${name}?capture=${base.capture}`, `step ${base.step}`),
     perfettoButton("All recorded steps", name, context.run),
-    make("a", { class: "button", href: `/api/${name}?capture=${base.capture}`, download: `step-${base.step}.json` }, "Download the trace"),
+    make(
+      "a",
+      {
+        class: "button",
+        href: `/api/${name}?capture=${base.capture}`,
+        download: `step-${base.step}.json`,
+      },
+      "Download the trace",
+    ),
   ];
   return card(
     "Perfetto",
-    make("p", { class: "soft" }, `Perfetto is served from this machine and asks nobody else. The trace of this step has ${slicesText(base.total)}, about ${bytes(base.trace_bytes)}; it goes from the server to this browser, and is not kept. The file that is downloaded opens in Perfetto's own site and in chrome://tracing, too.`),
+    make(
+      "p",
+      { class: "soft" },
+      `Perfetto is served from this machine and asks nobody else. The trace of this step has ${slicesText(base.total)}, about ${bytes(base.trace_bytes)}; it goes from the server to this browser, and is not kept. The file that is downloaded opens in Perfetto's own site and in chrome://tracing, too.`,
+    ),
     make("div", { class: "row" }, buttons),
     place,
   );

@@ -15,7 +15,10 @@ export function ranksChooser(base, args, go) {
   return choose({
     label: "Show",
     value: args.show ?? "",
-    options: [["", "this process"], ["ranks", `all ${count(base.ranks)} ranks`]],
+    options: [
+      ["", "this process"],
+      ["ranks", `all ${count(base.ranks)} ranks`],
+    ],
     onChange: (show) => go({ capture: args.capture ?? base.capture, ...(show ? { show } : {}) }),
   });
 }
@@ -24,8 +27,17 @@ export function ranksChooser(base, args, go) {
 export async function ranksShown(place, context, { capture, args, head }) {
   const found = await context.ask("timeline-ranks", { capture });
   const groups = meetingsOf(found);
-  const details = make("div", { class: "timeline-details", role: "region", "aria-label": "The meeting chosen", "aria-live": "polite" });
-  const hint = make("p", { class: "hidden-text", id: "timeline-hint" }, "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The ranks stand in a table below.");
+  const details = make("div", {
+    class: "timeline-details",
+    role: "region",
+    "aria-label": "The meeting chosen",
+    "aria-live": "polite",
+  });
+  const hint = make(
+    "p",
+    { class: "hidden-text", id: "timeline-hint" },
+    "W and S zoom, A and D or arrows move, 0 shows the step, Enter chooses a slice, then arrows walk from slice to slice, Escape lets go. The ranks stand in a table below.",
+  );
   let resting = 0;
   const view = timelineView(found, {
     label: `Timeline of step ${found.step} in ${found.ranks.length} ranks`,
@@ -41,7 +53,13 @@ export async function ranksShown(place, context, { capture, args, head }) {
   place.append(
     ...head(found),
     make("p", { class: "soft" }, ranksTold(found)),
-    make("section", { class: "card timeline-card", "aria-label": `Timeline of step ${found.step} in all ranks` }, hint, view.element, ranksLegend(found)),
+    make(
+      "section",
+      { class: "card timeline-card", "aria-label": `Timeline of step ${found.step} in all ranks` },
+      hint,
+      view.element,
+      ranksLegend(found),
+    ),
     details,
     ranksTable(found, context),
   );
@@ -49,7 +67,14 @@ export async function ranksShown(place, context, { capture, args, head }) {
   if (args.slice) goTo(args.slice);
 
   function untold() {
-    fill(details, make("p", { class: "soft" }, "Point at a collective to see it in all ranks; choose it, by a click or by Enter, to see who came when."));
+    fill(
+      details,
+      make(
+        "p",
+        { class: "soft" },
+        "Point at a collective to see it in all ranks; choose it, by a click or by Enter, to see who came when.",
+      ),
+    );
   }
 
   function chosen() {
@@ -59,7 +84,15 @@ export async function ranksShown(place, context, { capture, args, head }) {
   function toldBy(id) {
     const slices = view.shown();
     const at = slices.places.get(id);
-    return at === undefined ? null : { slice: id, row: found.slices.row[at], start_ns: slices.starts[at], duration_ns: slices.ends[at] - slices.starts[at], count: 1 };
+    return at === undefined
+      ? null
+      : {
+          slice: id,
+          row: found.slices.row[at],
+          start_ns: slices.starts[at],
+          duration_ns: slices.ends[at] - slices.starts[at],
+          count: 1,
+        };
   }
 
   /** Let the peers of a slice stand out, on whatever rank. */
@@ -73,7 +106,13 @@ export async function ranksShown(place, context, { capture, args, head }) {
     mark(told);
     const group = told ? groupOf(found, view, told.slice) : -1;
     if (!told) untold();
-    else fill(details, group < 0 ? ranksSliceCard(found, told) : meetingCard(found, found.meetings[group], told, context));
+    else
+      fill(
+        details,
+        group < 0
+          ? ranksSliceCard(found, told)
+          : meetingCard(found, found.meetings[group], told, context),
+      );
   }
 
   function goTo(id) {
@@ -87,14 +126,19 @@ export async function ranksShown(place, context, { capture, args, head }) {
     clearTimeout(resting);
     resting = setTimeout(() => {
       const { from_ns, to_ns } = view.view();
-      const isWhole = Math.abs(from_ns - found.view.from_ns) + Math.abs(to_ns - found.view.to_ns) < 2;
-      remember({ from_ns: isWhole ? null : Math.round(from_ns), to_ns: isWhole ? null : Math.round(to_ns) });
+      const isWhole =
+        Math.abs(from_ns - found.view.from_ns) + Math.abs(to_ns - found.view.to_ns) < 2;
+      remember({
+        from_ns: isWhole ? null : Math.round(from_ns),
+        to_ns: isWhole ? null : Math.round(to_ns),
+      });
     }, RANKS_REST_MS);
   }
 
   function remember(changes) {
     Object.assign(args, changes);
-    for (const [key, value] of Object.entries(args)) if (value === null || value === "") delete args[key];
+    for (const [key, value] of Object.entries(args))
+      if (value === null || value === "") delete args[key];
     context.go(args, { keep: true });
   }
 
@@ -116,7 +160,9 @@ export async function ranksShown(place, context, { capture, args, head }) {
 
 function ranksViewOf({ from_ns, to_ns }) {
   const [from, to] = [Number(from_ns), Number(to_ns)];
-  return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from ? { from_ns: from, to_ns: to } : null;
+  return from_ns !== undefined && to_ns !== undefined && Number.isFinite(from) && to > from
+    ? { from_ns: from, to_ns: to }
+    : null;
 }
 
 /** The slices of each meeting, by its number. */
@@ -139,9 +185,17 @@ function groupOf(found, view, id) {
 function ranksTold(found) {
   const { ranks, ranks_left_out: left, clock_error_ns: error } = found;
   const unknown = ranks.filter((each) => each.missing);
-  const told = [`${count(ranks.length)} ranks on one clock${error ? `, which may be wrong by ${time(error)} at most` : ""}.`];
-  if (left) told.push(`${count(left)} ranks are not drawn: those that are drawn kept others waiting, were slow, or are the first.`);
-  if (unknown.length) told.push(`Of ${unknown.map((each) => each.title).join(", ")} the clock is not known: ${unknown.length > 1 ? "they are" : "it is"} drawn as if the step had begun at once.`);
+  const told = [
+    `${count(ranks.length)} ranks on one clock${error ? `, which may be wrong by ${time(error)} at most` : ""}.`,
+  ];
+  if (left)
+    told.push(
+      `${count(left)} ranks are not drawn: those that are drawn kept others waiting, were slow, or are the first.`,
+    );
+  if (unknown.length)
+    told.push(
+      `Of ${unknown.map((each) => each.title).join(", ")} the clock is not known: ${unknown.length > 1 ? "they are" : "it is"} drawn as if the step had begun at once.`,
+    );
   return told.join(" ");
 }
 
@@ -157,7 +211,12 @@ function ranksTip(found, told) {
   const met = found.meetings[found.slices.meeting[at]];
   if (!met) return null;
   const last = lastTold(met);
-  const members = met.members.slice(0, RANKS_IN_TIP).map((each) => [each.title, each.waited_ns === null ? time(each.length_ns) : `waited ${time(each.waited_ns)}`]);
+  const members = met.members
+    .slice(0, RANKS_IN_TIP)
+    .map((each) => [
+      each.title,
+      each.waited_ns === null ? time(each.length_ns) : `waited ${time(each.waited_ns)}`,
+    ]);
   const more = met.count - members.length;
   return [
     ["takes", time(told.duration_ns)],
@@ -170,32 +229,67 @@ function ranksTip(found, told) {
 
 function meetingCard(found, met, told, context) {
   const last = met ? lastTold(met) : null;
-  const link = (row) => make("a", { href: context.link("timeline", { capture: row.capture }) }, nameOf(row.title));
+  const link = (row) =>
+    make("a", { href: context.link("timeline", { capture: row.capture }) }, nameOf(row.title));
   return card(
     "",
     make("h2", {}, make("bdi", { class: "timeline-name" }, told.name || NOTHING)),
-    last ? make("p", {}, `Last to come was ${last}. Together they waited ${time(met.waited_ns)} for it.`) : null,
+    last
+      ? make(
+          "p",
+          {},
+          `Last to come was ${last}. Together they waited ${time(met.waited_ns)} for it.`,
+        )
+      : null,
     met
       ? table({
-          caption: met.kind === "send" ? "Sender and receiver" : `Who came when, of ${count(met.count)}`,
+          caption:
+            met.kind === "send" ? "Sender and receiver" : `Who came when, of ${count(met.count)}`,
           csvName: `meeting-step-${found.step}`,
           rows: met.members,
           of: met.count,
           sort: "-start_ns",
           columns: [
             { key: "title", title: "Rank", cell: link },
-            { key: "start_ns", title: "Came", kind: "time", hint: "since the first rank began the step" },
-            { key: "waited_ns", title: "Waited", kind: "time", bar: true, missing: () => "its clock is not known, or nothing waits here" },
+            {
+              key: "start_ns",
+              title: "Came",
+              kind: "time",
+              hint: "since the first rank began the step",
+            },
+            {
+              key: "waited_ns",
+              title: "Waited",
+              kind: "time",
+              bar: true,
+              missing: () => "its clock is not known, or nothing waits here",
+            },
             { key: "length_ns", title: "Was in it", kind: "time" },
-            { key: "bytes", title: "Bytes", kind: "bytes", missing: () => "the recording does not tell" },
+            {
+              key: "bytes",
+              title: "Bytes",
+              kind: "bytes",
+              missing: () => "the recording does not tell",
+            },
           ],
         })
-      : make("p", { class: "soft" }, "Of so many meetings this one is not told in detail: its rank's own timeline has it."),
+      : make(
+          "p",
+          { class: "soft" },
+          "Of so many meetings this one is not told in detail: its rank's own timeline has it.",
+        ),
   );
 }
 
 function ranksSliceCard(found, told) {
-  return card(told.name || NOTHING, make("p", {}, `${time(told.duration_ns)}, ${percent(told.duration_ns / found.duration_ns)} of the step.`));
+  return card(
+    told.name || NOTHING,
+    make(
+      "p",
+      {},
+      `${time(told.duration_ns)}, ${percent(told.duration_ns / found.duration_ns)} of the step.`,
+    ),
+  );
 }
 
 function clockCell(row) {
@@ -208,7 +302,9 @@ function ranksLegend(found) {
   return make(
     "ul",
     { class: "chart-legend small", "aria-label": "Colours" },
-    found.categories.filter((_, at) => met.has(at)).map((category) => make("li", {}, swatch(categoryColour(category)), category.label)),
+    found.categories
+      .filter((_, at) => met.has(at))
+      .map((category) => make("li", {}, swatch(categoryColour(category)), category.label)),
   );
 }
 
@@ -221,14 +317,42 @@ function ranksTable(found, context) {
     of: found.ranks.length + found.ranks_left_out,
     search: found.ranks.length > 8,
     columns: [
-      { key: "title", title: "Rank", cell: (row) => make("a", { href: context.link("timeline", { capture: row.capture }) }, nameOf(row.title)) },
+      {
+        key: "title",
+        title: "Rank",
+        cell: (row) =>
+          make(
+            "a",
+            { href: context.link("timeline", { capture: row.capture }) },
+            nameOf(row.title),
+          ),
+      },
       { key: "start_ns", title: "Began", kind: "time", hint: "after the first of them" },
       { key: "duration_ns", title: "Step", kind: "time", bar: true },
       { key: "collectives_ns", title: "In collectives", kind: "time" },
       { key: "waited_ns", title: "Waited", kind: "time", missing: why },
-      { key: "last", title: "Last in", kind: "count", hint: "collectives for which all others waited for it", value: (row) => (row.matched ? row.last : null), missing: why },
-      { key: "offset_ns", title: "Clock ahead", kind: "time", missing: (row) => row.missing, hint: "of the reference's, by which its times were moved", cell: clockCell },
-      { key: "error_ns", title: "± at most", kind: "time", missing: (row) => row.missing ?? "nothing bounds it" },
+      {
+        key: "last",
+        title: "Last in",
+        kind: "count",
+        hint: "collectives for which all others waited for it",
+        value: (row) => (row.matched ? row.last : null),
+        missing: why,
+      },
+      {
+        key: "offset_ns",
+        title: "Clock ahead",
+        kind: "time",
+        missing: (row) => row.missing,
+        hint: "of the reference's, by which its times were moved",
+        cell: clockCell,
+      },
+      {
+        key: "error_ns",
+        title: "± at most",
+        kind: "time",
+        missing: (row) => row.missing ?? "nothing bounds it",
+      },
       { key: "basis", title: "Known by" },
       { key: "why", title: "Drawn because" },
     ],

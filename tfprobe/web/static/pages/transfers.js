@@ -1,7 +1,15 @@
 // What a step moves: over the bus, in collectives, between tasks; and what waits for that.
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { bars } from "../parts/charts.js";
-import { card, choose, figures, keyFigure, missing, nameOf, workChooser } from "../parts/controls.js";
+import {
+  card,
+  choose,
+  figures,
+  keyFigure,
+  missing,
+  nameOf,
+  workChooser,
+} from "../parts/controls.js";
 import { make } from "../parts/elements.js";
 import { processName, sentence } from "../parts/sentences.js";
 import { table } from "../parts/table.js";
@@ -20,7 +28,11 @@ export const transfersPage = {
   name: "transfers",
   title: "Transfers",
   show: (place, context) =>
-    turning(place, context, { name: "transfers", asked: (args) => argsOf(args, "by", "work"), content: (found, args) => transfersContent(found, args, context) }),
+    turning(place, context, {
+      name: "transfers",
+      asked: (args) => argsOf(args, "by", "work"),
+      content: (found, args) => transfersContent(found, args, context),
+    }),
 };
 
 function transfersContent(found, args, context) {
@@ -31,7 +43,14 @@ function transfersContent(found, args, context) {
       { class: "row" },
       make("h1", {}, "Transfers"),
       workChooser(context, found.works, found.work),
-      transfers ? choose({ label: "Count by", value: found.by, options: found.bys.map((by) => [by, TRANSFER_BYS[by]]), onChange: (by) => context.go({ ...args, by }) }) : null,
+      transfers
+        ? choose({
+            label: "Count by",
+            value: found.by,
+            options: found.bys.map((by) => [by, TRANSFER_BYS[by]]),
+            onChange: (by) => context.go({ ...args, by }),
+          })
+        : null,
     ),
     make("p", {}, transfersSentence(found)),
     transfersFigures(found),
@@ -53,11 +72,30 @@ function transfersSentence({ about, sampled_steps: steps, processes }) {
 function transfersFigures({ transfers, collectives, syncs }) {
   const all = [];
   if (transfers) {
-    all.push(keyFigure("Exposed copies a step", transfersTime(transfers.exposed_us_per_step), `${percent(transfers.copying.hidden_ratio)} of the copying is hidden by kernels`));
+    all.push(
+      keyFigure(
+        "Exposed copies a step",
+        transfersTime(transfers.exposed_us_per_step),
+        `${percent(transfers.copying.hidden_ratio)} of the copying is hidden by kernels`,
+      ),
+    );
   }
-  if (collectives) all.push(keyFigure("Collectives", percent(collectives.hidden_ratio), "of their time is hidden by computation"));
+  if (collectives)
+    all.push(
+      keyFigure(
+        "Collectives",
+        percent(collectives.hidden_ratio),
+        "of their time is hidden by computation",
+      ),
+    );
   if (syncs.sync_wait_ratio) {
-    all.push(keyFigure("Waiting for devices or peers", percent(syncs.sync_wait_ratio), `of a cycle of ${time(syncs.cycle_ns)}`));
+    all.push(
+      keyFigure(
+        "Waiting for devices or peers",
+        percent(syncs.sync_wait_ratio),
+        `of a cycle of ${time(syncs.cycle_ns)}`,
+      ),
+    );
   }
   return all.length ? figures(...all) : null;
 }
@@ -66,7 +104,11 @@ function transfersCopies(found, args, context) {
   const { transfers, sampled_steps: steps } = found;
   const box = card(
     "Copies by direction",
-    make("p", { class: "soft" }, `On ${transfers.accelerators.map((each) => each.slice(0, 100)).join(", ")}. Amounts are those of a step.`),
+    make(
+      "p",
+      { class: "soft" },
+      `On ${transfers.accelerators.map((each) => each.slice(0, 100)).join(", ")}. Amounts are those of a step.`,
+    ),
     table({
       caption: "Directions",
       csvName: "copies-by-direction",
@@ -82,25 +124,84 @@ function transfersCopies(found, args, context) {
       kind: "time",
       height: 200,
       x: { title: "size from", values: transfers.sizes.map((each) => bytes(each.least_bytes)) },
-      series: [{ name: "time a step", values: transfers.sizes.map((each) => transfersNs(each.time_us) / steps), colour: "part-host_to_device" }],
+      series: [
+        {
+          name: "time a step",
+          values: transfers.sizes.map((each) => transfersNs(each.time_us) / steps),
+          colour: "part-host_to_device",
+        },
+      ],
     });
   }
   return [box, transfersCauses(found, args, context)];
 }
 
 function transfersDirectionColumns(steps) {
-  const told = (row) => Object.values(row.calls).reduce((sum, each) => sum + each, 0) - (row.calls.unknown ?? 0);
-  const known = (row) => Object.entries(row.host_memory).reduce((sum, [name, each]) => sum + (name === "unknown" ? 0 : each.count), 0);
+  const told = (row) =>
+    Object.values(row.calls).reduce((sum, each) => sum + each, 0) - (row.calls.unknown ?? 0);
+  const known = (row) =>
+    Object.entries(row.host_memory).reduce(
+      (sum, [name, each]) => sum + (name === "unknown" ? 0 : each.count),
+      0,
+    );
   return [
-    { key: "direction", title: "Direction", value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction },
-    { key: "count", title: "Copies", kind: "number", value: (row) => row.count / steps, cell: (row) => transfersPer(row.count, steps) },
-    { key: "bytes", title: "Size", kind: "bytes", value: (row) => (row.bytes === null ? null : row.bytes / steps), missing: () => "the recording does not tell the size of these copies" },
+    {
+      key: "direction",
+      title: "Direction",
+      value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction,
+    },
+    {
+      key: "count",
+      title: "Copies",
+      kind: "number",
+      value: (row) => row.count / steps,
+      cell: (row) => transfersPer(row.count, steps),
+    },
+    {
+      key: "bytes",
+      title: "Size",
+      kind: "bytes",
+      value: (row) => (row.bytes === null ? null : row.bytes / steps),
+      missing: () => "the recording does not tell the size of these copies",
+    },
     ...transfersRate(),
-    { key: "busy", title: "Time", kind: "time", bar: true, value: (row) => transfersNs(row.busy_us) / steps },
-    { key: "exposed", title: "Exposed", kind: "time", hint: "no kernel ran meanwhile", value: (row) => transfersNs(row.exposed_us) / steps },
-    { key: "hidden_ratio", title: "Hidden", kind: "ratio", bar: true, hint: "a kernel of the same device ran meanwhile" },
-    { key: "pageable", title: "Pageable", kind: "ratio", hint: "from memory that the driver copies once more", value: (row) => (known(row) ? (row.host_memory.pageable?.count ?? 0) / known(row) : null), missing: () => "the recording does not tell which memory of the host it was" },
-    { key: "synchronous", title: "Synchronous", kind: "ratio", hint: "the caller waited", value: (row) => (told(row) ? (row.calls.synchronous ?? 0) / told(row) : null), missing: () => "the recording does not tell whether the caller waited" },
+    {
+      key: "busy",
+      title: "Time",
+      kind: "time",
+      bar: true,
+      value: (row) => transfersNs(row.busy_us) / steps,
+    },
+    {
+      key: "exposed",
+      title: "Exposed",
+      kind: "time",
+      hint: "no kernel ran meanwhile",
+      value: (row) => transfersNs(row.exposed_us) / steps,
+    },
+    {
+      key: "hidden_ratio",
+      title: "Hidden",
+      kind: "ratio",
+      bar: true,
+      hint: "a kernel of the same device ran meanwhile",
+    },
+    {
+      key: "pageable",
+      title: "Pageable",
+      kind: "ratio",
+      hint: "from memory that the driver copies once more",
+      value: (row) => (known(row) ? (row.host_memory.pageable?.count ?? 0) / known(row) : null),
+      missing: () => "the recording does not tell which memory of the host it was",
+    },
+    {
+      key: "synchronous",
+      title: "Synchronous",
+      kind: "ratio",
+      hint: "the caller waited",
+      value: (row) => (told(row) ? (row.calls.synchronous ?? 0) / told(row) : null),
+      missing: () => "the recording does not tell whether the caller waited",
+    },
   ];
 }
 
@@ -119,14 +220,53 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
       {
         key: "name",
         title: TRANSFER_BYS[by].replace(/^./, (letter) => letter.toUpperCase()),
-        cell: (row) => (row.name.startsWith("(") ? nameOf(row.name) : make("a", { href: context.link(page, { ...argsOf(args, "work"), ...transfersSought(row.name, by) }) }, nameOf(row.name))),
+        cell: (row) =>
+          row.name.startsWith("(")
+            ? nameOf(row.name)
+            : make(
+                "a",
+                {
+                  href: context.link(page, {
+                    ...argsOf(args, "work"),
+                    ...transfersSought(row.name, by),
+                  }),
+                },
+                nameOf(row.name),
+              ),
       },
-      { key: "direction", title: "Direction", value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction },
-      { key: "count", title: "Copies", kind: "number", value: (row) => row.count / steps, cell: (row) => transfersPer(row.count, steps) },
-      { key: "bytes", title: "Size", kind: "bytes", value: (row) => (row.bytes === null ? null : row.bytes / steps), missing: () => "the recording does not tell the size of these copies" },
+      {
+        key: "direction",
+        title: "Direction",
+        value: (row) => TRANSFER_DIRECTIONS[row.direction] ?? row.direction,
+      },
+      {
+        key: "count",
+        title: "Copies",
+        kind: "number",
+        value: (row) => row.count / steps,
+        cell: (row) => transfersPer(row.count, steps),
+      },
+      {
+        key: "bytes",
+        title: "Size",
+        kind: "bytes",
+        value: (row) => (row.bytes === null ? null : row.bytes / steps),
+        missing: () => "the recording does not tell the size of these copies",
+      },
       ...transfersRate(),
-      { key: "time", title: "Time", kind: "time", bar: true, value: (row) => transfersNs(row.time_us) / steps },
-      { key: "exposed", title: "Exposed", kind: "time", value: (row) => transfersNs(row.exposed_us) / steps },
+      {
+        key: "time",
+        title: "Time",
+        kind: "time",
+        bar: true,
+        value: (row) => transfersNs(row.time_us) / steps,
+      },
+      {
+        key: "exposed",
+        title: "Exposed",
+        kind: "time",
+        value: (row) => transfersNs(row.exposed_us) / steps,
+      },
     ],
   });
 }
@@ -138,8 +278,13 @@ function transfersSought(name, by) {
 }
 
 function transfersCollectives({ collectives, sampled_steps: steps }) {
-  const clock = collectives.clock_error_us === null ? "" : ` The clocks of these machines were set by where ranks meet, to within ${transfersTime(collectives.clock_error_us)}.`;
-  const why = collectives.ranks_missing ? `Moving bytes and waiting for peers are not told apart: ${collectives.ranks_missing}.` : `A rank that comes early waits for the last one.${clock}`;
+  const clock =
+    collectives.clock_error_us === null
+      ? ""
+      : ` The clocks of these machines were set by where ranks meet, to within ${transfersTime(collectives.clock_error_us)}.`;
+  const why = collectives.ranks_missing
+    ? `Moving bytes and waiting for peers are not told apart: ${collectives.ranks_missing}.`
+    : `A rank that comes early waits for the last one.${clock}`;
   return [
     table({
       caption: "Collectives",
@@ -147,17 +292,64 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
       rows: collectives.ops,
       of: collectives.ops.length + collectives.more_ops,
       columns: [
-        { key: "name", title: "Collective", value: (row) => (row.name.includes(row.op) ? row.name : `${row.name} (${row.op})`) },
-        { key: "count", title: "Runs a step", kind: "number", value: (row) => row.count / steps, cell: (row) => transfersPer(row.count, steps) },
-        { key: "bytes", title: "Size", kind: "bytes", value: (row) => (row.sized ? row.bytes / row.sized : null), missing: () => "neither the recording nor the graph tells how large these tensors are" },
-        { key: "time", title: "A run", kind: "time", value: (row) => transfersNs(row.time_us) / row.count },
-        { key: "queued", title: "Queued", kind: "time", value: (row) => (row.queued ? transfersNs(row.queued_us) / row.queued : null), missing: () => "no launch of it was seen" },
-        { key: "moving", title: "Moving bytes", kind: "time", bar: true, colour: "part-collectives", value: (row) => (row.matched ? transfersNs(row.moving_us) / row.matched : null), missing: () => collectives.ranks_missing },
-        { key: "waiting", title: "Waiting for peers", kind: "time", bar: true, colour: "part-sync_wait", value: (row) => (row.matched ? transfersNs(row.waiting_us) / row.matched : null), missing: () => collectives.ranks_missing },
+        {
+          key: "name",
+          title: "Collective",
+          value: (row) => (row.name.includes(row.op) ? row.name : `${row.name} (${row.op})`),
+        },
+        {
+          key: "count",
+          title: "Runs a step",
+          kind: "number",
+          value: (row) => row.count / steps,
+          cell: (row) => transfersPer(row.count, steps),
+        },
+        {
+          key: "bytes",
+          title: "Size",
+          kind: "bytes",
+          value: (row) => (row.sized ? row.bytes / row.sized : null),
+          missing: () => "neither the recording nor the graph tells how large these tensors are",
+        },
+        {
+          key: "time",
+          title: "A run",
+          kind: "time",
+          value: (row) => transfersNs(row.time_us) / row.count,
+        },
+        {
+          key: "queued",
+          title: "Queued",
+          kind: "time",
+          value: (row) => (row.queued ? transfersNs(row.queued_us) / row.queued : null),
+          missing: () => "no launch of it was seen",
+        },
+        {
+          key: "moving",
+          title: "Moving bytes",
+          kind: "time",
+          bar: true,
+          colour: "part-collectives",
+          value: (row) => (row.matched ? transfersNs(row.moving_us) / row.matched : null),
+          missing: () => collectives.ranks_missing,
+        },
+        {
+          key: "waiting",
+          title: "Waiting for peers",
+          kind: "time",
+          bar: true,
+          colour: "part-sync_wait",
+          value: (row) => (row.matched ? transfersNs(row.waiting_us) / row.matched : null),
+          missing: () => collectives.ranks_missing,
+        },
         ...transfersRate(),
       ],
     }),
-    card("Who waits for whom", make("p", {}, why), collectives.ranks ? transfersRanks(collectives) : null),
+    card(
+      "Who waits for whom",
+      make("p", {}, why),
+      collectives.ranks ? transfersRanks(collectives) : null,
+    ),
   ];
 }
 
@@ -171,9 +363,31 @@ function transfersRanks({ ranks, more_ranks: more }) {
     columns: [
       { key: "rank", title: "Rank", value: processName },
       { key: "matched", title: "Collectives", kind: "count" },
-      { key: "moving", title: "Moving bytes", kind: "time", bar: true, colour: "part-collectives", value: (row) => transfersNs(row.moving_us) / row.matched },
-      { key: "waiting", title: "Waiting for peers", kind: "time", bar: true, colour: "part-sync_wait", value: (row) => transfersNs(row.waiting_us) / row.matched },
-      { key: "last", title: "Came last", kind: "ratio", bar: true, colour: "critical", hint: "the others waited for it", value: (row) => row.came_last / row.matched },
+      {
+        key: "moving",
+        title: "Moving bytes",
+        kind: "time",
+        bar: true,
+        colour: "part-collectives",
+        value: (row) => transfersNs(row.moving_us) / row.matched,
+      },
+      {
+        key: "waiting",
+        title: "Waiting for peers",
+        kind: "time",
+        bar: true,
+        colour: "part-sync_wait",
+        value: (row) => transfersNs(row.waiting_us) / row.matched,
+      },
+      {
+        key: "last",
+        title: "Came last",
+        kind: "ratio",
+        bar: true,
+        colour: "critical",
+        hint: "the others waited for it",
+        value: (row) => row.came_last / row.matched,
+      },
     ],
   });
 }
@@ -188,9 +402,27 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
       { key: "op", title: "Op" },
       { key: "from", title: "From", missing: () => "the graph does not tell" },
       { key: "to", title: "To", missing: () => "the graph does not tell" },
-      { key: "count", title: "Runs a step", kind: "number", value: (row) => row.count / steps, cell: (row) => transfersPer(row.count, steps) },
-      { key: "bytes", title: "Size", kind: "bytes", value: (row) => (row.sized ? row.bytes / row.sized : null), missing: () => "the recording does not tell the size" },
-      { key: "time", title: "A run", kind: "time", bar: true, value: (row) => transfersNs(row.time_us) / row.count },
+      {
+        key: "count",
+        title: "Runs a step",
+        kind: "number",
+        value: (row) => row.count / steps,
+        cell: (row) => transfersPer(row.count, steps),
+      },
+      {
+        key: "bytes",
+        title: "Size",
+        kind: "bytes",
+        value: (row) => (row.sized ? row.bytes / row.sized : null),
+        missing: () => "the recording does not tell the size",
+      },
+      {
+        key: "time",
+        title: "A run",
+        kind: "time",
+        bar: true,
+        value: (row) => transfersNs(row.time_us) / row.count,
+      },
     ],
   });
 }
@@ -198,24 +430,48 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
 function transfersSyncs(syncs) {
   const told = [];
   if (syncs.sync_wait_ratio !== null) {
-    told.push(`Of a mean cycle of ${time(syncs.cycle_ns)}, ${percent(syncs.sync_wait_ratio)} is waiting for a device or another process, and ${percent(syncs.collectives_ratio)} collectives that nothing hides.`);
+    told.push(
+      `Of a mean cycle of ${time(syncs.cycle_ns)}, ${percent(syncs.sync_wait_ratio)} is waiting for a device or another process, and ${percent(syncs.collectives_ratio)} collectives that nothing hides.`,
+    );
   } else told.push(sentence(`how long steps wait is not known: ${syncs.missing.parts}`));
-  if (syncs.gaps === null) told.push(sentence(`whether Python asks for values between steps is not known: ${syncs.missing.python}`));
-  else if (!syncs.calls_per_gap) told.push(`Python asks for no value of a tensor between steps, in ${count(syncs.gaps)} that were watched.`);
+  if (syncs.gaps === null)
+    told.push(
+      sentence(
+        `whether Python asks for values between steps is not known: ${syncs.missing.python}`,
+      ),
+    );
+  else if (!syncs.calls_per_gap)
+    told.push(
+      `Python asks for no value of a tensor between steps, in ${count(syncs.gaps)} that were watched.`,
+    );
   else {
     told.push(
       `Python asks for the value of a tensor after ${percent(syncs.gaps_ratio)} of the steps (${count(syncs.gaps)} were watched), ${syncs.calls_per_gap.toFixed(1)} times, for ${time(syncs.ns_per_gap)} a step, mostly ${syncs.function}${syncs.source ? ` at ${syncs.source}` : ""}.`,
     );
   }
-  return card("Waiting", told.map((each) => make("p", {}, make("bdi", {}, each))));
+  return card(
+    "Waiting",
+    told.map((each) => make("p", {}, make("bdi", {}, each))),
+  );
 }
 
 /** What there is not, and why, in one place. */
 function transfersAbsent(reasons) {
-  const names = { transfers: "Copies", collectives: "Collectives", sends: "Between devices and tasks" };
+  const names = {
+    transfers: "Copies",
+    collectives: "Collectives",
+    sends: "Between devices and tasks",
+  };
   const gone = Object.entries(names).filter(([name]) => reasons[name]);
   if (!gone.length) return null;
-  return card("What there is not", make("ul", {}, gone.map(([name, title]) => make("li", {}, `${title}: ${reasons[name]}.`))));
+  return card(
+    "What there is not",
+    make(
+      "ul",
+      {},
+      gone.map(([name, title]) => make("li", {}, `${title}: ${reasons[name]}.`)),
+    ),
+  );
 }
 
 function transfersRate() {
@@ -224,7 +480,10 @@ function transfersRate() {
       key: "bytes_per_s",
       title: "Rate",
       kind: "bytes",
-      cell: (row) => (row.bytes_per_s === null ? missing("sizes or times of these are not known") : `${bytes(row.bytes_per_s)}/s`),
+      cell: (row) =>
+        row.bytes_per_s === null
+          ? missing("sizes or times of these are not known")
+          : `${bytes(row.bytes_per_s)}/s`,
     },
   ];
 }
@@ -239,5 +498,7 @@ function transfersTime(us) {
 
 /** A count of all steps as that of one. */
 function transfersPer(all, steps) {
-  return Number.isInteger(all / steps) ? count(all / steps) : (all / steps).toLocaleString("en", { maximumFractionDigits: 1 });
+  return Number.isInteger(all / steps)
+    ? count(all / steps)
+    : (all / steps).toLocaleString("en", { maximumFractionDigits: 1 });
 }

@@ -29,7 +29,8 @@ const ACCOUNT_COLOURS = {
 
 /** Make the card of an account, as the document `shares` has it. */
 export function accountCard(found) {
-  if (found.missing) return card("Where the time went", make("p", {}, `Not known: ${found.missing}.`));
+  if (found.missing)
+    return card("Where the time went", make("p", {}, `Not known: ${found.missing}.`));
   const shown = found.parts.filter((each) => each.share_ratio >= ACCOUNT_SHOWN_RATIO);
   const hidden = 1 - shown.reduce((sum, each) => sum + each.share_ratio, 0);
   return card(
@@ -37,15 +38,27 @@ export function accountCard(found) {
     make("p", { class: "answer" }, accountTold(found)),
     found.strip ? accountStrip(found) : null,
     accountTable(shown),
-    hidden > 0.0005 ? make("p", { class: "soft small" }, `and ${percent(hidden)} in smaller parts; \`tfprobe report --json\` has all.`) : null,
+    hidden > 0.0005
+      ? make(
+          "p",
+          { class: "soft small" },
+          `and ${percent(hidden)} in smaller parts; \`tfprobe report --json\` has all.`,
+        )
+      : null,
   );
 }
 
 /** Say in one line how much of the time was productive, and where most of the rest went. */
 export function accountTold(found) {
-  const rest = found.parts.filter((each) => each.part !== found.productive).sort((one, other) => other.time_ns - one.time_ns);
-  const went = rest.filter((each) => each.share_ratio >= ACCOUNT_NAMED_RATIO).slice(0, ACCOUNT_NAMED);
-  const told = went.map((each) => `${percent(each.share_ratio)} went to ${each.went_to}${accountWhere(each)}`).join(", ");
+  const rest = found.parts
+    .filter((each) => each.part !== found.productive)
+    .sort((one, other) => other.time_ns - one.time_ns);
+  const went = rest
+    .filter((each) => each.share_ratio >= ACCOUNT_NAMED_RATIO)
+    .slice(0, ACCOUNT_NAMED);
+  const told = went
+    .map((each) => `${percent(each.share_ratio)} went to ${each.went_to}${accountWhere(each)}`)
+    .join(", ");
   const of = `${time(found.wall_ns)}${found.processes > 1 ? ` in ${found.processes} processes` : ""}`;
   if (!found.steps) return `No step was completed in ${of}; ${told}.`;
   const good = found.parts.find((each) => each.part === found.productive)?.share_ratio ?? 0;
@@ -69,8 +82,17 @@ function accountStrip(found) {
   const width = (run) => `${(run.slices / found.strip.slices) * 100}%`;
   return make(
     "div",
-    { class: "life", role: "img", "aria-label": found.parts.map((each) => `${each.label} ${time(each.time_ns)}`).join(", ") },
-    found.strip.runs.map((run) => make("i", { title: label[run.part] ?? run.part, style: { width: width(run), background: `var(--${ACCOUNT_COLOURS[run.part] ?? "other"})` } })),
+    {
+      class: "life",
+      role: "img",
+      "aria-label": found.parts.map((each) => `${each.label} ${time(each.time_ns)}`).join(", "),
+    },
+    found.strip.runs.map((run) =>
+      make("i", {
+        title: label[run.part] ?? run.part,
+        style: { width: width(run), background: `var(--${ACCOUNT_COLOURS[run.part] ?? "other"})` },
+      }),
+    ),
   );
 }
 
@@ -85,16 +107,40 @@ function accountTable(shown) {
   return make(
     "table",
     { class: "facts-table account-table" },
-    make("thead", {}, make("tr", {}, headings.map((each, at) => make("th", { scope: "col", class: at > 1 ? "numeric" : null }, each)))),
-    make("tbody", {}, shown.map((each) => make("tr", { "data-part": each.part }, row(each)))),
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        headings.map((each, at) =>
+          make("th", { scope: "col", class: at > 1 ? "numeric" : null }, each),
+        ),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      shown.map((each) => make("tr", { "data-part": each.part }, row(each))),
+    ),
   );
 }
 
 function accountItems(part) {
-  return part.items.slice(0, 2).map((item, at) => [
-    at ? ", " : "",
-    part.items.length > 1 ? make("span", { class: "number soft" }, `${percent(item.share_ratio)} `) : null,
-    item.what ? nameOf(item.what) : null,
-    item.source ? make("bdi", { class: "mono soft", title: item.source }, `${item.what ? " " : ""}${accountPlace(item.source)}`) : null,
-  ]);
+  return part.items
+    .slice(0, 2)
+    .map((item, at) => [
+      at ? ", " : "",
+      part.items.length > 1
+        ? make("span", { class: "number soft" }, `${percent(item.share_ratio)} `)
+        : null,
+      item.what ? nameOf(item.what) : null,
+      item.source
+        ? make(
+            "bdi",
+            { class: "mono soft", title: item.source },
+            `${item.what ? " " : ""}${accountPlace(item.source)}`,
+          )
+        : null,
+    ]);
 }

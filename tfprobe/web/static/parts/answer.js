@@ -19,9 +19,25 @@ export function answerTold(answer) {
 
 /** Draw the groups of a document as two bars: before, on, after and other, and their parts. */
 export function groupsBar(place, groups, { label = "Where a step goes" } = {}) {
-  const whole = groups.map((each) => ({ name: each.group, value: each.time_ns, colour: each.group }));
-  const parts = groups.flatMap((each) => each.parts.map((part) => ({ name: part.label, value: part.time_ns, colour: partColour(part.part) })));
-  return stack(place, { label, bars: [{ name: "in short", parts: whole }, { name: "in parts", parts }] });
+  const whole = groups.map((each) => ({
+    name: each.group,
+    value: each.time_ns,
+    colour: each.group,
+  }));
+  const parts = groups.flatMap((each) =>
+    each.parts.map((part) => ({
+      name: part.label,
+      value: part.time_ns,
+      colour: partColour(part.part),
+    })),
+  );
+  return stack(place, {
+    label,
+    bars: [
+      { name: "in short", parts: whole },
+      { name: "in parts", parts },
+    ],
+  });
 }
 
 /** Make the table of groups and parts; `cycle_ns` adds the time in a step where that is known. */
@@ -33,13 +49,37 @@ export function groupsTable(groups, cycle_ns) {
     make("td", { class: "numeric" }, time(each.time_ns)),
   ];
   const rows = groups.flatMap((group) => [
-    make("tr", { class: "group" }, make("th", { scope: "row" }, swatch(group.group), group.group), numbers(group)),
-    ...group.parts.filter((part) => part.share_ratio >= LEAST_SHOWN).map((part) => make("tr", {}, make("td", { class: "part" }, swatch(partColour(part.part)), part.label), numbers(part))),
+    make(
+      "tr",
+      { class: "group" },
+      make("th", { scope: "row" }, swatch(group.group), group.group),
+      numbers(group),
+    ),
+    ...group.parts
+      .filter((part) => part.share_ratio >= LEAST_SHOWN)
+      .map((part) =>
+        make(
+          "tr",
+          {},
+          make("td", { class: "part" }, swatch(partColour(part.part)), part.label),
+          numbers(part),
+        ),
+      ),
   ]);
   return make(
     "table",
     { class: "facts-table" },
-    make("thead", {}, make("tr", {}, headings.map((each, at) => make("th", { scope: "col", class: at ? "numeric" : null }, each)))),
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        headings.map((each, at) =>
+          make("th", { scope: "col", class: at ? "numeric" : null }, each),
+        ),
+      ),
+    ),
     make("tbody", {}, rows),
   );
 }
@@ -55,9 +95,22 @@ export function causesList(causes) {
         {},
         swatch(partColour(each.part)),
         `${each.label} `,
-        make("span", { class: "number soft" }, `${time(each.time_ns)}${each.share_ratio === undefined ? "" : `, ${percent(each.share_ratio)}`} `),
+        make(
+          "span",
+          { class: "number soft" },
+          `${time(each.time_ns)}${each.share_ratio === undefined ? "" : `, ${percent(each.share_ratio)}`} `,
+        ),
         nameOf(each.what),
-        each.file ? [" ", make("bdi", { class: "mono soft", title: `${each.file}:${each.line}` }, `${shortPath(each.file)}:${each.line}`)] : null,
+        each.file
+          ? [
+              " ",
+              make(
+                "bdi",
+                { class: "mono soft", title: `${each.file}:${each.line}` },
+                `${shortPath(each.file)}:${each.line}`,
+              ),
+            ]
+          : null,
       ),
     ),
   );

@@ -37,7 +37,8 @@ export function seriesColour(number) {
 /** The same colour for the same name, wherever it is shown: for types of ops, scopes. */
 export function nameColour(name) {
   let hash = 0;
-  for (const character of String(name).slice(0, 200)) hash = (hash * 31 + character.codePointAt(0)) >>> 0;
+  for (const character of String(name).slice(0, 200))
+    hash = (hash * 31 + character.codePointAt(0)) >>> 0;
   return seriesColour(hash);
 }
 
@@ -89,7 +90,9 @@ export function recallTheme() {
 
 /** Whether what is shown now is dark. */
 export function isDark() {
-  return chosenTheme() ? chosenTheme() === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  return chosenTheme()
+    ? chosenTheme() === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 /** Whether the person wants no motion. */
@@ -106,7 +109,9 @@ function colourNow(name, strength) {
   if (!colourProbe.isConnected) document.documentElement.append(colourProbe);
   colourProbe.hidden = true;
   colourProbe.style.color =
-    strength === 1 ? `var(--${name})` : `color-mix(in srgb, var(--${name}) ${100 * strength}%, var(--card))`;
+    strength === 1
+      ? `var(--${name})`
+      : `color-mix(in srgb, var(--${name}) ${100 * strength}%, var(--card))`;
   // Drawn and read back, because libraries know fewer ways to write a colour than the browser.
   colourPlace.fillStyle = getComputedStyle(colourProbe).color;
   colourPlace.fillRect(0, 0, 1, 1);

@@ -19,7 +19,11 @@ export function card(heading, ...children) {
 /** A name from a recording: cut by the width of its place, whole in its title. */
 export function nameOf(text, attributes = {}) {
   const whole = String(text ?? "");
-  return make("bdi", { class: "cut", title: whole.slice(0, 2000), ...attributes }, whole.slice(0, 2000));
+  return make(
+    "bdi",
+    { class: "cut", title: whole.slice(0, 2000), ...attributes },
+    whole.slice(0, 2000),
+  );
 }
 
 /** A name for what leads somewhere: it has to be seen, and said by a screen reader, though it may be empty or blank. */
@@ -29,17 +33,35 @@ export function called(text) {
 
 /** A dash with the reason why there is no amount. */
 export function missing(reason) {
-  return make("span", { class: "missing", title: reason || "not known", tabindex: "0" }, NOTHING, make("span", { class: "hidden-text" }, ` (${reason || "not known"})`));
+  return make(
+    "span",
+    { class: "missing", title: reason || "not known", tabindex: "0" },
+    NOTHING,
+    make("span", { class: "hidden-text" }, ` (${reason || "not known"})`),
+  );
 }
 
 /** A word in a pill: `badge("critical")`, `badge("running", "since 3 min")`; known words have colours. */
 export function badge(word, text = word) {
-  return make("span", { class: `badge badge-${String(word).toLowerCase().replace(/[^a-z]/g, "")}` }, text);
+  return make(
+    "span",
+    {
+      class: `badge badge-${String(word)
+        .toLowerCase()
+        .replace(/[^a-z]/g, "")}`,
+    },
+    text,
+  );
 }
 
 /** One amount with its name: `keyFigure("Steps", count(300), "3 sampled")`; put several into `figures(…)`. */
 export function keyFigure(label, value, hint = "") {
-  return make("div", { class: "figure" }, make("dt", {}, label), make("dd", {}, value, hint ? make("div", { class: "hint" }, hint) : null));
+  return make(
+    "div",
+    { class: "figure" },
+    make("dt", {}, label),
+    make("dd", {}, value, hint ? make("div", { class: "hint" }, hint) : null),
+  );
 }
 
 export function figures(...each) {
@@ -48,7 +70,11 @@ export function figures(...each) {
 
 /** The square of a colour of base.css, for legends: `swatch("part-idle")`. */
 export function swatch(colourName) {
-  return make("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--${colourName})` } });
+  return make("span", {
+    class: "swatch",
+    "aria-hidden": "true",
+    style: { background: `var(--${colourName})` },
+  });
 }
 
 /** A select with its label: `choose({ label: "By", options: [["time", "time"], …], value, onChange })`. */
@@ -56,14 +82,20 @@ export function choose({ label, options, value, onChange }) {
   const select = make(
     "select",
     { onchange: () => onChange(select.value) },
-    options.map(([each, text]) => make("option", { value: each, selected: String(each) === String(value) }, text)),
+    options.map(([each, text]) =>
+      make("option", { value: each, selected: String(each) === String(value) }, text),
+    ),
   );
   return make("label", { class: "choose" }, make("span", {}, label), select);
 }
 
 /** A check box with its label: `check({ label: "With shapes", value: true, onChange })`. */
 export function check({ label, value, onChange }) {
-  const box = make("input", { type: "checkbox", checked: Boolean(value), onchange: () => onChange(box.checked) });
+  const box = make("input", {
+    type: "checkbox",
+    checked: Boolean(value),
+    onchange: () => onChange(box.checked),
+  });
   return make("label", { class: "choose" }, box, make("span", {}, label));
 }
 
@@ -95,7 +127,18 @@ export function workLabel(work) {
 export function tabs({ label, options, value, onChange, show }) {
   const panel = make("div", { class: "tab-panel", role: "tabpanel", id: freshId("panel") });
   const buttons = options.map(([each, text]) =>
-    make("button", { type: "button", role: "tab", id: freshId("tab"), "data-value": each, "aria-controls": panel.id, onclick: () => turn(each, true) }, text),
+    make(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: freshId("tab"),
+        "data-value": each,
+        "aria-controls": panel.id,
+        onclick: () => turn(each, true),
+      },
+      text,
+    ),
   );
 
   function turn(chosen, told) {
@@ -121,7 +164,12 @@ export function tabs({ label, options, value, onChange, show }) {
 
   const known = options.some(([each]) => String(each) === String(value));
   turn(known ? value : options[0][0], false);
-  return make("div", {}, make("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: walk }, buttons), panel);
+  return make(
+    "div",
+    {},
+    make("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: walk }, buttons),
+    panel,
+  );
 }
 
 /** A button that puts a text on the clipboard: `copyButton(() => text, "Copy the command")`. */

@@ -18,8 +18,15 @@ export const METRICS = {
 
 /** The choice of what is drawn, of what the recording knows. */
 export function metricChooser(found, onChange) {
-  const known = Object.entries(METRICS).filter(([name, { column }]) => !(column in found.missing) || name === found.metric);
-  return choose({ label: "By", options: known.map(([name, { title }]) => [name, title]), value: found.metric, onChange });
+  const known = Object.entries(METRICS).filter(
+    ([name, { column }]) => !(column in found.missing) || name === found.metric,
+  );
+  return choose({
+    label: "By",
+    options: known.map(([name, { title }]) => [name, title]),
+    value: found.metric,
+    onChange,
+  });
 }
 
 /** What is known of no op, in one line with the reasons; nothing where all is. */
@@ -30,27 +37,89 @@ export function unknownCosts(found) {
     reasons.set(reason, [...(reasons.get(reason) ?? []), title.toLowerCase()]);
   }
   if (!reasons.size) return null;
-  const told = [...reasons].map(([reason, names]) => `${names.join(" and ")}: ${reason}`).join("; ");
+  const told = [...reasons]
+    .map(([reason, names]) => `${names.join(" and ")}: ${reason}`)
+    .join("; ");
   return make("p", { class: "soft small" }, `Not shown are ${told}.`);
 }
 
 const COLUMN_TITLES = { bytes: "Bytes", float_ops: "FLOPs", params: "Parameters" };
 
 /** The columns of costs that tables have; `whole_ns` is what shares are of. */
-export function costColumns(found, { whole_ns, own = true, accelerator = true, total = false } = {}) {
+export function costColumns(
+  found,
+  { whole_ns, own = true, accelerator = true, total = false } = {},
+) {
   const partly = "not known: the shapes of some, or how they compute, are not";
   const columns = [
-    { key: "time_ns", title: "Time", kind: "time", bar: true, colour: "on", hint: "of a mean sampled step, on all devices and threads together" },
-    { key: "share", title: "Share", kind: "ratio", value: (row) => (whole_ns ? row.time_ns / whole_ns : null), hint: "of the time of all ops" },
-    own ? { key: "own_time_ns", title: "Own", kind: "time", hint: "without what is below it" } : null,
-    accelerator ? { key: "accelerator_ns", title: "Accelerator", kind: "time", hint: "time of kernels and copies" } : null,
-    accelerator ? { key: "cpu_ns", title: "CPU", kind: "time", hint: "time on threads of the host; for an op of an accelerator its scheduling" } : null,
-    { key: "runs", title: "Runs", kind: "number", hint: "executions in a mean sampled step", cell: (row) => runsText(row.runs) },
+    {
+      key: "time_ns",
+      title: "Time",
+      kind: "time",
+      bar: true,
+      colour: "on",
+      hint: "of a mean sampled step, on all devices and threads together",
+    },
+    {
+      key: "share",
+      title: "Share",
+      kind: "ratio",
+      value: (row) => (whole_ns ? row.time_ns / whole_ns : null),
+      hint: "of the time of all ops",
+    },
+    own
+      ? { key: "own_time_ns", title: "Own", kind: "time", hint: "without what is below it" }
+      : null,
+    accelerator
+      ? {
+          key: "accelerator_ns",
+          title: "Accelerator",
+          kind: "time",
+          hint: "time of kernels and copies",
+        }
+      : null,
+    accelerator
+      ? {
+          key: "cpu_ns",
+          title: "CPU",
+          kind: "time",
+          hint: "time on threads of the host; for an op of an accelerator its scheduling",
+        }
+      : null,
+    {
+      key: "runs",
+      title: "Runs",
+      kind: "number",
+      hint: "executions in a mean sampled step",
+      cell: (row) => runsText(row.runs),
+    },
     { key: "bytes", title: "Bytes", kind: "bytes", hint: "what ops asked of their allocators" },
-    { key: "float_ops", title: "FLOPs", kind: "large", hint: "float operations, of those that are known", missing: () => partly },
-    total ? { key: "float_ops_per_s", title: "FLOP/s", kind: "large", hint: "float operations a second of its time", cell: (row) => (row.float_ops_per_s === null ? missing(partly) : large(row.float_ops_per_s, "FLOP/s")) } : null,
+    {
+      key: "float_ops",
+      title: "FLOPs",
+      kind: "large",
+      hint: "float operations, of those that are known",
+      missing: () => partly,
+    },
+    total
+      ? {
+          key: "float_ops_per_s",
+          title: "FLOP/s",
+          kind: "large",
+          hint: "float operations a second of its time",
+          cell: (row) =>
+            row.float_ops_per_s === null ? missing(partly) : large(row.float_ops_per_s, "FLOP/s"),
+        }
+      : null,
     { key: "params", title: "Params", kind: "large", hint: "numbers that variables hold" },
-    total ? { key: "total_ns", title: "All steps", kind: "time", hint: "time in all sampled steps together" } : null,
+    total
+      ? {
+          key: "total_ns",
+          title: "All steps",
+          kind: "time",
+          hint: "time in all sampled steps together",
+        }
+      : null,
   ];
   const unknown = { ...found.missing, float_ops_per_s: found.missing.float_ops };
   return columns.filter((column) => column && !unknown[column.key]);
@@ -67,24 +136,49 @@ export function placesTree(places, metric, describe) {
   const nodes = [];
   for (let at = 0; at < places.name.length; at += 1) {
     const parent = nodes[places.parent[at]] ?? null;
-    const node = { index: at, label: places.name[at], name: places.name[at], value: places[column][at] ?? 0, children: [], ...describe(at, parent) };
+    const node = {
+      index: at,
+      label: places.name[at],
+      name: places.name[at],
+      value: places[column][at] ?? 0,
+      children: [],
+      ...describe(at, parent),
+    };
     nodes.push(node);
     parent?.children.push(node);
   }
   for (const node of nodes) {
     const smaller = places.smaller[node.index];
     const cost = places.smaller_cost[node.index];
-    if (smaller && cost) node.children.push({ name: `${count(smaller)} smaller`, value: cost, children: [], within: node });
+    if (smaller && cost)
+      node.children.push({
+        name: `${count(smaller)} smaller`,
+        value: cost,
+        children: [],
+        within: node,
+      });
   }
   return nodes[0];
 }
 
 /** One row for each place directly below the top of a tree, for a table of costs. */
 export function rowsBelow(places, top) {
-  const keys = ["time_ns", "own_time_ns", "accelerator_ns", "cpu_ns", "runs", "bytes", "float_ops", "params"];
+  const keys = [
+    "time_ns",
+    "own_time_ns",
+    "accelerator_ns",
+    "cpu_ns",
+    "runs",
+    "bytes",
+    "float_ops",
+    "params",
+  ];
   return top.children
     .filter((node) => !node.within)
-    .map((node) => ({ ...node, ...Object.fromEntries(keys.map((key) => [key, places[key][node.index]])) }));
+    .map((node) => ({
+      ...node,
+      ...Object.fromEntries(keys.map((key) => [key, places[key][node.index]])),
+    }));
 }
 
 /**
@@ -93,7 +187,10 @@ export function rowsBelow(places, top) {
  */
 export function costFlame(place, root, { label, metric, args, go, onOpen, onWhole, tip, colour }) {
   const { kind } = METRICS[metric];
-  const shapes = [["icicle", "Icicle"], ["flame", "Flame graph"]];
+  const shapes = [
+    ["icicle", "Icicle"],
+    ["flame", "Flame graph"],
+  ];
   place.append(
     tabs({
       label: "Shape of the drawing",
@@ -101,7 +198,15 @@ export function costFlame(place, root, { label, metric, args, go, onOpen, onWhol
       value: args.shape ?? "icicle",
       onChange: (shape) => go({ shape: shape === "icicle" ? "" : shape }, { keep: true }),
       show: (shape, panel) => {
-        if (!root.value) return fill(panel, make("p", { class: "empty" }, `No ${METRICS[metric].title.toLowerCase()} is known of anything here.`));
+        if (!root.value)
+          return fill(
+            panel,
+            make(
+              "p",
+              { class: "empty" },
+              `No ${METRICS[metric].title.toLowerCase()} is known of anything here.`,
+            ),
+          );
         return flame(panel, root, {
           label,
           kind,
@@ -119,7 +224,19 @@ export function costFlame(place, root, { label, metric, args, go, onOpen, onWhol
 }
 
 /** A table of what is directly below a place. */
-export function costTable({ found, rows, caption, csvName, args, go, onOpen, href, first, top, more = [] }) {
+export function costTable({
+  found,
+  rows,
+  caption,
+  csvName,
+  args,
+  go,
+  onOpen,
+  href,
+  first,
+  top,
+  more = [],
+}) {
   const whole_ns = found.whole?.time_ns ?? found.total?.time_ns;
   const folded = top ? foldedText(top, found) : "";
   const shown = table({
@@ -130,7 +247,11 @@ export function costTable({ found, rows, caption, csvName, args, go, onOpen, hre
     onSort: (sort) => go({ sort: sort === "-time_ns" ? "" : sort }, { keep: true }),
     onOpen,
     href,
-    columns: [first, ...costColumns(found, { whole_ns, accelerator: Boolean(found.whole?.accelerator_ns) }), ...more],
+    columns: [
+      first,
+      ...costColumns(found, { whole_ns, accelerator: Boolean(found.whole?.accelerator_ns) }),
+      ...more,
+    ],
     none: "Nothing is below it.",
   });
   return [shown, folded ? make("p", { class: "soft" }, folded) : null];
@@ -138,7 +259,9 @@ export function costTable({ found, rows, caption, csvName, args, go, onOpen, hre
 
 function foldedText(top, found) {
   const small = top.children.find((node) => node.within);
-  return small ? `And ${small.name}, ${written(small.value, METRICS[found.metric].kind)} together.` : "";
+  return small
+    ? `And ${small.name}, ${written(small.value, METRICS[found.metric].kind)} together.`
+    : "";
 }
 
 /** The way from the whole to a place: `[[text, args], …]`, the last is where one is. */
@@ -146,17 +269,29 @@ export function breadcrumbs(steps, link) {
   return make(
     "nav",
     { class: "crumbs", "aria-label": "Where this is in the whole" },
-    make("ol", {}, steps.map(([text, address], at) => {
-      const isHere = at === steps.length - 1;
-      const name = nameOf(text);
-      return make("li", {}, isHere ? make("span", { "aria-current": "location" }, name) : make("a", { href: link(address) }, name));
-    })),
+    make(
+      "ol",
+      {},
+      steps.map(([text, address], at) => {
+        const isHere = at === steps.length - 1;
+        const name = nameOf(text);
+        return make(
+          "li",
+          {},
+          isHere
+            ? make("span", { "aria-current": "location" }, name)
+            : make("a", { href: link(address) }, name),
+        );
+      }),
+    ),
   );
 }
 
 /** A share of the whole with the amount: "1.20 ms, 34.0 % of all ops". */
 export function costOfWhole(value, whole, kind = "time") {
-  return whole ? `${written(value, kind)}, ${percent(value / whole)} of all ops` : written(value, kind);
+  return whole
+    ? `${written(value, kind)}, ${percent(value / whole)} of all ops`
+    : written(value, kind);
 }
 
 /**
@@ -182,7 +317,17 @@ export async function showing(place, context, { title, question, load, draw, see
       if (mine !== turns) return;
       known = { key, found };
       const document = found.found ?? found;
-      if (document.nothing) fill(place, make("div", { class: "row" }, make("h1", {}, title), workChooser(context, document.works, document.work)), make("p", { class: "empty" }, document.nothing));
+      if (document.nothing)
+        fill(
+          place,
+          make(
+            "div",
+            { class: "row" },
+            make("h1", {}, title),
+            workChooser(context, document.works, document.work),
+          ),
+          make("p", { class: "empty" }, document.nothing),
+        );
       else await draw(found, args, go, { isNew });
       seen?.();
     } catch (error) {
@@ -194,7 +339,9 @@ export async function showing(place, context, { title, question, load, draw, see
   }
 
   function anew() {
-    return Object.keys(args).length ? make("p", {}, make("a", { href: context.link(here().page) }, "Show this page as it opens")) : null;
+    return Object.keys(args).length
+      ? make("p", {}, make("a", { href: context.link(here().page) }, "Show this page as it opens"))
+      : null;
   }
 
   function go(changes, { keep = false } = {}) {

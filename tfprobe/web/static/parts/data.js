@@ -31,8 +31,12 @@ export async function ask(name, args = {}, { signal } = {}) {
 }
 
 function keyOf(name, args) {
-  const kept = Object.entries(args).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  const query = new URLSearchParams(kept.sort(([one], [other]) => (one < other ? -1 : 1))).toString();
+  const kept = Object.entries(args).filter(
+    ([, value]) => value !== "" && value !== null && value !== undefined,
+  );
+  const query = new URLSearchParams(
+    kept.sort(([one], [other]) => (one < other ? -1 : 1)),
+  ).toString();
   return query ? `${name}?${query}` : name;
 }
 
@@ -43,7 +47,8 @@ async function fromFile(name, args) {
   // Who names the work that is shown anyway asks for the same.
   const { work, ...others } = args;
   const bare = keyOf(name, others);
-  const found = work !== undefined && Object.hasOwn(recording.answers, bare) ? await inFileAt(bare) : null;
+  const found =
+    work !== undefined && Object.hasOwn(recording.answers, bare) ? await inFileAt(bare) : null;
   if (found?.work !== undefined && String(found.work) === String(work)) return found;
   throw new Trouble("This file does not hold that; `tfprobe ui` on the run shows it.");
 }
@@ -57,7 +62,9 @@ function inFileAt(key) {
 /** Big documents are deflated, and stand in the file in base64. */
 async function unpacked(text) {
   if (typeof DecompressionStream === "undefined") {
-    throw new Trouble("This browser is too old to unpack what the file holds; one of 2023 or later can.");
+    throw new Trouble(
+      "This browser is too old to unpack what the file holds; one of 2023 or later can.",
+    );
   }
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -105,7 +112,10 @@ export async function askBytes(address, { signal } = {}) {
   }
   if (!response.ok) {
     const found = await response.text();
-    throw new Trouble(sentenceOf(found) ?? `The server answered ${response.status}.`, response.status);
+    throw new Trouble(
+      sentenceOf(found) ?? `The server answered ${response.status}.`,
+      response.status,
+    );
   }
   return response.arrayBuffer();
 }

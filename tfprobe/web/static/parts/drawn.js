@@ -10,7 +10,12 @@ import { hideTip } from "./tip.js";
  * Returns `{ box, redraw(), destroy() }`.
  */
 export function drawnIn(place, { label, height, className = "" }, begin) {
-  const box = make("div", { class: `chart-box ${className}`.trim(), role: "group", "aria-label": label, style: height ? { height: `${height}px` } : {} });
+  const box = make("div", {
+    class: `chart-box ${className}`.trim(),
+    role: "group",
+    "aria-label": label,
+    style: height ? { height: `${height}px` } : {},
+  });
   place.append(box);
   let alive = null;
   let forget = null;

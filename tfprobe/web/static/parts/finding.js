@@ -24,7 +24,12 @@ export function gainBar(gain) {
 
 /** Make what is to be done: code in it is copied by a click. */
 export function actionOf(finding) {
-  return make("p", { class: "action" }, make("span", { class: "arrow", "aria-hidden": "true" }, "→ "), finding.action.map((part) => (part.is_code ? codeOf(part.text) : part.text)));
+  return make(
+    "p",
+    { class: "action" },
+    make("span", { class: "arrow", "aria-hidden": "true" }, "→ "),
+    finding.action.map((part) => (part.is_code ? codeOf(part.text) : part.text)),
+  );
 }
 
 /** Make a finding in short: for the overview. */
@@ -32,7 +37,13 @@ export function shortFinding(finding, link) {
   return make(
     "article",
     { class: "finding" },
-    make("h3", {}, badge(finding.severity), " ", make("a", { href: link("findings", { finding: finding.rule }) }, nameOf(finding.title))),
+    make(
+      "h3",
+      {},
+      badge(finding.severity),
+      " ",
+      make("a", { href: link("findings", { finding: finding.rule }) }, nameOf(finding.title)),
+    ),
     make("p", { class: "soft number-wrap" }, gainTold(finding.gain)),
     gainBar(finding.gain),
     actionOf(finding),
@@ -44,29 +55,73 @@ export function wholeFinding(finding, link, { id, isSought = false } = {}) {
   const who = subjectTold(finding.subject);
   return make(
     "article",
-    { class: "card finding", id, tabindex: "-1", "data-rule": finding.rule, "data-sought": isSought },
-    make("h2", {}, badge(finding.severity), " ", nameOf(finding.title), " ", make("a", { class: "anchor small", href: link("findings", { finding: finding.rule }), title: "The address of this finding" }, finding.rule)),
+    {
+      class: "card finding",
+      id,
+      tabindex: "-1",
+      "data-rule": finding.rule,
+      "data-sought": isSought,
+    },
+    make(
+      "h2",
+      {},
+      badge(finding.severity),
+      " ",
+      nameOf(finding.title),
+      " ",
+      make(
+        "a",
+        {
+          class: "anchor small",
+          href: link("findings", { finding: finding.rule }),
+          title: "The address of this finding",
+        },
+        finding.rule,
+      ),
+    ),
     who ? make("p", { class: "soft" }, nameOf(who)) : null,
     make("p", { class: "number-wrap" }, gainTold(finding.gain)),
     gainBar(finding.gain),
     make("h3", {}, "What to do"),
     actionOf(finding),
     make("h3", {}, "Evidence"),
-    make("ul", { class: "plain-list evidence" }, finding.evidence.map((each) => make("li", {}, evidenceOf(each, link)))),
+    make(
+      "ul",
+      { class: "plain-list evidence" },
+      finding.evidence.map((each) => make("li", {}, evidenceOf(each, link))),
+    ),
   );
 }
 
 function evidenceOf(each, link) {
-  const amount = each.time_ns !== null ? time(each.time_ns) : each.size_bytes !== null ? bytes(each.size_bytes) : each.share_ratio !== null ? percent(each.share_ratio) : "";
+  const amount =
+    each.time_ns !== null
+      ? time(each.time_ns)
+      : each.size_bytes !== null
+        ? bytes(each.size_bytes)
+        : each.share_ratio !== null
+          ? percent(each.share_ratio)
+          : "";
   // Steps that are named are links: once is enough.
-  const isOfSteps = each.links.filter((one) => one.page === "steps" && one.args.step !== undefined).length > 1;
-  const told = each.text === "shown by" ? "See all of it:" : isOfSteps ? each.text.replace(/:[\d, ]*$/, ":") : each.text;
+  const isOfSteps =
+    each.links.filter((one) => one.page === "steps" && one.args.step !== undefined).length > 1;
+  const told =
+    each.text === "shown by"
+      ? "See all of it:"
+      : isOfSteps
+        ? each.text.replace(/:[\d, ]*$/, ":")
+        : each.text;
   return [
     make("bdi", {}, told),
     amount ? [" ", make("b", { class: "number" }, amount)] : null,
     each.iterator ? [" ", make("bdi", { class: "mono soft" }, each.iterator)] : null,
-    each.source && !each.links.some((one) => one.page === "code") ? [" ", make("bdi", { class: "mono soft" }, each.source)] : null,
-    each.links.map((one) => [" ", make("a", { href: link(one.page, one.args), class: "evidence-link" }, nameOf(linkTold(one)))]),
+    each.source && !each.links.some((one) => one.page === "code")
+      ? [" ", make("bdi", { class: "mono soft" }, each.source)]
+      : null,
+    each.links.map((one) => [
+      " ",
+      make("a", { href: link(one.page, one.args), class: "evidence-link" }, nameOf(linkTold(one))),
+    ]),
   ];
 }
 
@@ -77,13 +132,19 @@ function linkTold({ page, label }) {
 function subjectTold(subject) {
   const work = [subject.kind, subject.name].filter(Boolean).join(" ");
   if (subject.rank !== null) return `${work || "process"}, rank ${subject.rank}`;
-  if (subject.program) return [work, `${subject.program} (pid ${subject.pid})`].filter(Boolean).join(", ");
+  if (subject.program)
+    return [work, `${subject.program} (pid ${subject.pid})`].filter(Boolean).join(", ");
   return work || (subject.pid === null ? "" : `process ${subject.pid}`);
 }
 
 function codeOf(text) {
   const said = make("span", { class: "hidden-text", role: "status" });
-  const button = make("button", { type: "button", class: "code-copy", title: "Copy", onclick: copy }, make("code", {}, text), said);
+  const button = make(
+    "button",
+    { type: "button", class: "code-copy", title: "Copy", onclick: copy },
+    make("code", {}, text),
+    said,
+  );
   async function copy() {
     const done = await copied(text);
     said.textContent = done ? "copied" : "not copied";

@@ -23,21 +23,63 @@ const FRAME_CHARACTERS = 300;
  * `search`: the text that is marked at first; `csvName`: the file of its table
  * Returns `{ search(text), reset(), update(root), destroy() }`.
  */
-export function flame(place, root, { label, kind = "time", inverted = false, onOpen, onSearch, onWhole, tip, colour: colourOf, search = "", csvName } = {}) {
+export function flame(
+  place,
+  root,
+  {
+    label,
+    kind = "time",
+    inverted = false,
+    onOpen,
+    onSearch,
+    onWhole,
+    tip,
+    colour: colourOf,
+    search = "",
+    csvName,
+  } = {},
+) {
   let shown = framed(root);
   let walked = null;
   let svg = null;
   let chart = null;
-  const box = make("input", { type: "search", placeholder: "Mark", "aria-label": `Mark in ${label}`, value: search, oninput: () => mark(box.value, true) });
+  const box = make("input", {
+    type: "search",
+    placeholder: "Mark",
+    "aria-label": `Mark in ${label}`,
+    value: search,
+    oninput: () => mark(box.value, true),
+  });
   const found = make("span", { class: "soft", role: "status" });
   const said = make("div", { class: "chart-said", role: "status" });
-  const element = make("div", { class: "chart" }, make("div", { class: "chart-tools" }, box, found, make("button", { type: "button", onclick: reset }, "Whole")));
+  const element = make(
+    "div",
+    { class: "chart" },
+    make(
+      "div",
+      { class: "chart-tools" },
+      box,
+      found,
+      make("button", { type: "button", onclick: reset }, "Whole"),
+    ),
+  );
   place.append(element);
-  const drawing = drawnIn(element, { label: `${label}. Arrows walk, Enter zooms, Escape shows the whole.`, className: inverted ? "flame flame-down" : "flame" }, begin);
+  const drawing = drawnIn(
+    element,
+    {
+      label: `${label}. Arrows walk, Enter zooms, Escape shows the whole.`,
+      className: inverted ? "flame flame-down" : "flame",
+    },
+    begin,
+  );
   Object.assign(drawing.box, { tabIndex: 0 });
   drawing.box.addEventListener("keydown", pressed);
   element.append(said);
-  const data = dataOf(element, label, { columns: () => flameColumns(kind), rows: () => flameRows(shown), csvName });
+  const data = dataOf(element, label, {
+    columns: () => flameColumns(kind),
+    rows: () => flameRows(shown),
+    csvName,
+  });
   return {
     element,
     search: (text) => mark(text, false),
@@ -68,8 +110,14 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
       .transitionDuration(isStill() ? 0 : 200)
       .getName((node) => String(node.data.name).slice(0, FRAME_CHARACTERS))
       .setSearchMatch((node, text) => node.data.searched.includes(text))
-      .setSearchHandler((_, sum, total) => fill(found, box.value ? `${percent(total ? sum / total : 0)} marked` : ""))
-      .setColorMapper((node) => (node.highlight ? colour("mark") : colour(colourOf?.(node.data.node) ?? nameColour(node.data.name), 0.42)))
+      .setSearchHandler((_, sum, total) =>
+        fill(found, box.value ? `${percent(total ? sum / total : 0)} marked` : ""),
+      )
+      .setColorMapper((node) =>
+        node.highlight
+          ? colour("mark")
+          : colour(colourOf?.(node.data.node) ?? nameColour(node.data.name), 0.42),
+      )
       .tooltip(flameTip())
       .onClick((node) => opened(node));
     d3.select(place).datum(shown).call(chart);
@@ -103,7 +151,11 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
 
   function pairsOf(node) {
     const value = node.data.value;
-    return [["amount", written(value, kind)], ["share", percent(shown.value ? value / shown.value : null)], ...(tip?.(node.data.node) ?? [])];
+    return [
+      ["amount", written(value, kind)],
+      ["share", percent(shown.value ? value / shown.value : null)],
+      ...(tip?.(node.data.node) ?? []),
+    ];
   }
 
   function opened(node) {
@@ -134,8 +186,14 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
   }
 
   function pressed(event) {
-    if (!chart || event.target !== drawing.box || event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = { ArrowUp: inverted ? "out" : "in", ArrowDown: inverted ? "in" : "out", ArrowLeft: "before", ArrowRight: "after" }[event.key];
+    if (!chart || event.target !== drawing.box || event.ctrlKey || event.metaKey || event.altKey)
+      return;
+    const step = {
+      ArrowUp: inverted ? "out" : "in",
+      ArrowDown: inverted ? "in" : "out",
+      ArrowLeft: "before",
+      ArrowRight: "after",
+    }[event.key];
     if (step) walkTo(nextFrame(walked ?? rootNode(), walked ? step : ""));
     else if (event.key === "Enter") walked && chart.zoomTo(walked);
     else if (event.key === "Escape" || event.key === "0") reset();
@@ -146,10 +204,16 @@ export function flame(place, root, { label, kind = "time", inverted = false, onO
   function walkTo(node) {
     walked = node;
     for (const frame of drawing.box.querySelectorAll(".walked")) frame.classList.remove("walked");
-    d3.select(drawing.box).selectAll("g.frame").filter((each) => each === node).classed("walked", true).each(function seen() {
-      this.scrollIntoView({ block: "nearest" });
-    });
-    const told = pairsOf(node).map((pair) => pair.join(" ")).join(", ");
+    d3.select(drawing.box)
+      .selectAll("g.frame")
+      .filter((each) => each === node)
+      .classed("walked", true)
+      .each(function seen() {
+        this.scrollIntoView({ block: "nearest" });
+      });
+    const told = pairsOf(node)
+      .map((pair) => pair.join(" "))
+      .join(", ");
     fill(said, make("bdi", {}, `${node.data.name}: ${told}`));
   }
 }
@@ -172,7 +236,14 @@ function framed(root) {
 
 function flameNode(node) {
   const whole = String(node.name);
-  return { name: whole.slice(0, FRAME_CHARACTERS), whole, searched: whole.toLowerCase(), value: node.value, node, children: [] };
+  return {
+    name: whole.slice(0, FRAME_CHARACTERS),
+    whole,
+    searched: whole.toLowerCase(),
+    value: node.value,
+    node,
+    children: [],
+  };
 }
 
 function nextFrame(node, step) {

@@ -18,13 +18,28 @@ export function frameOf(pages) {
   const leftOut = make("p", { class: "notice left-out", role: "note", hidden: true });
   const list = make("nav", { class: "pages", "aria-label": "Pages of the run" });
   // A file holds one run: there is no list to go to.
-  const home = make(isFile ? "span" : "a", { href: isFile ? null : addressOf("", ""), class: "home" }, frameMark(), "tfprobe");
+  const home = make(
+    isFile ? "span" : "a",
+    { href: isFile ? null : addressOf("", ""), class: "home" },
+    frameMark(),
+    "tfprobe",
+  );
   const keys = keysDialog();
-  const head = make("header", { class: "head" }, home, ofRun, make("div", { class: "acts" }, acts, themeButton(), keysButton(keys)));
+  const head = make(
+    "header",
+    { class: "head" },
+    home,
+    ofRun,
+    make("div", { class: "acts" }, acts, themeButton(), keysButton(keys)),
+  );
   let now = { address: { run: "" }, page: null };
 
   function put(main) {
-    const skip = make("a", { class: "skip", href: "#", onclick: (event) => passTo(event, main) }, "To the page");
+    const skip = make(
+      "a",
+      { class: "skip", href: "#", onclick: (event) => passTo(event, main) },
+      "To the page",
+    );
     document.body.append(skip, head, leftOut, list, main, keys);
     addEventListener("keydown", (event) => pressedKey(event, pages, now, keys));
   }
@@ -34,7 +49,9 @@ export function frameOf(pages) {
     now = { address, page };
     if (address.run || isFile) home.removeAttribute("aria-current");
     else home.setAttribute("aria-current", "page");
-    const links = address.run ? pages.map((each) => make("li", {}, pageLink(address, each, page))) : [];
+    const links = address.run
+      ? pages.map((each) => make("li", {}, pageLink(address, each, page)))
+      : [];
     fill(list, links.length ? make("ul", {}, links) : null);
     if (!address.run) fill(ofRun);
   }
@@ -45,7 +62,9 @@ export function frameOf(pages) {
       ofRun,
       badge(header.state),
       make("bdi", { class: "command", title: command }, command),
-      header.started ? make("span", { class: "since" }, new Date(header.started).toLocaleString()) : null,
+      header.started
+        ? make("span", { class: "since" }, new Date(header.started).toLocaleString())
+        : null,
     );
   }
 
@@ -61,7 +80,14 @@ export function frameOf(pages) {
 function pageLink(address, each, page) {
   // A work that was chosen stays chosen from page to page.
   const kept = address.args?.work ? { work: address.args.work } : {};
-  return make("a", { href: addressOf(address.run, each.name, kept), "aria-current": each === page ? "page" : null }, each.title);
+  return make(
+    "a",
+    {
+      href: addressOf(address.run, each.name, kept),
+      "aria-current": each === page ? "page" : null,
+    },
+    each.title,
+  );
 }
 
 function passTo(event, main) {
@@ -70,7 +96,11 @@ function passTo(event, main) {
 }
 
 function themeButton() {
-  const button = make("button", { type: "button", class: "icon", onclick: () => chooseTheme(isDark() ? "light" : "dark") });
+  const button = make("button", {
+    type: "button",
+    class: "icon",
+    onclick: () => chooseTheme(isDark() ? "light" : "dark"),
+  });
   const told = () => {
     const other = isDark() ? "light" : "dark";
     button.setAttribute("aria-label", `Show in ${other} colours`);
@@ -83,7 +113,17 @@ function themeButton() {
 }
 
 function keysButton(keys) {
-  return make("button", { type: "button", class: "icon", title: "Keys (?)", "aria-label": "Show the keys", onclick: () => keys.showModal() }, "?");
+  return make(
+    "button",
+    {
+      type: "button",
+      class: "icon",
+      title: "Keys (?)",
+      "aria-label": "Show the keys",
+      onclick: () => keys.showModal(),
+    },
+    "?",
+  );
 }
 
 function keysDialog() {
@@ -100,8 +140,16 @@ function keysDialog() {
     "dialog",
     { class: "keys", "aria-labelledby": "keys-title" },
     title,
-    make("dl", {}, known.map(([key, does]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, does)])),
-    make("p", { class: "soft" }, "In charts and flame graphs: arrows walk, Enter opens, + and − zoom, 0 shows all. Headings of tables are buttons that sort."),
+    make(
+      "dl",
+      {},
+      known.map(([key, does]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, does)]),
+    ),
+    make(
+      "p",
+      { class: "soft" },
+      "In charts and flame graphs: arrows walk, Enter opens, + and − zoom, 0 shows all. Headings of tables are buttons that sort.",
+    ),
     make("form", { method: "dialog" }, make("button", {}, "Close")),
   );
   return dialog;
@@ -135,7 +183,11 @@ function goTo(pages, address, page, letter) {
 }
 
 function frameWalk(address, page) {
-  location.hash = addressOf(address.run, page.name, address.args.work ? { work: address.args.work } : {});
+  location.hash = addressOf(
+    address.run,
+    page.name,
+    address.args.work ? { work: address.args.work } : {},
+  );
 }
 
 function frameMark() {

@@ -24,16 +24,36 @@ const NEXT_BY_KEY = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], A
 export function layered(place, { label, nodes, edges, height = 560, onChoose, onEnter, onLeave }) {
   const laid = laidOut(nodes, edges);
   const content = draw("g");
-  const svg = draw("svg", { class: "layered", role: "group", "aria-label": `${label}. Arrows walk, Enter goes in, Backspace out, + and − zoom, 0 shows all.`, height }, content);
+  const svg = draw(
+    "svg",
+    {
+      class: "layered",
+      role: "group",
+      "aria-label": `${label}. Arrows walk, Enter goes in, Backspace out, + and − zoom, 0 shows all.`,
+      height,
+    },
+    content,
+  );
   const shapes = nodes.map((node, at) => nodeShape(node, laid.nodes[at], at));
   const lines = edges.map((edge, at) => edgeShape(edge, laid.edges[at]));
   content.append(draw("g", {}, lines), draw("g", {}, shapes));
   let chosen = -1;
-  const zoom = d3.zoom().scaleExtent([0.05, 4]).on("zoom", ({ transform }) => content.setAttribute("transform", transform.toString()));
+  const zoom = d3
+    .zoom()
+    .scaleExtent([0.05, 4])
+    .on("zoom", ({ transform }) => content.setAttribute("transform", transform.toString()));
   const selection = d3.select(svg).call(zoom).on("dblclick.zoom", null);
-  const button = (text, title, onclick) => make("button", { type: "button", class: "icon", title, "aria-label": title, onclick }, text);
+  const button = (text, title, onclick) =>
+    make("button", { type: "button", class: "icon", title, "aria-label": title, onclick }, text);
   place.append(
-    make("div", { class: "chart-tools" }, button("+", "Closer", () => scale(1.4)), button("−", "Farther", () => scale(1 / 1.4)), make("button", { type: "button", onclick: whole }, "All"), nodes.some((each) => each.heat > 0) ? scaleLegend() : null),
+    make(
+      "div",
+      { class: "chart-tools" },
+      button("+", "Closer", () => scale(1.4)),
+      button("−", "Farther", () => scale(1 / 1.4)),
+      make("button", { type: "button", onclick: whole }, "All"),
+      nodes.some((each) => each.heat > 0) ? scaleLegend() : null,
+    ),
     svg,
   );
   svg.addEventListener("keydown", pressed);
@@ -57,9 +77,20 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
     const width = box.width;
     const shape = draw(
       "g",
-      { class: `node node-${node.kind}`, transform: `translate(${box.x - width / 2}, ${box.y - NODE_HEIGHT / 2})`, tabindex: "-1", role: "button", "aria-label": node.title.slice(0, 400), onclick: () => chosenBy(at), ondblclick: () => onEnter?.(at), onfocus: () => chosenBy(at) },
+      {
+        class: `node node-${node.kind}`,
+        transform: `translate(${box.x - width / 2}, ${box.y - NODE_HEIGHT / 2})`,
+        tabindex: "-1",
+        role: "button",
+        "aria-label": node.title.slice(0, 400),
+        onclick: () => chosenBy(at),
+        ondblclick: () => onEnter?.(at),
+        onfocus: () => chosenBy(at),
+      },
       draw("title", {}, node.title.slice(0, 2000)),
-      node.kind === "scope" ? draw("rect", { class: "behind", x: 4, y: 4, width, height: NODE_HEIGHT, rx: 6 }) : "",
+      node.kind === "scope"
+        ? draw("rect", { class: "behind", x: 4, y: 4, width, height: NODE_HEIGHT, rx: 6 })
+        : "",
       draw("rect", { class: "box", width, height: NODE_HEIGHT, rx: node.kind === "op" ? 18 : 6 }),
       draw("text", { x: width / 2, y: 17, class: "label" }, shortLabel(node.label)),
       draw("text", { x: width / 2, y: 32, class: "note" }, node.note),
@@ -78,13 +109,18 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
       draw("title", {}, edge.title.slice(0, 2000)),
       draw("path", { d: path, "stroke-width": 1 + edge.width * (WIDEST_LINE - 1) }),
       draw("path", { class: "wide", d: path }),
-      draw("path", { class: "tip-of-edge", d: "M0,0L-7,-3.5L-7,3.5Z", transform: `translate(${end.x}, ${end.y}) rotate(${turned})` }),
+      draw("path", {
+        class: "tip-of-edge",
+        d: "M0,0L-7,-3.5L-7,3.5Z",
+        transform: `translate(${end.x}, ${end.y}) rotate(${turned})`,
+      }),
     );
   }
 
   function coloured() {
     for (const [at, node] of nodes.entries()) {
-      shapes[at].querySelector(".box").style.fill = node.kind === "outside" || !(node.heat > 0) ? "" : mixedHeat(node.heat);
+      shapes[at].querySelector(".box").style.fill =
+        node.kind === "outside" || !(node.heat > 0) ? "" : mixedHeat(node.heat);
     }
   }
 
@@ -145,7 +181,8 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
   function bringIntoSight(at) {
     const { x, y } = laid.nodes[at];
     const [left, top] = d3.zoomTransform(svg).apply([x, y]);
-    const inside = left > 60 && left < svg.clientWidth - 60 && top > 30 && top < svg.clientHeight - 30;
+    const inside =
+      left > 60 && left < svg.clientWidth - 60 && top > 30 && top < svg.clientHeight - 30;
     if (!inside) selection.call(zoom.translateTo, x, y);
   }
 }
@@ -158,21 +195,41 @@ function placed(room, size, matters) {
 
 function laidOut(nodes, edges) {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 22, ranksep: 44, edgesep: 10, marginx: 8, marginy: 8, ranker: nodes.length > MANY_NODES ? "longest-path" : "network-simplex" });
-  for (const [at, node] of nodes.entries()) graph.setNode(String(at), { width: nodeWidth(node), height: NODE_HEIGHT });
-  for (const [at, edge] of edges.entries()) graph.setEdge(String(edge.from), String(edge.to), { weight: 1 + Math.round(3 * edge.width) }, String(at));
+  graph.setGraph({
+    rankdir: "TB",
+    nodesep: 22,
+    ranksep: 44,
+    edgesep: 10,
+    marginx: 8,
+    marginy: 8,
+    ranker: nodes.length > MANY_NODES ? "longest-path" : "network-simplex",
+  });
+  for (const [at, node] of nodes.entries())
+    graph.setNode(String(at), { width: nodeWidth(node), height: NODE_HEIGHT });
+  for (const [at, edge] of edges.entries())
+    graph.setEdge(
+      String(edge.from),
+      String(edge.to),
+      { weight: 1 + Math.round(3 * edge.width) },
+      String(at),
+    );
   dagre.layout(graph);
   const { width, height } = graph.graph();
   return {
     width: Number.isFinite(width) ? width : 100,
     height: Number.isFinite(height) ? height : 100,
     nodes: nodes.map((_, at) => graph.node(String(at))),
-    edges: edges.map((edge, at) => graph.edge(String(edge.from), String(edge.to), String(at)).points),
+    edges: edges.map(
+      (edge, at) => graph.edge(String(edge.from), String(edge.to), String(at)).points,
+    ),
   };
 }
 
 function nodeWidth(node) {
-  return Math.max(NARROWEST, 22 + LETTER_PX * Math.max(shortLabel(node.label).length, node.note.length * 0.92));
+  return Math.max(
+    NARROWEST,
+    22 + LETTER_PX * Math.max(shortLabel(node.label).length, node.note.length * 0.92),
+  );
 }
 
 function shortLabel(text) {
@@ -187,7 +244,8 @@ function nextNode(boxes, from, [right, down]) {
   let least = Infinity;
   for (const [at, box] of boxes.entries()) {
     const along = (box.x - boxes[from].x) * right + (box.y - boxes[from].y) * down;
-    const aside = Math.abs((box.x - boxes[from].x) * down) + Math.abs((box.y - boxes[from].y) * right);
+    const aside =
+      Math.abs((box.x - boxes[from].x) * down) + Math.abs((box.y - boxes[from].y) * right);
     const far = along + 2 * aside;
     if (at !== from && along > 1 && far < least) [best, least] = [at, far];
   }
@@ -202,7 +260,9 @@ function mixedHeat(ratio) {
 function scaleLegend() {
   const legend = make("span", { class: "scale-of-heat soft small" });
   fill(legend, "less", make("i", { "aria-hidden": "true" }), "more of the time");
-  const paint = () => (legend.querySelector("i").style.background = `linear-gradient(to right, ${colour("card")}, ${mixedHeat(0)}, ${mixedHeat(0.5)}, ${mixedHeat(1)})`);
+  const paint = () =>
+    (legend.querySelector("i").style.background =
+      `linear-gradient(to right, ${colour("card")}, ${mixedHeat(0)}, ${mixedHeat(0.5)}, ${mixedHeat(1)})`);
   paint();
   return legend;
 }

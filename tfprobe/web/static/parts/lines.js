@@ -36,14 +36,29 @@ export function lines(place, options) {
   const position = make("span", { class: "value" });
   const said = make("div", { class: "hidden-text", role: "status" });
   const element = make("div", { class: "chart" }, legend);
-  const reset = make("button", { type: "button", hidden: true, onclick: () => zoomTo(null, null) }, "Whole range");
+  const reset = make(
+    "button",
+    { type: "button", hidden: true, onclick: () => zoomTo(null, null) },
+    "Whole range",
+  );
   place.append(element);
   writeLegend();
-  const drawing = drawnIn(element, { label: `${now.label}. Left and right walk, plus and minus zoom, 0 shows all${now.onPick ? ", Enter opens" : ""}.`, height: now.height }, begin);
+  const drawing = drawnIn(
+    element,
+    {
+      label: `${now.label}. Left and right walk, plus and minus zoom, 0 shows all${now.onPick ? ", Enter opens" : ""}.`,
+      height: now.height,
+    },
+    begin,
+  );
   Object.assign(drawing.box, { tabIndex: 0 });
   drawing.box.addEventListener("keydown", pressed);
   element.append(said);
-  const data = dataOf(element, now.label, { columns: lineColumns, rows: lineRows, csvName: now.csvName });
+  const data = dataOf(element, now.label, {
+    columns: lineColumns,
+    rows: lineRows,
+    csvName: now.csvName,
+  });
 
   return {
     element,
@@ -76,12 +91,26 @@ export function lines(place, options) {
 
   function lineOptions(box) {
     const kinds = [...new Set(now.series.map((each) => each.kind))].slice(0, 2);
-    const axis = { stroke: colour("ink-soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "11.5px system-ui, sans-serif", labelFont: "11.5px system-ui, sans-serif", labelSize: 18 };
+    const axis = {
+      stroke: colour("ink-soft"),
+      grid: { stroke: colour("line"), width: 1 },
+      ticks: { stroke: colour("line"), width: 1 },
+      font: "11.5px system-ui, sans-serif",
+      labelFont: "11.5px system-ui, sans-serif",
+      labelSize: 18,
+    };
     const onX = {
       ...axis,
       label: now.x.title,
       size: 30,
-      ...(now.x.kind === "clock" ? {} : { values: (_, splits) => splits.map((each) => (now.x.kind === "time" ? time(each) : Number.isInteger(each) ? count(each) : "")) }),
+      ...(now.x.kind === "clock"
+        ? {}
+        : {
+            values: (_, splits) =>
+              splits.map((each) =>
+                now.x.kind === "time" ? time(each) : Number.isInteger(each) ? count(each) : "",
+              ),
+          }),
     };
     const onY = kinds.map((kind, at) => ({
       ...axis,
@@ -92,14 +121,24 @@ export function lines(place, options) {
       values: (_, splits) => splits.map((each) => axisText(each, kind)),
       ...(kind === "bytes" ? { incrs: BINARY_STEPS } : {}),
     }));
-    const scale = (at) => ({ range: (_, least, most) => (at === 0 && now.most ? [0, now.most] : lineRange(least, most, now.from)) });
+    const scale = (at) => ({
+      range: (_, least, most) =>
+        at === 0 && now.most ? [0, now.most] : lineRange(least, most, now.from),
+    });
     return {
       width: box.clientWidth,
       height: now.height,
       padding: [8, kinds.length > 1 ? 0 : 12, 0, 0],
       legend: { show: false },
-      cursor: { drag: { x: true, y: false, uni: 8 }, points: { size: 7 }, bind: { dblclick: () => () => zoomTo(null, null) } },
-      scales: { x: { time: now.x.kind === "clock" }, ...Object.fromEntries(kinds.map((kind, at) => [kind, scale(at)])) },
+      cursor: {
+        drag: { x: true, y: false, uni: 8 },
+        points: { size: 7 },
+        bind: { dblclick: () => () => zoomTo(null, null) },
+      },
+      scales: {
+        x: { time: now.x.kind === "clock" },
+        ...Object.fromEntries(kinds.map((kind, at) => [kind, scale(at)])),
+      },
       axes: [onX, ...onY],
       series: [{}, ...now.series.map((each, at) => lineSeries(each, at, kinds))],
       hooks: {
@@ -123,7 +162,9 @@ export function lines(place, options) {
       dash: each.dashed ? [5, 4] : undefined,
       fill: each.filled ? veil(each.colour ?? seriesColour(at), 0.2) : undefined,
       paths: each.points ? () => null : each.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
-      points: each.points ? { show: true, size: 5, fill: stroke, stroke } : { show: now.x.values.length === 1 },
+      points: each.points
+        ? { show: true, size: 5, fill: stroke, stroke }
+        : { show: now.x.values.length === 1 },
       spanGaps: false,
     };
   }
@@ -170,8 +211,17 @@ export function lines(place, options) {
     for (const at of hidden.has(0) ? [] : now.outliers) {
       if (first.values[at] === null || first.values[at] === undefined) continue;
       ctx.beginPath();
-      const top = Math.max(self.valToPos(first.values[at], self.series[1].scale, true), bbox.top + 4 * ratio);
-      ctx.arc(self.valToPos(scaledX(now.x.values[at]), "x", true), top, 3.5 * ratio, 0, 2 * Math.PI);
+      const top = Math.max(
+        self.valToPos(first.values[at], self.series[1].scale, true),
+        bbox.top + 4 * ratio,
+      );
+      ctx.arc(
+        self.valToPos(scaledX(now.x.values[at]), "x", true),
+        top,
+        3.5 * ratio,
+        0,
+        2 * Math.PI,
+      );
       ctx.fill();
     }
     ctx.restore();
@@ -179,7 +229,9 @@ export function lines(place, options) {
 
   function tell(at) {
     cursor = at ?? null;
-    for (const [number, place] of values) place.textContent = cursor === null ? "" : written(now.series[number].values[cursor], now.series[number].kind);
+    for (const [number, place] of values)
+      place.textContent =
+        cursor === null ? "" : written(now.series[number].values[cursor], now.series[number].kind);
     position.textContent = cursor === null ? "" : `${now.x.title} ${writtenX(cursor)}`;
   }
 
@@ -196,7 +248,13 @@ export function lines(place, options) {
   function zoomTo(least, most, isDrawn = false) {
     now.zoom = least === null ? null : [least, most];
     reset.hidden = !now.zoom;
-    if (plot && !isDrawn) plot.setScale("x", now.zoom ? zoomed(now.zoom) : { min: scaledX(now.x.values[0]), max: scaledX(now.x.values.at(-1)) });
+    if (plot && !isDrawn)
+      plot.setScale(
+        "x",
+        now.zoom
+          ? zoomed(now.zoom)
+          : { min: scaledX(now.x.values[0]), max: scaledX(now.x.values.at(-1)) },
+      );
     now.onZoom?.(least, most);
   }
 
@@ -218,13 +276,17 @@ export function lines(place, options) {
     const at = Math.min(Math.max((cursor ?? (by > 0 ? -1 : last + 1)) + by, 0), last);
     const left = plot.valToPos(scaledX(now.x.values[at]), "x");
     const value = now.series[0].values[at];
-    plot.setCursor({ left, top: Number.isFinite(value) ? plot.valToPos(value, plot.series[1].scale) : 0 });
+    plot.setCursor({
+      left,
+      top: Number.isFinite(value) ? plot.valToPos(value, plot.series[1].scale) : 0,
+    });
     tell(at);
     said.textContent = `${now.x.title} ${writtenX(at)}: ${now.series.map((each) => `${each.name} ${written(each.values[at], each.kind)}`).join(", ")}`;
   }
 
   function zoomAround(half) {
-    const middle = cursor === null ? (plot.scales.x.min + plot.scales.x.max) / 2 : scaledX(now.x.values[cursor]);
+    const middle =
+      cursor === null ? (plot.scales.x.min + plot.scales.x.max) / 2 : scaledX(now.x.values[cursor]);
     const [first, last] = [scaledX(now.x.values[0]), scaledX(now.x.values.at(-1))];
     const [least, most] = [Math.max(first, middle - half), Math.min(last, middle + half)];
     if (least <= first && most >= last) zoomTo(null, null);
@@ -234,13 +296,28 @@ export function lines(place, options) {
   function writeLegend() {
     values.clear();
     position.textContent = "";
-    fill(legend, now.series.map((each, at) => legendEntry(each, at)), make("li", {}, position), make("li", {}, reset));
+    fill(
+      legend,
+      now.series.map((each, at) => legendEntry(each, at)),
+      make("li", {}, position),
+      make("li", {}, reset),
+    );
   }
 
   function legendEntry(each, at) {
     const value = make("span", { class: "value" });
     values.set(at, value);
-    const button = make("button", { type: "button", "aria-pressed": String(!hidden.has(at)), title: "Show or hide", onclick: turn }, swatch(each.colour ?? seriesColour(at)), make("bdi", {}, each.name));
+    const button = make(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(!hidden.has(at)),
+        title: "Show or hide",
+        onclick: turn,
+      },
+      swatch(each.colour ?? seriesColour(at)),
+      make("bdi", {}, each.name),
+    );
     function turn() {
       if (!hidden.delete(at)) hidden.add(at);
       button.setAttribute("aria-pressed", String(!hidden.has(at)));
@@ -250,12 +327,22 @@ export function lines(place, options) {
   }
 
   function lineColumns() {
-    const first = { key: "x", title: now.x.title, kind: now.x.kind === "count" ? "count" : now.x.kind };
-    return [first, ...now.series.map((each, at) => ({ key: `s${at}`, title: each.name, kind: each.kind }))];
+    const first = {
+      key: "x",
+      title: now.x.title,
+      kind: now.x.kind === "count" ? "count" : now.x.kind,
+    };
+    return [
+      first,
+      ...now.series.map((each, at) => ({ key: `s${at}`, title: each.name, kind: each.kind })),
+    ];
   }
 
   function lineRows() {
-    return now.x.values.map((x, at) => ({ x, ...Object.fromEntries(now.series.map((each, number) => [`s${number}`, each.values[at]])) }));
+    return now.x.values.map((x, at) => ({
+      x,
+      ...Object.fromEntries(now.series.map((each, number) => [`s${number}`, each.values[at]])),
+    }));
   }
 
   function lineData({ x, series }) {
@@ -276,13 +363,21 @@ export function lines(place, options) {
 
   function writtenX(at) {
     const value = now.x.values[at];
-    return now.x.kind === "clock" ? clock(value) : now.x.kind === "time" ? time(value) : value === undefined ? NOTHING : count(value);
+    return now.x.kind === "clock"
+      ? clock(value)
+      : now.x.kind === "time"
+        ? time(value)
+        : value === undefined
+          ? NOTHING
+          : count(value);
   }
 }
 
 function axisText(value, kind) {
   if (kind === "ratio") return `${Number((100 * value).toFixed(2))} %`;
-  return value === 0 ? "0" : written(value, kind).replace(/\.?0+(?= )/, (zeros) => (zeros.startsWith(".") ? "" : zeros));
+  return value === 0
+    ? "0"
+    : written(value, kind).replace(/\.?0+(?= )/, (zeros) => (zeros.startsWith(".") ? "" : zeros));
 }
 
 function lineRange(least, most, from) {

@@ -36,7 +36,9 @@ export function listenForNews(onNews, onLink) {
 
   function heard(words, isAll) {
     const isFirst = known.size === 0 && isAll;
-    const gone = isAll ? [...known.keys()].filter((run) => !Object.hasOwn(words, run)).map((run) => [run, null]) : [];
+    const gone = isAll
+      ? [...known.keys()].filter((run) => !Object.hasOwn(words, run)).map((run) => [run, null])
+      : [];
     const news = new Map();
     for (const [run, word] of [...Object.entries(words), ...gone]) {
       // What is heard first is how the page found it, but for what a running job has done meanwhile.
@@ -49,7 +51,9 @@ export function listenForNews(onNews, onLink) {
   }
 
   // A browser has six connections to a server for all of its tabs; this one is one of them.
-  document.addEventListener("visibilitychange", () => (document.hidden ? close() : source ?? open()));
+  document.addEventListener("visibilitychange", () =>
+    document.hidden ? close() : (source ?? open()),
+  );
   if (!document.hidden) open();
 }
 
@@ -65,7 +69,13 @@ export function isLive(state) {
 export function liveMark() {
   const text = make("span", { class: "live-text", "aria-hidden": "true" });
   const said = make("span", { class: "hidden-text", role: "status" });
-  const element = make("span", { class: "live", hidden: isFile }, make("i", { class: "live-dot" }), text, said);
+  const element = make(
+    "span",
+    { class: "live", hidden: isFile },
+    make("i", { class: "live-dot" }),
+    text,
+    said,
+  );
   let state = "";
   let updated_ms = Date.now();
   let isThere = true;
@@ -74,9 +84,17 @@ export function liveMark() {
     const mode = !isThere ? "lost" : isLive(state) ? "live" : "still";
     element.dataset.mode = mode;
     const ago_s = Math.max(0, Math.round((Date.now() - updated_ms) / 1000));
-    const mood = { lost: "the server is gone", live: `${state === "stopped" ? "stopped" : "live"}, updated ${agoText(ago_s)}`, still: "" }[mode];
+    const mood = {
+      lost: "the server is gone",
+      live: `${state === "stopped" ? "stopped" : "live"}, updated ${agoText(ago_s)}`,
+      still: "",
+    }[mode];
     text.textContent = mood;
-    const words = { lost: "The server is gone. The page stays as it is.", live: "Live: the page follows the run.", still: "" }[mode];
+    const words = {
+      lost: "The server is gone. The page stays as it is.",
+      live: "Live: the page follows the run.",
+      still: "",
+    }[mode];
     if (said.textContent !== words) fill(said, words);
     element.hidden = isFile || mode === "still";
   }

@@ -12,7 +12,7 @@ const LIFE_KINDS = {
   train: ["training", "on", 0.9, 0.25],
   evaluate: ["evaluation", "after", 0.9, 0.25],
   predict: ["prediction", "after", 0.9, 0.25],
-  "import": ["import", "series-9", 0.6, 1],
+  import: ["import", "series-9", 0.6, 1],
   build: ["build", "series-5", 0.6, 1],
   compile: ["compile", "series-10", 0.6, 1],
   trace: ["trace", "part-compile", 0.6, 1],
@@ -38,27 +38,60 @@ export function livesChart(place, lives, { onPick } = {}) {
   const kinds = [...new Set(lives.flatMap((life) => life.bars.map((bar) => bar.kind)))];
   const known = Object.keys(LIFE_KINDS);
   kinds.sort((one, other) => known.indexOf(one) - known.indexOf(other));
-  element.append(make("ul", { class: "chart-legend small lives-legend" }, kinds.map((kind) => make("li", {}, lifeSwatch(lifeKind(kind)), lifeKind(kind)[0]))));
+  element.append(
+    make(
+      "ul",
+      { class: "chart-legend small lives-legend" },
+      kinds.map((kind) => make("li", {}, lifeSwatch(lifeKind(kind)), lifeKind(kind)[0])),
+    ),
+  );
   const last = lives.reduce((most, life) => Math.max(most, life.end_ns), 1);
   echart(
     element,
-    { label: "Lives of processes", height: Math.min(900, 60 + (lives.length > 24 ? LIFE_NARROW_PX : LIFE_PX) * Math.max(lives.length, 2)) },
+    {
+      label: "Lives of processes",
+      height: Math.min(
+        900,
+        60 + (lives.length > 24 ? LIFE_NARROW_PX : LIFE_PX) * Math.max(lives.length, 2),
+      ),
+    },
     () => ({
       grid: { left: 130, right: 20, top: 6, bottom: 40 },
       xAxis: {
-        type: "value", min: 0, max: last, name: "since the first process began", nameLocation: "middle", nameGap: 26,
-        nameTextStyle: { color: colour("ink-soft"), fontSize: 11.5 }, axisLabel: { color: colour("ink-soft"), fontSize: 11, hideOverlap: true, formatter: (value) => time(value) },
-        interval: lifeInterval(last), splitLine: { lineStyle: { color: colour("line") } },
+        type: "value",
+        min: 0,
+        max: last,
+        name: "since the first process began",
+        nameLocation: "middle",
+        nameGap: 26,
+        nameTextStyle: { color: colour("ink-soft"), fontSize: 11.5 },
+        axisLabel: {
+          color: colour("ink-soft"),
+          fontSize: 11,
+          hideOverlap: true,
+          formatter: (value) => time(value),
+        },
+        interval: lifeInterval(last),
+        splitLine: { lineStyle: { color: colour("line") } },
       },
       yAxis: {
-        type: "category", inverse: true, data: lives.map((life) => processWord(life).slice(0, 80)),
-        axisLabel: { color: colour("ink-soft"), fontSize: 11, width: 115, overflow: "truncate" }, axisLine: { lineStyle: { color: colour("line-strong") } }, axisTick: { show: false },
+        type: "category",
+        inverse: true,
+        data: lives.map((life) => processWord(life).slice(0, 80)),
+        axisLabel: { color: colour("ink-soft"), fontSize: 11, width: 115, overflow: "truncate" },
+        axisLine: { lineStyle: { color: colour("line-strong") } },
+        axisTick: { show: false },
       },
       dataZoom: [{ type: "inside", filterMode: "none" }],
-      series: [{
-        type: "custom", progressive: 2000, encode: { x: [1, 2], y: 0 }, renderItem: (_, api) => lifeBar(api, drawn),
-        data: drawn.map(({ at, bar }, number) => [at, bar.start_ns, bar.end_ns, number]),
-      }],
+      series: [
+        {
+          type: "custom",
+          progressive: 2000,
+          encode: { x: [1, 2], y: 0 },
+          renderItem: (_, api) => lifeBar(api, drawn),
+          data: drawn.map(({ at, bar }, number) => [at, bar.start_ns, bar.end_ns, number]),
+        },
+      ],
     }),
     {
       tip: ({ data }) => lifeTip(drawn[data[3]]),
@@ -76,7 +109,16 @@ export function livesChart(place, lives, { onPick } = {}) {
       { key: "took", title: "Took", kind: "time" },
       { key: "count", title: "Times", kind: "count" },
     ],
-    rows: () => drawn.map(({ life, bar }) => ({ process: processName(life), kind: bar.kind ? lifeKind(bar.kind)[0] : "lived", name: bar.name, start: bar.start_ns, end: bar.end_ns, took: bar.end_ns - bar.start_ns, count: bar.count ?? 1 })),
+    rows: () =>
+      drawn.map(({ life, bar }) => ({
+        process: processName(life),
+        kind: bar.kind ? lifeKind(bar.kind)[0] : "lived",
+        name: bar.name,
+        start: bar.start_ns,
+        end: bar.end_ns,
+        took: bar.end_ns - bar.start_ns,
+        count: bar.count ?? 1,
+      })),
   });
 }
 
@@ -86,15 +128,26 @@ function lifeBar(api, drawn) {
   const [left, middle] = api.coord([api.value(1), api.value(0)]);
   const [right] = api.coord([api.value(2), api.value(0)]);
   const tall = api.size([0, 1])[1] * height;
-  return { type: "rect", shape: { x: left, y: middle - tall / 2, width: Math.max(right - left, 1), height: tall }, style: { fill: bar.kind ? colour(name, strength) : colour("raised") } };
+  return {
+    type: "rect",
+    shape: { x: left, y: middle - tall / 2, width: Math.max(right - left, 1), height: tall },
+    style: { fill: bar.kind ? colour(name, strength) : colour("raised") },
+  };
 }
 
 function lifeTip({ life, bar }) {
-  const pairs = [["process", processName(life)], ["from", time(bar.start_ns)], ["took", time(bar.end_ns - bar.start_ns)]];
+  const pairs = [
+    ["process", processName(life)],
+    ["from", time(bar.start_ns)],
+    ["took", time(bar.end_ns - bar.start_ns)],
+  ];
   if (bar.count > 1) pairs.push(["times", count(bar.count)]);
   if (bar.name) pairs.push(["name", bar.name.slice(0, 200)]);
   if (bar.is_estimate) pairs.push(["from the beginning", "not remembered step by step"]);
-  return [bar.kind ? lifeKind(bar.kind)[0] : `it ${life.state === "running" ? "runs" : "lived"}`, pairs];
+  return [
+    bar.kind ? lifeKind(bar.kind)[0] : `it ${life.state === "running" ? "runs" : "lived"}`,
+    pairs,
+  ];
 }
 
 /** A round number of ns for the lines of the axis. */

@@ -14,7 +14,11 @@ const WAIT_MS = 60_000;
 export function perfettoIn(place, { name, title, signal }) {
   const ended = new AbortController();
   const said = make("p", { role: "status", class: "soft" }, "Reading the trace …");
-  const frame = make("iframe", { class: "perfetto", title: `Perfetto: ${title}`, src: `${PERFETTO}#!/viewer?mode=embedded` });
+  const frame = make("iframe", {
+    class: "perfetto",
+    title: `Perfetto: ${title}`,
+    src: `${PERFETTO}#!/viewer?mode=embedded`,
+  });
   const close = () => {
     ended.abort();
     fill(place);
@@ -38,8 +42,15 @@ export function perfettoIn(place, { name, title, signal }) {
     await ready;
     await answered(frame.contentWindow, ended.signal);
     // Our own frame, on our own server: nobody else gets the buffer.
-    frame.contentWindow.postMessage({ perfetto: { buffer, title, keepApiOpen: true } }, location.origin, [buffer]);
-    fill(said, `Perfetto has ${bytes(length)} of the trace. Its own keys: W A S D, and ? for more.`);
+    frame.contentWindow.postMessage(
+      { perfetto: { buffer, title, keepApiOpen: true } },
+      location.origin,
+      [buffer],
+    );
+    fill(
+      said,
+      `Perfetto has ${bytes(length)} of the trace. Its own keys: W A S D, and ? for more.`,
+    );
     said.dataset.sent = String(length);
   }
 }
@@ -54,10 +65,14 @@ function answered(other, signal) {
       how();
     };
     const heard = (event) => {
-      if (event.source === other && event.origin === location.origin && event.data === "PONG") end(done);
+      if (event.source === other && event.origin === location.origin && event.data === "PONG")
+        end(done);
     };
     const knocking = setInterval(() => other.postMessage("PING", location.origin), KNOCK_MS);
-    const late = setTimeout(() => end(() => failed(new Error("Perfetto does not answer. Download the trace instead."))), WAIT_MS);
+    const late = setTimeout(
+      () => end(() => failed(new Error("Perfetto does not answer. Download the trace instead."))),
+      WAIT_MS,
+    );
     addEventListener("message", heard);
     signal.addEventListener("abort", () => end(() => failed(new Error("closed"))));
   });

@@ -7,7 +7,15 @@ const MOST_NAMED = 5;
 
 /** The button for a run, with its dialog: an element with `run(id)`, which hides it for "". */
 export function recordButton() {
-  const steps = make("input", { type: "number", id: "record-steps", min: 1, max: 1000000, step: 1, value: DEFAULT_STEPS, required: true });
+  const steps = make("input", {
+    type: "number",
+    id: "record-steps",
+    min: 1,
+    max: 1000000,
+    step: 1,
+    value: DEFAULT_STEPS,
+    required: true,
+  });
   const told = make("div", { class: "record-told", role: "status" });
   const send = make("button", { type: "submit", class: "main" }, "Record");
   let run = "";
@@ -15,11 +23,22 @@ export function recordButton() {
     "dialog",
     { class: "keys", "aria-labelledby": "record-title" },
     make("h2", { id: "record-title" }, "Record steps"),
-    make("p", { class: "soft" }, "All processes of the run are asked to trace their next steps. Each of those takes a little longer."),
+    make(
+      "p",
+      { class: "soft" },
+      "All processes of the run are asked to trace their next steps. Each of those takes a little longer.",
+    ),
     make(
       "form",
       { onsubmit: ask },
-      make("div", { class: "row" }, make("label", { for: "record-steps" }, "How many"), steps, send, make("button", { type: "button", onclick: () => dialog.close() }, "Close")),
+      make(
+        "div",
+        { class: "row" },
+        make("label", { for: "record-steps" }, "How many"),
+        steps,
+        send,
+        make("button", { type: "button", onclick: () => dialog.close() }, "Close"),
+      ),
     ),
     told,
   );
@@ -42,8 +61,13 @@ export function recordButton() {
     send.disabled = true;
     fill(told, make("p", {}, "Asked. A process answers between two steps …"));
     try {
-      const found = await post(`run/${encodeURIComponent(run)}/sample`, { steps: steps.valueAsNumber });
-      fill(told, recordAnswers(found).map((sentence) => make("p", {}, make("bdi", {}, sentence))));
+      const found = await post(`run/${encodeURIComponent(run)}/sample`, {
+        steps: steps.valueAsNumber,
+      });
+      fill(
+        told,
+        recordAnswers(found).map((sentence) => make("p", {}, make("bdi", {}, sentence))),
+      );
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
       fill(told, make("p", { class: "trouble" }, error.message));
@@ -58,8 +82,16 @@ function recordAnswers({ steps, processes }) {
   const what = steps === 1 ? "the next step" : `the next ${steps.toLocaleString("en")} steps`;
   const groups = new Map();
   for (const process of processes) {
-    const key = process.answer === "taken" ? "taken" : process.answer === "no answer" ? "none" : process.why ?? process.answer;
-    groups.set(key, [...(groups.get(key) ?? []), process.pid === null ? process.process : `pid ${process.pid}`]);
+    const key =
+      process.answer === "taken"
+        ? "taken"
+        : process.answer === "no answer"
+          ? "none"
+          : (process.why ?? process.answer);
+    groups.set(key, [
+      ...(groups.get(key) ?? []),
+      process.pid === null ? process.process : `pid ${process.pid}`,
+    ]);
   }
   return [...groups].map(([key, who]) => {
     const more = who.length - MOST_NAMED;

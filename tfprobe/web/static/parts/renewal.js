@@ -22,10 +22,13 @@ export function seldom(renew) {
       await renew(changed);
     } finally {
       const took_ms = performance.now() - began_ms;
-      setTimeout(() => {
-        isAtIt = false;
-        go();
-      }, Math.max(LEAST_MS, REST_RATIO * took_ms));
+      setTimeout(
+        () => {
+          isAtIt = false;
+          go();
+        },
+        Math.max(LEAST_MS, REST_RATIO * took_ms),
+      );
     }
   }
 
@@ -46,8 +49,14 @@ export function isBusyIn(place) {
 export function replaceInPlace(place, content) {
   const old = place.firstElementChild;
   const focused = old ? renewalPath(old, document.activeElement) : null;
-  const scrolls = old ? [...old.querySelectorAll("*")].filter((each) => each.scrollTop || each.scrollLeft).map((each) => [renewalPath(old, each), each.scrollTop, each.scrollLeft]) : [];
-  const opened = old ? [...old.querySelectorAll("details[open]")].map((each) => renewalPath(old, each)) : [];
+  const scrolls = old
+    ? [...old.querySelectorAll("*")]
+        .filter((each) => each.scrollTop || each.scrollLeft)
+        .map((each) => [renewalPath(old, each), each.scrollTop, each.scrollLeft])
+    : [];
+  const opened = old
+    ? [...old.querySelectorAll("details[open]")].map((each) => renewalPath(old, each))
+    : [];
   const { scrollX, scrollY } = window;
   place.replaceChildren(content);
   for (const path of opened) renewedAt(content, path)?.setAttribute("open", "");
@@ -62,7 +71,8 @@ export function replaceInPlace(place, content) {
 function renewalPath(root, element) {
   if (!root.contains(element) || root === element) return null;
   const path = [];
-  for (let each = element; each !== root; each = each.parentElement) path.unshift([...each.parentElement.children].indexOf(each));
+  for (let each = element; each !== root; each = each.parentElement)
+    path.unshift([...each.parentElement.children].indexOf(each));
   return { path, tag: element.tagName };
 }
 

@@ -16,8 +16,12 @@ export function scrollsKept(place) {
   new ResizeObserver(reach).observe(place);
   addEventListener("scroll", () => wanted === null && tops.set(entry, scrollY), { passive: true });
   // For who loads it again. A browser takes no more than a few of these a second, and none at the end.
-  addEventListener("scrollend", () => wanted === null && history.replaceState({ entry, top: scrollY }, ""));
-  for (const act of TAKEN_OVER) addEventListener(act, () => (wanted = null), { passive: true, capture: true });
+  addEventListener(
+    "scrollend",
+    () => wanted === null && history.replaceState({ entry, top: scrollY }, ""),
+  );
+  for (const act of TAKEN_OVER)
+    addEventListener(act, () => (wanted = null), { passive: true, capture: true });
 
   function reach() {
     if (wanted === null || document.documentElement.scrollHeight - innerHeight < wanted) return;

@@ -17,7 +17,12 @@ export function absent(reason) {
 /** What a process is called in one line: its rank, its host, its program where there are several, its number there. */
 export function processName(each) {
   const number = each.pid ? `pid ${each.pid}` : null;
-  const where = [each.host, each.program && number ? `${each.program} (${number})` : each.program ?? number].filter(Boolean).join(" ");
+  const where = [
+    each.host,
+    each.program && number ? `${each.program} (${number})` : (each.program ?? number),
+  ]
+    .filter(Boolean)
+    .join(" ");
   if (each.rank === null || each.rank === undefined) return where || `process ${each.process + 1}`;
   return where ? `rank ${each.rank} · ${where}` : `rank ${each.rank}`;
 }
@@ -31,7 +36,9 @@ export function processWord(each) {
 
 /** What comes after all rows that a document has: "and 1,234 more". */
 export function andMore(number, what = "more") {
-  return number > 0 ? make("p", { class: "soft small" }, `and ${number.toLocaleString("en")} ${what}.`) : null;
+  return number > 0
+    ? make("p", { class: "soft small" }, `and ${number.toLocaleString("en")} ${what}.`)
+    : null;
 }
 
 /** How memory grows with steps, as a word and a sentence. */
@@ -40,6 +47,7 @@ export function growthText(growth) {
   const slope = `${bytes(Math.abs(growth.bytes_per_step))} a step`;
   const over = `in steps ${growth.first_step.toLocaleString("en")} to ${growth.last_step.toLocaleString("en")}`;
   if (growth.verdict === "growing") return `It grows by ${slope} ${over}, and goes on: a leak.`;
-  if (growth.verdict === "warming_up") return `It grew while the job warmed up, and came to an end ${over}.`;
+  if (growth.verdict === "warming_up")
+    return `It grew while the job warmed up, and came to an end ${over}.`;
   return `It is steady ${over}.`;
 }

@@ -21,7 +21,13 @@ export function isUnknown(error) {
 
 /** A form that asks for the token, and calls `known` when it was the right one. */
 export function tokenForm(sentence, known) {
-  const field = make("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
+  const field = make("input", {
+    id: "token",
+    type: "password",
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+  });
   const told = make("p", { role: "alert", class: "trouble" }, sentence);
   async function send(event) {
     event.preventDefault();

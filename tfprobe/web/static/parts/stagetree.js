@@ -20,13 +20,40 @@ export function stageTree(pipeline, marked) {
   const path = new Set(marked === null ? [] : pipeline.blocking_path);
   const parents = new Set(stages.map((stage) => stage.parent));
   const closed = new Set();
-  const rows = new Map(stages.map((stage) => [stage.at, stageRow(stage, { isPath: path.has(stage.at), isMarked: stage.at === marked, isMeasured: pipeline.is_measured, hasChildren: parents.has(stage.at) })]));
+  const rows = new Map(
+    stages.map((stage) => [
+      stage.at,
+      stageRow(stage, {
+        isPath: path.has(stage.at),
+        isMarked: stage.at === marked,
+        isMeasured: pipeline.is_measured,
+        hasChildren: parents.has(stage.at),
+      }),
+    ]),
+  );
   const captionId = freshId("caption");
   const body = make("tbody", { role: "rowgroup" }, [...rows.values()]);
-  const headings = STAGE_COLUMNS.map(([title, hint], at) => make("th", { scope: "col", role: "columnheader", title: hint || null, class: at && at < 6 ? "numeric" : null }, title));
+  const headings = STAGE_COLUMNS.map(([title, hint], at) =>
+    make(
+      "th",
+      {
+        scope: "col",
+        role: "columnheader",
+        title: hint || null,
+        class: at && at < 6 ? "numeric" : null,
+      },
+      title,
+    ),
+  );
   const grid = make(
     "table",
-    { role: "treegrid", "aria-labelledby": captionId, class: "stage-tree", onkeydown: pressed, onclick: clicked },
+    {
+      role: "treegrid",
+      "aria-labelledby": captionId,
+      class: "stage-tree",
+      onkeydown: pressed,
+      onclick: clicked,
+    },
     make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, headings)),
     body,
   );
@@ -34,7 +61,12 @@ export function stageTree(pipeline, marked) {
   return make(
     "section",
     { class: "table", "aria-labelledby": captionId },
-    make("div", { class: "table-tools" }, make("h3", { id: captionId }, "The pipeline"), make("span", { class: "soft small" }, "What a stage takes from stands below it.")),
+    make(
+      "div",
+      { class: "table-tools" },
+      make("h3", { id: captionId }, "The pipeline"),
+      make("span", { class: "soft small" }, "What a stage takes from stands below it."),
+    ),
     make("div", { class: "table-place" }, grid),
   );
 
@@ -59,7 +91,8 @@ export function stageTree(pipeline, marked) {
     const row = event.target.closest("tr[data-at]");
     if (!row) return;
     focus(row);
-    if (event.target.closest(".stage-turn")) turn(Number(row.dataset.at), !closed.has(Number(row.dataset.at)));
+    if (event.target.closest(".stage-turn"))
+      turn(Number(row.dataset.at), !closed.has(Number(row.dataset.at)));
   }
 
   function focus(row) {
@@ -93,10 +126,16 @@ export function stageTree(pipeline, marked) {
 function stageRow(stage, { isPath, isMarked, isMeasured, hasChildren }) {
   const cells = [
     stageName(stage, isMarked, isMeasured, hasChildren),
-    stage.waited_ratio === null ? missing("steps waited for nothing of it") : stageShare(stage.waited_ratio),
+    stage.waited_ratio === null
+      ? missing("steps waited for nothing of it")
+      : stageShare(stage.waited_ratio),
     stage.active_ns_per_step ? time(stage.active_ns_per_step) : missing("it was not seen at work"),
-    stage.calls_per_step ? stage.calls_per_step.toLocaleString("en", { maximumFractionDigits: 1 }) : missing("none of its calls lay wholly in a recorded step"),
-    stage.call_ns === null ? missing("none of its calls lay wholly in a recorded step") : time(stage.call_ns),
+    stage.calls_per_step
+      ? stage.calls_per_step.toLocaleString("en", { maximumFractionDigits: 1 })
+      : missing("none of its calls lay wholly in a recorded step"),
+    stage.call_ns === null
+      ? missing("none of its calls lay wholly in a recorded step")
+      : time(stage.call_ns),
     stage.threads ? String(stage.threads) : missing("none was seen"),
     stageBuffer(stage.buffer),
     stageSettings(stage),
@@ -111,38 +150,91 @@ function stageRow(stage, { isPath, isMarked, isMeasured, hasChildren }) {
       class: [isPath ? "on-path" : "", isMarked ? "bottleneck" : ""].join(" ").trim() || null,
       tabindex: "-1",
     },
-    cells.map((cell, at) => make("td", { role: "gridcell", class: at && at < 6 ? "numeric" : at ? null : "stage-cell" }, cell)),
+    cells.map((cell, at) =>
+      make(
+        "td",
+        { role: "gridcell", class: at && at < 6 ? "numeric" : at ? null : "stage-cell" },
+        cell,
+      ),
+    ),
   );
 }
 
 function stageName(stage, isMarked, isMeasured, hasChildren) {
   const turn = make("span", { class: "stage-turn", "aria-hidden": "true" }, hasChildren ? "" : "·");
-  const mark = isMarked ? badge("critical", isMeasured ? "bottleneck" : "likely the bottleneck") : null;
+  const mark = isMarked
+    ? badge("critical", isMeasured ? "bottleneck" : "likely the bottleneck")
+    : null;
   const style = { "padding-left": `${18 * Math.min(stage.depth - 1, 24)}px` };
-  return make("div", { class: "stage-name", style }, turn, nameOf(stage.name), stage.is_async ? make("span", { class: "soft small", title: "It works on threads of its own." }, "ahead") : null, mark);
+  return make(
+    "div",
+    { class: "stage-name", style },
+    turn,
+    nameOf(stage.name),
+    stage.is_async
+      ? make("span", { class: "soft small", title: "It works on threads of its own." }, "ahead")
+      : null,
+    mark,
+  );
 }
 
 function stageShare(ratio) {
-  const line = make("i", { style: { width: `${100 * Math.min(Math.max(ratio, 0), 1)}%`, background: "var(--part-input_wait)" } });
-  return make("span", { class: "with-bar" }, make("span", {}, percent(ratio)), make("span", { class: "bar", "aria-hidden": "true" }, line));
+  const line = make("i", {
+    style: {
+      width: `${100 * Math.min(Math.max(ratio, 0), 1)}%`,
+      background: "var(--part-input_wait)",
+    },
+  });
+  return make(
+    "span",
+    { class: "with-bar" },
+    make("span", {}, percent(ratio)),
+    make("span", { class: "bar", "aria-hidden": "true" }, line),
+  );
 }
 
 function stageBuffer(buffer) {
   if (!buffer) return "";
   const parts = [];
-  if (buffer.elements !== null) parts.push(`${buffer.elements.toLocaleString("en")} of ${buffer.limit === null ? "?" : buffer.limit.toLocaleString("en")}`);
+  if (buffer.elements !== null)
+    parts.push(
+      `${buffer.elements.toLocaleString("en")} of ${buffer.limit === null ? "?" : buffer.limit.toLocaleString("en")}`,
+    );
   else if (buffer.limit !== null) parts.push(`holds ${buffer.limit.toLocaleString("en")}`);
   if (buffer.ready_ratio !== null) parts.push(`ready at ${percent(buffer.ready_ratio)} of calls`);
-  return parts.length ? parts.join(", ") : missing("TensorFlow told nothing of it: it does from 2.12 on");
+  return parts.length
+    ? parts.join(", ")
+    : missing("TensorFlow told nothing of it: it does from 2.12 on");
 }
 
 function stageSettings(stage) {
-  const words = { parallelism: "parallel", batch_size: "batch", cycle_length: "cycle", block_length: "block" };
-  const parts = Object.entries(words).filter(([name]) => stage.facts[name] !== undefined).map(([name, word]) => `${word} ${stage.facts[name]}`);
+  const words = {
+    parallelism: "parallel",
+    batch_size: "batch",
+    cycle_length: "cycle",
+    block_length: "block",
+  };
+  const parts = Object.entries(words)
+    .filter(([name]) => stage.facts[name] !== undefined)
+    .map(([name, word]) => `${word} ${stage.facts[name]}`);
   if (stage.facts.autotune === "true") parts.push("autotuned");
   if (stage.facts.deterministic === "false") parts.push("in any order");
   if (stage.iterators > 1) parts.push(`${stage.iterators.toLocaleString("en")} iterators`);
-  if (stage.ops.length) parts.push(`runs ${stage.ops.slice(0, 2).map((op) => `${op.type} ${time(op.ns_per_step)}`).join(", ")}`);
-  const whole = [...parts, stage.facts.shapes ? `elements ${stage.facts.shapes} ${stage.facts.types ?? ""}` : ""].filter(Boolean).join(", ");
-  return fill(make("bdi", { class: "cut stage-settings", title: whole.slice(0, 2000) }), parts.join(", ").slice(0, 2000));
+  if (stage.ops.length)
+    parts.push(
+      `runs ${stage.ops
+        .slice(0, 2)
+        .map((op) => `${op.type} ${time(op.ns_per_step)}`)
+        .join(", ")}`,
+    );
+  const whole = [
+    ...parts,
+    stage.facts.shapes ? `elements ${stage.facts.shapes} ${stage.facts.types ?? ""}` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+  return fill(
+    make("bdi", { class: "cut stage-settings", title: whole.slice(0, 2000) }),
+    parts.join(", ").slice(0, 2000),
+  );
 }

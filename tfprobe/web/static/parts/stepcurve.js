@@ -9,7 +9,18 @@ import { lines } from "./lines.js";
  * `stepCurve(place, found, { height, chosen, onPick(step), onZoom(first, end) })`; steps are numbers.
  * Returns what `lines` returns, and `choose(step)`, `show(series)`, `refresh(found)` with what is new.
  */
-export function stepCurve(place, found, { height = 240, label = "Step time over the steps", chosen = null, csvName = "steps", onPick, onZoom } = {}) {
+export function stepCurve(
+  place,
+  found,
+  {
+    height = 240,
+    label = "Step time over the steps",
+    chosen = null,
+    csvName = "steps",
+    onPick,
+    onZoom,
+  } = {},
+) {
   let now = { found, series: found.series, chosen };
   const chart = lines(place, {
     ...curveOf(now),
@@ -17,9 +28,16 @@ export function stepCurve(place, found, { height = 240, label = "Step time over 
     height,
     csvName,
     onPick: onPick && ((at) => onPick(pickedStep(now, at))),
-    onZoom: onZoom && ((least, most) => onZoom(least === null ? null : Math.floor(least), most === null ? null : Math.ceil(most) + 1)),
+    onZoom:
+      onZoom &&
+      ((least, most) =>
+        onZoom(
+          least === null ? null : Math.floor(least),
+          most === null ? null : Math.ceil(most) + 1,
+        )),
   });
-  if (found.usual_most_ns) chart.element.append(check({ label: "To the longest step", value: false, onChange: heighten }));
+  if (found.usual_most_ns)
+    chart.element.append(check({ label: "To the longest step", value: false, onChange: heighten }));
   const phases = [...new Set((found.bands ?? []).map((band) => band.phase))];
   if (phases.length > 1) chart.element.append(phaseLegend(phases.map((phase) => ({ phase }))));
   function heighten(whole) {
@@ -50,7 +68,19 @@ export function phaseLegend(phases, whole_ns = 0) {
     "ul",
     { class: "chart-legend small phase-legend" },
     phases.map(({ phase, total_ns }) =>
-      make("li", {}, swatch(`phase-${phase}`), phase, total_ns === undefined ? null : make("span", { class: "value" }, `${time(total_ns)}${whole_ns ? ` (${percent(total_ns / whole_ns)})` : ""}`)),
+      make(
+        "li",
+        {},
+        swatch(`phase-${phase}`),
+        phase,
+        total_ns === undefined
+          ? null
+          : make(
+              "span",
+              { class: "value" },
+              `${time(total_ns)}${whole_ns ? ` (${percent(total_ns / whole_ns)})` : ""}`,
+            ),
+      ),
     ),
   );
 }
@@ -66,8 +96,16 @@ export function slowTold(found, what, ofLast = "") {
   if (!found || found.missing) return found?.missing ? `${what}: ${found.missing}.` : "";
   if (!found.count) return `${what}: none of${ofLast} ${count(found.looked_at)} stands out.`;
   const known = found.causes.length > 1 || found.causes[0]?.cause;
-  const why = known ? `: ${found.causes.slice(0, 3).map((each) => `${time(each.excess_ns)} ${each.why}`).join(", ")}` : "";
-  const turns = found.periods.map((each) => ` ${each.every === 2 ? "Every second" : `Every ${ordinal(each.every)}`} from ${count(each.first)} on (${count(each.times)} of ${count(each.turns)}).`);
+  const why = known
+    ? `: ${found.causes
+        .slice(0, 3)
+        .map((each) => `${time(each.excess_ns)} ${each.why}`)
+        .join(", ")}`
+    : "";
+  const turns = found.periods.map(
+    (each) =>
+      ` ${each.every === 2 ? "Every second" : `Every ${ordinal(each.every)}`} from ${count(each.first)} on (${count(each.times)} of ${count(each.turns)}).`,
+  );
   return `${what}: ${count(found.count)} of${ofLast} ${count(found.looked_at)} took ${time(found.excess_ns)} more than usual, ${percent(found.share_ratio)} of the time${why}.${turns.join("")}`;
 }
 
@@ -75,7 +113,9 @@ export function slowTold(found, what, ofLast = "") {
 export function trendTold(trend) {
   if (!trend || trend.missing) return "";
   if (!trend.is_significant) return "Trend: none that is significant.";
-  const [least, most] = [Math.abs(trend.low_ratio), Math.abs(trend.high_ratio)].sort((one, other) => one - other);
+  const [least, most] = [Math.abs(trend.low_ratio), Math.abs(trend.high_ratio)].sort(
+    (one, other) => one - other,
+  );
   const way = trend.change_ratio > 0 ? "slower" : "faster";
   return `Trend: steps get ${percent(Math.abs(trend.change_ratio))} ${way} from step ${count(trend.first_step)} to ${count(trend.last_step)} (95 % interval: ${percent(least)} to ${percent(most)}).`;
 }
@@ -92,19 +132,37 @@ function curveOf(now) {
       ];
   const sampled = curvePlaces(series, found.sampled_steps ?? []);
   const tops = series.max_ns ?? series.median_ns;
-  shown.push({ name: "traced by tfprobe", kind: "time", points: true, colour: "part-recording", values: tops.map((each, at) => (sampled.has(at) ? each : null)) });
+  shown.push({
+    name: "traced by tfprobe",
+    kind: "time",
+    points: true,
+    colour: "part-recording",
+    values: tops.map((each, at) => (sampled.has(at) ? each : null)),
+  });
   return {
     x: { title: "step", kind: "count", values: series.step },
     series: shown,
-    bands: (found.bands ?? []).map((band) => ({ from: band.first_step, to: band.last_step + 1, text: band.phase, colour: `phase-${band.phase}` })),
+    bands: (found.bands ?? []).map((band) => ({
+      from: band.first_step,
+      to: band.last_step + 1,
+      text: band.phase,
+      colour: `phase-${band.phase}`,
+    })),
     most: now.isTall ? null : (found.usual_most_ns ?? null),
-    outliers: [...curvePlaces(series, (found.slow_steps?.longest ?? []).map((each) => each.step))],
+    outliers: [
+      ...curvePlaces(
+        series,
+        (found.slow_steps?.longest ?? []).map((each) => each.step),
+      ),
+    ],
     marks: curveMarks(now),
   };
 }
 
 function curveMarks({ chosen }) {
-  return Number.isInteger(chosen) ? [{ x: chosen, text: `step ${count(chosen)}`, colour: "accent" }] : [];
+  return Number.isInteger(chosen)
+    ? [{ x: chosen, text: `step ${count(chosen)}`, colour: "accent" }]
+    : [];
 }
 
 function curvePlaces(series, steps) {
@@ -115,6 +173,8 @@ function curvePlaces(series, steps) {
 /** Of a point of several steps the slowest that stands out, else the first. */
 function pickedStep({ found, series }, at) {
   const first = series.step[at];
-  const slow = (found.slow_steps?.longest ?? []).find((each) => each.step >= first && each.step < first + series.steps_each);
+  const slow = (found.slow_steps?.longest ?? []).find(
+    (each) => each.step >= first && each.step < first + series.steps_each,
+  );
   return slow ? slow.step : first;
 }

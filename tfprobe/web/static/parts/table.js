@@ -28,17 +28,51 @@ const NUMERIC = new Set(["time", "bytes", "count", "large", "ratio", "number"]);
  * `tools`: elements to stand in the line above the table; `none`: what to say where there is no row.
  */
 export function table({
-  columns, rows, sort = "", filter = "", onSort, onFilter, caption, csvName, key, chosen, onOpen, href, of, tools = [], none = "There is none.", search = true,
+  columns,
+  rows,
+  sort = "",
+  filter = "",
+  onSort,
+  onFilter,
+  caption,
+  csvName,
+  key,
+  chosen,
+  onOpen,
+  href,
+  of,
+  tools = [],
+  none = "There is none.",
+  search = true,
 }) {
-  const shownColumns = columns.map((column) => ({ ...column, value: column.value ?? ((row) => row[column.key]) }));
+  const shownColumns = columns.map((column) => ({
+    ...column,
+    value: column.value ?? ((row) => row[column.key]),
+  }));
   const state = { rows, sort, filter, found: [], texts: null, most: new Map() };
   const captionId = freshId("caption");
   const headings = shownColumns.map(tableHeading);
   const body = make("tbody");
-  const grid = make("table", { "aria-labelledby": captionId }, make("thead", {}, make("tr", {}, headings)), body);
-  const place = make("div", { class: "table-place", role: "region", tabindex: "0", "aria-labelledby": captionId }, grid);
+  const grid = make(
+    "table",
+    { "aria-labelledby": captionId },
+    make("thead", {}, make("tr", {}, headings)),
+    body,
+  );
+  const place = make(
+    "div",
+    { class: "table-place", role: "region", tabindex: "0", "aria-labelledby": captionId },
+    grid,
+  );
   const counted = make("span", { class: "count", role: "status" });
-  const box = make("input", { type: "search", value: filter, placeholder: "Search", "aria-label": `Search ${caption}`, onfocus: searched, oninput: () => filtered(box.value) });
+  const box = make("input", {
+    type: "search",
+    value: filter,
+    placeholder: "Search",
+    "aria-label": `Search ${caption}`,
+    onfocus: searched,
+    oninput: () => filtered(box.value),
+  });
   const element = make(
     "section",
     { class: "table", "aria-labelledby": captionId },
@@ -49,12 +83,20 @@ export function table({
       search ? box : null,
       counted,
       tools,
-      csvName ? make("div", { class: "end" }, make("button", { type: "button", onclick: download }, "CSV")) : null,
+      csvName
+        ? make(
+            "div",
+            { class: "end" },
+            make("button", { type: "button", onclick: download }, "CSV"),
+          )
+        : null,
     ),
     place,
   );
   let drawnFrom = -1;
-  place.addEventListener("scroll", () => state.found.length > ALL_ROWS && drawWindow(false), { passive: true });
+  place.addEventListener("scroll", () => state.found.length > ALL_ROWS && drawWindow(false), {
+    passive: true,
+  });
 
   element.update = (newRows, { of: newOf = of } = {}) => {
     of = newOf;
@@ -66,7 +108,11 @@ export function table({
   return element;
 
   function tableHeading(column) {
-    const label = make("button", { type: "button", title: column.hint, onclick: () => sorted(column) }, column.title);
+    const label = make(
+      "button",
+      { type: "button", title: column.hint, onclick: () => sorted(column) },
+      column.title,
+    );
     return make("th", { scope: "col", class: tableClass(column), "data-key": column.key }, label);
   }
 
@@ -90,7 +136,8 @@ export function table({
     state.found = orderedRows(shownColumns, matchingRows());
     for (const heading of headings) {
       const isIt = state.sort.replace(/^-/, "") === heading.dataset.key;
-      if (isIt) heading.setAttribute("aria-sort", state.sort.startsWith("-") ? "descending" : "ascending");
+      if (isIt)
+        heading.setAttribute("aria-sort", state.sort.startsWith("-") ? "descending" : "ascending");
       else heading.removeAttribute("aria-sort");
     }
     fill(counted, tableCount(state.found.length, state.rows.length, of));
@@ -123,8 +170,15 @@ export function table({
     grid.setAttribute("aria-rowcount", String(state.found.length + 1));
     if (state.found.length === 0) {
       const why = state.rows.length ? "No row has that text." : none;
-      fill(body, make("tr", {}, make("td", { class: "no-rows", colspan: String(shownColumns.length) }, why)));
-    } else if (state.found.length <= ALL_ROWS) fill(body, state.found.map((row, at) => tableRow(row, at)));
+      fill(
+        body,
+        make("tr", {}, make("td", { class: "no-rows", colspan: String(shownColumns.length) }, why)),
+      );
+    } else if (state.found.length <= ALL_ROWS)
+      fill(
+        body,
+        state.found.map((row, at) => tableRow(row, at)),
+      );
     else drawWindow(true);
   }
 
@@ -140,14 +194,22 @@ export function table({
   }
 
   function filler(hidden) {
-    const cell = make("td", { colspan: String(shownColumns.length), style: { height: `${hidden * ROW_PX}px` } });
+    const cell = make("td", {
+      colspan: String(shownColumns.length),
+      style: { height: `${hidden * ROW_PX}px` },
+    });
     return make("tr", { class: "filler", "aria-hidden": "true" }, cell);
   }
 
   function tableRow(row, at) {
     const cells = shownColumns.map((column, number) => tableCell(column, row, number === 0));
-    const is = chosen !== undefined && chosen !== null && key && String(key(row)) === String(chosen);
-    return make("tr", { "aria-rowindex": String(at + 2), "data-chosen": is, "aria-current": is ? "true" : null }, cells);
+    const is =
+      chosen !== undefined && chosen !== null && key && String(key(row)) === String(chosen);
+    return make(
+      "tr",
+      { "aria-rowindex": String(at + 2), "data-chosen": is, "aria-current": is ? "true" : null },
+      cells,
+    );
   }
 
   function tableCell(column, row, isFirst) {
@@ -160,20 +222,43 @@ export function table({
 
   function plainCell(column, row, value) {
     if (value === null || value === undefined) return missing(column.missing?.(row));
-    return NUMERIC.has(column.kind) || column.kind === "clock" ? written(value, column.kind) : nameOf(value);
+    return NUMERIC.has(column.kind) || column.kind === "clock"
+      ? written(value, column.kind)
+      : nameOf(value);
   }
 
   function openable(row, told, value) {
     const text = told?.textContent ?? told;
     const shown = called(text) === text ? told : called(text);
     if (href) return make("a", { href: href(row), class: "cut" }, shown);
-    return onOpen ? make("button", { type: "button", class: "open", onclick: () => onOpen(row), title: String(value ?? "").slice(0, 2000) }, shown) : shown;
+    return onOpen
+      ? make(
+          "button",
+          {
+            type: "button",
+            class: "open",
+            onclick: () => onOpen(row),
+            title: String(value ?? "").slice(0, 2000),
+          },
+          shown,
+        )
+      : shown;
   }
 
   function withBar(column, value, shown) {
     const share = column.kind === "ratio" ? value : value / mostOf(column);
-    const line = make("i", { style: { width: `${100 * Math.min(Math.max(share || 0, 0), 1)}%`, background: column.colour ? `var(--${column.colour})` : null } });
-    return make("span", { class: "with-bar" }, make("span", {}, shown), make("span", { class: "bar", "aria-hidden": "true" }, line));
+    const line = make("i", {
+      style: {
+        width: `${100 * Math.min(Math.max(share || 0, 0), 1)}%`,
+        background: column.colour ? `var(--${column.colour})` : null,
+      },
+    });
+    return make(
+      "span",
+      { class: "with-bar" },
+      make("span", {}, shown),
+      make("span", { class: "bar", "aria-hidden": "true" }, line),
+    );
   }
 
   function mostOf(column) {

@@ -34,7 +34,10 @@ export function contextFor(canvas, width, height) {
  * Draw the slices in sight. `view` is from when to when, `scroll` how far down; `chosen` and `hits`
  * (or null) are ids of slices, `range` two times or null.
  */
-export function drawSlices(context, { slices, layout, view, width, height, scroll, chosen, hits, range }) {
+export function drawSlices(
+  context,
+  { slices, layout, view, width, height, scroll, chosen, hits, range },
+) {
   const scale = width / (view.to_ns - view.from_ns);
   const palette = paletteOf(slices.found);
   const letter = context.measureText("abcdefghijklmnopqrstuvwxyz0123456789").width / 36;
@@ -59,7 +62,11 @@ function drawRow(context, { slices, row, y, view, width, scale, palette, hits, l
   const high = ROW_HEIGHT - 2;
   const last = slices.first[row + 1];
   let drawn = -1;
-  for (let at = firstFrom(slices, row, view.from_ns); at < last && starts[at] <= view.to_ns; at += 1) {
+  for (
+    let at = firstFrom(slices, row, view.from_ns);
+    at < last && starts[at] <= view.to_ns;
+    at += 1
+  ) {
     const left = Math.max((starts[at] - view.from_ns) * scale, -1);
     const right = Math.min((ends[at] - view.from_ns) * scale, width + 1);
     // Of slices within one pixel the first is seen.
@@ -87,7 +94,14 @@ function drawRow(context, { slices, row, y, view, width, scale, palette, hits, l
     context.fillStyle = colours.full;
     context.fillRect(left, y, wide - 1, 3);
     context.fillRect(left, y, 1, high);
-    if (wide > LABEL_PX) drawLabel(context, { text: found.names[found.slices.name[at]], left, wide, y: y + high / 2 + 2, letter });
+    if (wide > LABEL_PX)
+      drawLabel(context, {
+        text: found.names[found.slices.name[at]],
+        left,
+        wide,
+        y: y + high / 2 + 2,
+        letter,
+      });
   }
   context.globalAlpha = 1;
 }
@@ -97,7 +111,8 @@ function drawLabel(context, { text, left, wide, y, letter }) {
   const room = Math.floor((wide - 8) / letter);
   const from = Math.max(left, 0) + 4;
   let shown = text;
-  if (shown.length > room) shown = text.slice(Math.max(text.lastIndexOf("/"), text.lastIndexOf(":")) + 1) || text;
+  if (shown.length > room)
+    shown = text.slice(Math.max(text.lastIndexOf("/"), text.lastIndexOf(":")) + 1) || text;
   if (shown.length > room) shown = room > 2 ? `${shown.slice(0, room - 1)}…` : "";
   if (!shown) return;
   context.fillStyle = colour("ink");
@@ -111,11 +126,18 @@ function drawChosen(context, { slices, layout, view, scale, scroll, chosen, widt
   if (right < -4 || left > width + 4 || chosen.row >= slices.rows) return;
   context.strokeStyle = colour("ink");
   context.lineWidth = 2;
-  context.strokeRect(left, layout.tops[chosen.row] - scroll, Math.max(right - left, 3), ROW_HEIGHT - 2);
+  context.strokeRect(
+    left,
+    layout.tops[chosen.row] - scroll,
+    Math.max(right - left, 3),
+    ROW_HEIGHT - 2,
+  );
 }
 
 function drawRange(context, { range, view, width, height, scale }) {
-  const [from, to] = [...range].sort((one, other) => one - other).map((each) => (each - view.from_ns) * scale);
+  const [from, to] = [...range]
+    .sort((one, other) => one - other)
+    .map((each) => (each - view.from_ns) * scale);
   context.fillStyle = veil("accent", 0.14);
   context.fillRect(from, 0, to - from, height);
   context.fillStyle = colour("accent");
@@ -125,7 +147,8 @@ function drawRange(context, { range, view, width, height, scale }) {
 
 function drawGrid(context, { view, width, height, scale }) {
   context.fillStyle = veil("line", 0.6);
-  for (const tick of ticksOf(view, width)) context.fillRect(Math.round((tick - view.from_ns) * scale), 0, 1, height);
+  for (const tick of ticksOf(view, width))
+    context.fillRect(Math.round((tick - view.from_ns) * scale), 0, 1, height);
 }
 
 /** Draw the axis, and below it what each moment of the step is charged to. */
@@ -136,14 +159,21 @@ export function drawHead(context, { found, view, width }) {
   for (const tick of ticksOf(view, width)) {
     const x = Math.round((tick - view.from_ns) * scale);
     context.fillRect(x, AXIS_HEIGHT - 6, 1, 6);
-    context.fillText(exactTime(tick, second - first || Math.abs(first)), x + 4, AXIS_HEIGHT / 2 - 1);
+    context.fillText(
+      exactTime(tick, second - first || Math.abs(first)),
+      x + 4,
+      AXIS_HEIGHT / 2 - 1,
+    );
   }
   const palette = paletteOf(found);
   for (const [at, band] of found.bands.entries()) {
     const y = AXIS_HEIGHT + at * (BAND_HEIGHT + 2);
     for (let moment = 0; moment < band.start_ns.length; moment += 1) {
       const left = Math.max((band.start_ns[moment] - view.from_ns) * scale, 0);
-      const right = Math.min((band.start_ns[moment] + band.length_ns[moment] - view.from_ns) * scale, width);
+      const right = Math.min(
+        (band.start_ns[moment] + band.length_ns[moment] - view.from_ns) * scale,
+        width,
+      );
       if (right < 0 || left > width) continue;
       context.fillStyle = palette[band.category[moment]].full;
       context.fillRect(left, y, Math.max(right - left, 0.7), BAND_HEIGHT);
@@ -173,7 +203,12 @@ export function drawOverview(context, { found, view, width, height, hits }) {
   context.fillRect(right, 0, width - right, height);
   context.strokeStyle = colour("accent");
   context.lineWidth = 2;
-  context.strokeRect(Math.max(left, 1), 1, Math.max(Math.min(right, width - 1) - Math.max(left, 1), 2), height - 2);
+  context.strokeRect(
+    Math.max(left, 1),
+    1,
+    Math.max(Math.min(right, width - 1) - Math.max(left, 1), 2),
+    height - 2,
+  );
 }
 
 function paletteOf(found) {
@@ -187,5 +222,6 @@ function* ticksOf(view, width) {
   const least = ((view.to_ns - view.from_ns) * TICK_PX) / width;
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
   const step = STEPS.map((each) => each * power).find((each) => each >= least) ?? 10 * power;
-  for (let tick = Math.ceil(view.from_ns / step) * step; tick <= view.to_ns; tick += step) yield tick;
+  for (let tick = Math.ceil(view.from_ns / step) * step; tick <= view.to_ns; tick += step)
+    yield tick;
 }

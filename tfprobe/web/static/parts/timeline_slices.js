@@ -5,11 +5,19 @@ export const ROW_HEIGHT = 18;
 const GROUP_HEIGHT = 22;
 const TRACK_GAP = 5;
 // Those that are no part of a step's cycle.
-const CATEGORY_COLOURS = { background: "other", function_call: "series-10", step: "accent", between: "line-strong", activity: "series-9", waiting: "warning", sent: "series-4" };
+const CATEGORY_COLOURS = {
+  background: "other",
+  function_call: "series-10",
+  step: "accent",
+  between: "line-strong",
+  activity: "series-9",
+  waiting: "warning",
+  sent: "series-4",
+};
 
 /** The name of the colour of a category of the document. */
 export function categoryColour({ name, group }) {
-  return group ? partColour(name) : CATEGORY_COLOURS[name] ?? "other";
+  return group ? partColour(name) : (CATEGORY_COLOURS[name] ?? "other");
 }
 
 /** Columns of a document as arrays that are quick to look into; `first[row]` is the first slice of a row. */

@@ -3,7 +3,14 @@ import { count, exactTime, percent, time } from "./amounts.js";
 import { onColours } from "./colours.js";
 import { nameOf } from "./controls.js";
 import { fill, make } from "./elements.js";
-import { AXIS_HEIGHT, BAND_HEIGHT, contextFor, drawHead, drawOverview, drawSlices } from "./timeline_drawing.js";
+import {
+  AXIS_HEIGHT,
+  BAND_HEIGHT,
+  contextFor,
+  drawHead,
+  drawOverview,
+  drawSlices,
+} from "./timeline_drawing.js";
 import { firstFrom, layoutOf, nearestIn, ROW_HEIGHT, slicesOf, toldOf } from "./timeline_slices.js";
 import { hideTip, showTip } from "./tip.js";
 
@@ -20,9 +27,30 @@ const PAN_BY = 0.2;
  * pointed at. `tip(told)` may say more of it than is said of any slice, `axis` what times count from.
  * Returns `{ element, put(found), show(view), view(), choose(told), mark(hits), zoom(by), fit(), destroy() }`.
  */
-export function timelineView(found, { label, hint, view, onView, onPick, onRange, onHover, tip, axis = "time in the step" }) {
-  const state = { slices: slicesOf(found), layout: layoutOf(found), view: { ...(view ?? found.view) }, chosen: null, hits: null, range: null, width: 0, height: 0, asked: 0, under: -1 };
-  const canvas = make("canvas", { class: "timeline-canvas", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": label, "aria-describedby": hint });
+export function timelineView(
+  found,
+  { label, hint, view, onView, onPick, onRange, onHover, tip, axis = "time in the step" },
+) {
+  const state = {
+    slices: slicesOf(found),
+    layout: layoutOf(found),
+    view: { ...(view ?? found.view) },
+    chosen: null,
+    hits: null,
+    range: null,
+    width: 0,
+    height: 0,
+    asked: 0,
+    under: -1,
+  };
+  const canvas = make("canvas", {
+    class: "timeline-canvas",
+    tabindex: "0",
+    role: "application",
+    "aria-roledescription": "timeline",
+    "aria-label": label,
+    "aria-describedby": hint,
+  });
   const head = make("canvas", { "aria-hidden": "true" });
   const small = make("canvas", { class: "timeline-small", "aria-hidden": "true" });
   const names = make("div", { class: "timeline-names" });
@@ -32,7 +60,12 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
   const element = make(
     "div",
     { class: "timeline" },
-    make("div", { class: "timeline-line" }, make("div", { class: "timeline-head-names small soft" }, "whole"), small),
+    make(
+      "div",
+      { class: "timeline-line" },
+      make("div", { class: "timeline-head-names small soft" }, "whole"),
+      small,
+    ),
     make("div", { class: "timeline-line" }, headNames, head),
     scroller,
   );
@@ -46,21 +79,37 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     inner.style.height = `${layout.height}px`;
     fill(
       names,
-      layout.groups.map((group) => make("div", { class: "timeline-group", style: { top: `${group.y}px` } }, nameOf(group.name))),
+      layout.groups.map((group) =>
+        make(
+          "div",
+          { class: "timeline-group", style: { top: `${group.y}px` } },
+          nameOf(group.name),
+        ),
+      ),
       layout.tracks.map(({ y, height, track }) => trackName(y, height, track)),
     );
     const { bands } = state.slices.found;
     fill(
       headNames,
       make("div", { style: { height: `${AXIS_HEIGHT}px` } }, axis),
-      bands.map((band) => make("div", { style: { height: `${BAND_HEIGHT + 2}px` } }, nameOf(band.device ? `parts, ${band.device}` : "parts of the step"))),
+      bands.map((band) =>
+        make(
+          "div",
+          { style: { height: `${BAND_HEIGHT + 2}px` } },
+          nameOf(band.device ? `parts, ${band.device}` : "parts of the step"),
+        ),
+      ),
     );
   }
 
   function trackName(y, height, track) {
     const left = track.left_out ? `, ${count(track.left_out)} too deep to be drawn` : "";
     const told = `${track.lane}: ${count(track.count)} slices${left}`;
-    return make("div", { class: "timeline-track", style: { top: `${y}px`, height: `${height}px` } }, nameOf(track.name, { title: told.slice(0, 2000) }));
+    return make(
+      "div",
+      { class: "timeline-track", style: { top: `${y}px`, height: `${height}px` } },
+      nameOf(track.name, { title: told.slice(0, 2000) }),
+    );
   }
 
   function measure() {
@@ -81,10 +130,30 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     const { slices, layout, width, height, chosen, hits, range } = state;
     const now = state.view;
     const bands = slices.found.bands.length;
-    drawSlices(contextFor(canvas, width, height), { slices, layout, view: now, width, height, scroll: scroller.scrollTop, chosen, hits: hits?.ids, range });
-    drawHead(contextFor(head, width, AXIS_HEIGHT + bands * (BAND_HEIGHT + 2)), { found: slices.found, view: now, width });
+    drawSlices(contextFor(canvas, width, height), {
+      slices,
+      layout,
+      view: now,
+      width,
+      height,
+      scroll: scroller.scrollTop,
+      chosen,
+      hits: hits?.ids,
+      range,
+    });
+    drawHead(contextFor(head, width, AXIS_HEIGHT + bands * (BAND_HEIGHT + 2)), {
+      found: slices.found,
+      view: now,
+      width,
+    });
     const high = OVERVIEW_ROW * Math.max(slices.found.overview.groups.length, 2);
-    drawOverview(contextFor(small, width, high), { found: slices.found, view: now, width, height: high, hits: hits?.starts });
+    drawOverview(contextFor(small, width, high), {
+      found: slices.found,
+      view: now,
+      width,
+      height: high,
+      hits: hits?.starts,
+    });
   }
 
   /** Look from one time to another, inside the whole. */
@@ -94,7 +163,10 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     const length = Math.min(Math.max(to_ns - from_ns, LEAST_NS), most * 1.1);
     const middle = (from_ns + to_ns) / 2;
     const slack = most * 0.05;
-    const from = Math.min(Math.max(middle - length / 2, whole.from_ns - slack), whole.to_ns + slack - length);
+    const from = Math.min(
+      Math.max(middle - length / 2, whole.from_ns - slack),
+      whole.to_ns + slack - length,
+    );
     state.view = { from_ns: from, to_ns: from + length };
     draw();
     if (told) onView(state.view);
@@ -121,7 +193,12 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     if (row < 0) return -1;
     const near = (3 / state.width) * (state.view.to_ns - state.view.from_ns);
     const at = nearestIn(state.slices, row, timeAt(x));
-    if (at < 0 || state.slices.starts[at] > timeAt(x) + near || state.slices.ends[at] < timeAt(x) - near) return -1;
+    if (
+      at < 0 ||
+      state.slices.starts[at] > timeAt(x) + near ||
+      state.slices.ends[at] < timeAt(x) - near
+    )
+      return -1;
     return at;
   }
 
@@ -141,7 +218,8 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     }
     const top = state.layout.tops[told.row];
     if (top < scroller.scrollTop) scroller.scrollTop = top - ROW_HEIGHT;
-    else if (top + ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + 2 * ROW_HEIGHT - scroller.clientHeight;
+    else if (top + ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight)
+      scroller.scrollTop = top + 2 * ROW_HEIGHT - scroller.clientHeight;
   }
 
   function pick(at) {
@@ -168,7 +246,8 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     else if (key === "0") fit();
     else if (zooms[key]) zoom(zooms[key]);
     else if (pans[key]) pan(pans[key]);
-    else if (key === "ArrowUp" || key === "ArrowDown") scroller.scrollTop += (key === "ArrowUp" ? -2 : 2) * ROW_HEIGHT;
+    else if (key === "ArrowUp" || key === "ArrowDown")
+      scroller.scrollTop += (key === "ArrowUp" ? -2 : 2) * ROW_HEIGHT;
     else return;
     event.preventDefault();
   }
@@ -184,7 +263,8 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     const middle = chosen.start_ns + chosen.duration_ns / 2;
     let row = chosen.row + rows;
     if (rows) {
-      while (row >= 0 && row < state.slices.rows && nearestIn(state.slices, row, middle) < 0) row += rows;
+      while (row >= 0 && row < state.slices.rows && nearestIn(state.slices, row, middle) < 0)
+        row += rows;
       if (row >= 0 && row < state.slices.rows) pick(nearestIn(state.slices, row, middle));
       return;
     }
@@ -196,8 +276,14 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
   /** The slice in the middle of what is seen, below the step itself. */
   function middlemost() {
     const middle = (state.view.from_ns + state.view.to_ns) / 2;
-    const rows = [...state.layout.tops.keys()].filter((row) => state.slices.found.tracks[state.layout.trackOf[row]].group !== "Step");
-    const seen = rows.find((row) => state.layout.tops[row] >= scroller.scrollTop && firstFrom(state.slices, row, state.view.from_ns) < state.slices.first[row + 1]);
+    const rows = [...state.layout.tops.keys()].filter(
+      (row) => state.slices.found.tracks[state.layout.trackOf[row]].group !== "Step",
+    );
+    const seen = rows.find(
+      (row) =>
+        state.layout.tops[row] >= scroller.scrollTop &&
+        firstFrom(state.slices, row, state.view.from_ns) < state.slices.first[row + 1],
+    );
     return nearestIn(state.slices, seen ?? 0, middle);
   }
 
@@ -219,13 +305,26 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     if (event.button) return;
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, event.offsetX);
-    drag = { x: event.offsetX, y: event.offsetY, moved: 0, view: { ...state.view }, scroll: scroller.scrollTop, measures: event.shiftKey, from: timeAt(event.offsetX), apart: apart() };
+    drag = {
+      x: event.offsetX,
+      y: event.offsetY,
+      moved: 0,
+      view: { ...state.view },
+      scroll: scroller.scrollTop,
+      measures: event.shiftKey,
+      from: timeAt(event.offsetX),
+      apart: apart(),
+    };
   }
 
   function moved(event) {
     if (!pointers.has(event.pointerId)) return hovered(event);
     pointers.set(event.pointerId, event.offsetX);
-    drag.moved = Math.max(drag.moved, Math.abs(event.offsetX - drag.x), Math.abs(event.offsetY - drag.y));
+    drag.moved = Math.max(
+      drag.moved,
+      Math.abs(event.offsetX - drag.x),
+      Math.abs(event.offsetY - drag.y),
+    );
     if (drag.moved < CLICK_PX) return;
     hideTip();
     if (pointers.size === 2 && drag.apart) return pinched();
@@ -241,7 +340,8 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
 
   function up(event) {
     if (!pointers.delete(event.pointerId) || !drag) return;
-    if (drag.moved < CLICK_PX && event.type === "pointerup") pick(placeAt(event.offsetX, event.offsetY));
+    if (drag.moved < CLICK_PX && event.type === "pointerup")
+      pick(placeAt(event.offsetX, event.offsetY));
     if (!pointers.size) drag = null;
   }
 
@@ -259,7 +359,8 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
 
   function wheeled(event) {
     event.preventDefault();
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / state.width);
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
+      pan((event.deltaX || event.deltaY) / state.width);
     else zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.002)), timeAt(event.offsetX));
   }
 
@@ -272,7 +373,12 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
     const told = toldOf(state.slices, at);
     const own = told.count === 1 ? tip?.(told) : null;
     const pairs = own ?? pairsOf(told);
-    showTip(event.clientX, event.clientY, told.count > 1 ? "Slices too small to be seen" : told.name, pairs);
+    showTip(
+      event.clientX,
+      event.clientY,
+      told.count > 1 ? "Slices too small to be seen" : told.name,
+      pairs,
+    );
   }
 
   function left() {
@@ -283,8 +389,18 @@ export function timelineView(found, { label, hint, view, onView, onPick, onRange
 
   function pairsOf(told) {
     return told.count > 1
-      ? [["slices", count(told.count)], ["from first to last", time(told.duration_ns)], ["busy", percent(told.busy_ns / told.duration_ns)], ["longest", told.name]]
-      : [["takes", time(told.duration_ns)], ["from", exactTime(told.start_ns, 100)], ["counts as", told.category.label], ...(told.op && told.op !== told.name ? [["op", told.op.slice(0, 120)]] : [])];
+      ? [
+          ["slices", count(told.count)],
+          ["from first to last", time(told.duration_ns)],
+          ["busy", percent(told.busy_ns / told.duration_ns)],
+          ["longest", told.name],
+        ]
+      : [
+          ["takes", time(told.duration_ns)],
+          ["from", exactTime(told.start_ns, 100)],
+          ["counts as", told.category.label],
+          ...(told.op && told.op !== told.name ? [["op", told.op.slice(0, 120)]] : []),
+        ];
   }
 
   function turned(event) {

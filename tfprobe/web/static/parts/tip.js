@@ -14,7 +14,14 @@ export function showTip(x, y, name, pairs = []) {
     tipBox,
     name ? make("bdi", { class: "tip-name" }, String(name).slice(0, TIP_CHARACTERS)) : null,
     pairs.length
-      ? make("dl", {}, pairs.map(([label, amount]) => [make("dt", {}, make("bdi", {}, label)), make("dd", {}, make("bdi", {}, amount))]))
+      ? make(
+          "dl",
+          {},
+          pairs.map(([label, amount]) => [
+            make("dt", {}, make("bdi", {}, label)),
+            make("dd", {}, make("bdi", {}, amount)),
+          ]),
+        )
       : null,
   );
   tipBox.hidden = false;
