@@ -11,7 +11,8 @@ async ([part, hostile, many]) => {
     total_ns: at % 7 ? 1000 * at : null,
     share: 1 / (at + 1),
   }));
-  const told = (window.told = []);
+  const told = [];
+  window.told = told;
   const parts = {
     table: () =>
       place.append(

@@ -1,13 +1,5 @@
 // Begin: find out what the address asks for, and show that page in the frame around all pages.
-import { addressOf, here } from "./parts/address.js";
-import { ask, isFile, Trouble } from "./parts/data.js";
-import { fill, make } from "./parts/elements.js";
-import { frameOf } from "./parts/frame.js";
-import { isLive, listenForNews, liveMark } from "./parts/live.js";
-import { recordButton } from "./parts/record.js";
-import { isBusyIn, replaceInPlace, seldom } from "./parts/renewal.js";
-import { scrollsKept } from "./parts/scrolled.js";
-import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
+
 import { codePage } from "./pages/code.js";
 import { comparePage } from "./pages/compare.js";
 import { findingsPage } from "./pages/findings.js";
@@ -24,6 +16,15 @@ import { stacksPage } from "./pages/stacks.js";
 import { stepsPage } from "./pages/steps.js";
 import { timelinePage } from "./pages/timeline.js";
 import { transfersPage } from "./pages/transfers.js";
+import { addressOf, here } from "./parts/address.js";
+import { ask, isFile, Trouble } from "./parts/data.js";
+import { fill, make } from "./parts/elements.js";
+import { frameOf } from "./parts/frame.js";
+import { isLive, listenForNews, liveMark } from "./parts/live.js";
+import { recordButton } from "./parts/record.js";
+import { isBusyIn, replaceInPlace, seldom } from "./parts/renewal.js";
+import { scrollsKept } from "./parts/scrolled.js";
+import { beginSession, isUnknown, tokenForm } from "./parts/session.js";
 
 // The pages of a run, in the order of its navigation.
 const PAGES = [

@@ -113,9 +113,8 @@ function graphSteps(at, args) {
   const steps = [["whole graph", { ...args, at: "", pick: "" }]];
   if (!at) return steps;
   const parts = at.split("/");
-  parts.forEach((part, number) =>
-    steps.push([part || "/", { ...args, at: parts.slice(0, number + 1).join("/"), pick: "" }]),
-  );
+  for (const [number, part] of parts.entries())
+    steps.push([part || "/", { ...args, at: parts.slice(0, number + 1).join("/"), pick: "" }]);
   return steps;
 }
 

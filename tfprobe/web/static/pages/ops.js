@@ -221,7 +221,7 @@ function opsUnknown(found) {
   );
 }
 
-function opsMap(panel, found, context, args, go) {
+function opsMap(panel, found, _context, _args, go) {
   const children = found.treemap.map((type) => ({
     name: type.type,
     value: type.time_ns,

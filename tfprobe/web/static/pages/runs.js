@@ -172,12 +172,11 @@ function runsSpark(values) {
   pen.scale(2, 2);
   pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("color");
   pen.beginPath();
-  values.forEach((value, at) =>
+  for (const [at, value] of values.entries())
     pen.lineTo(
       (at / Math.max(values.length - 1, 1)) * (width - 2) + 1,
       height - 1 - (value / most) * (height - 2),
-    ),
-  );
+    );
   pen.stroke();
   return canvas;
 }

@@ -1,4 +1,6 @@
 // What the scopes of names cost, or the layers, which have their gradients with them.
+
+import { time } from "../parts/amounts.js";
 import { choose, nameOf, workChooser } from "../parts/controls.js";
 import {
   breadcrumbs,
@@ -15,7 +17,6 @@ import {
 } from "../parts/costs.js";
 import { isFile, Trouble } from "../parts/data.js";
 import { fill, make } from "../parts/elements.js";
-import { time } from "../parts/amounts.js";
 
 export const scopesPage = {
   name: "scopes",

@@ -419,7 +419,7 @@ async function stepsParts(context, found, step) {
     (all.recorded > all.steps.length && found.sampled_steps.includes(step)
       ? (await context.ask("parts", { work: found.work, step })).step
       : null);
-  if (!has) return stepsMean(all, context, found);
+  if (!has) return stepsMean(all, found);
   const box = make("div", {});
   stepsStack(box, all.labels, [
     { name: `step ${count(step)}`, parts: has.parts_ns },
@@ -440,7 +440,7 @@ async function stepsParts(context, found, step) {
 }
 
 /** Of a step that was not traced nobody knows what it did: show what those that were did. */
-function stepsMean(all, context, found) {
+function stepsMean(all, found) {
   const box = make("div", {});
   const nearest = found.sampled_steps.at(-1);
   box.append(

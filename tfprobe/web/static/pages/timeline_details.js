@@ -152,7 +152,7 @@ export function longestOf(base, open) {
     label: base.categories[each.category].label,
     lane: base.tracks[each.track].name,
   }));
-  const first = base.tracks.map((track, at) =>
+  const first = base.tracks.map((_, at) =>
     base.tracks.slice(0, at).reduce((sum, each) => sum + each.rows, 0),
   );
   return table({

@@ -1,7 +1,7 @@
 // Flame graphs and icicles, by d3-flame-graph.
 import { percent, written } from "./amounts.js";
 import { colour, isStill, nameColour } from "./colours.js";
-import { drawnIn, dataOf } from "./drawn.js";
+import { dataOf, drawnIn } from "./drawn.js";
 import { fill, make } from "./elements.js";
 import { hideTip, showTip } from "./tip.js";
 

@@ -1,9 +1,9 @@
 // Series over steps or time, by uPlot.
 import { clock, count, NOTHING, time, written } from "./amounts.js";
 import { colour, seriesColour, veil } from "./colours.js";
+import { swatch } from "./controls.js";
 import { dataOf, drawnIn } from "./drawn.js";
 import { fill, make } from "./elements.js";
-import { swatch } from "./controls.js";
 
 const NS_PER_S = 1e9;
 const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);

@@ -152,7 +152,8 @@ export function table({
   }
 
   function searched() {
-    return (state.texts ??= state.rows.map((row) => searchedText(shownColumns, row)));
+    state.texts ??= state.rows.map((row) => searchedText(shownColumns, row));
+    return state.texts;
   }
 
   function orderedRows(all, found) {

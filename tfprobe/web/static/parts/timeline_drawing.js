@@ -52,7 +52,7 @@ export function drawSlices(
     if (y + ROW_HEIGHT < 0) continue;
     drawRow(context, { slices, row, y, view, width, scale, palette, hits, letter });
   }
-  if (range) drawRange(context, { range, view, width, height, scale });
+  if (range) drawRange(context, { range, view, height, scale });
   drawChosen(context, { slices, layout, view, scale, scroll, chosen, width });
 }
 
@@ -134,7 +134,7 @@ function drawChosen(context, { slices, layout, view, scale, scroll, chosen, widt
   );
 }
 
-function drawRange(context, { range, view, width, height, scale }) {
+function drawRange(context, { range, view, height, scale }) {
   const [from, to] = [...range]
     .sort((one, other) => one - other)
     .map((each) => (each - view.from_ns) * scale);
