@@ -1,4 +1,5 @@
-// Make one of the parts in an empty page, of rows whose first names are hostile. `told` is what it calls back.
+// Make one of the parts in an empty page, of rows whose first names are hostile. `told` is what it
+// calls back.
 async ([part, hostile, many]) => {
   const module = (name) => import(`/static/parts/${name}.js`);
   const [{ make, fill }, { table }, { lines }, charts, { flame }] = await Promise.all(

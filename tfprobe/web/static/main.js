@@ -98,7 +98,10 @@ async function showHere() {
   }
 }
 
-/** Give the page that is shown other arguments; one that cannot show these is shown anew at the next. */
+/**
+ * Give the page that is shown other arguments; one that cannot show these is shown anew at the
+ * next.
+ */
 async function turnShown(args) {
   const { controller, handle } = shown;
   try {

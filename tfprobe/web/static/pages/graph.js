@@ -1,4 +1,5 @@
-// The graph of the ops, collapsed by scope: what flows between the parts of a scope, and what they cost.
+// The graph of the ops, collapsed by scope: what flows between the parts of a scope, and what they
+// cost.
 import { bytes, count, large, percent, time } from "../parts/amounts.js";
 import { check, nameOf, workChooser } from "../parts/controls.js";
 import { breadcrumbs, runsText, showing } from "../parts/costs.js";

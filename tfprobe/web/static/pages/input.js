@@ -1,4 +1,5 @@
-// Why steps wait for input: the one stage to change first, what they wait for, the pipeline as a tree.
+// Why steps wait for input: the one stage to change first, what they wait for, the pipeline as a
+// tree.
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { badge, card, figures, keyFigure, nameOf, workChooser } from "../parts/controls.js";
 import { make } from "../parts/elements.js";

@@ -1,4 +1,5 @@
-// The overview: the answer first. What needs no sampled step is there at once; the rest follows when it is read.
+// The overview: the answer first. What needs no sampled step is there at once; the rest follows
+// when it is read.
 import { accountCard } from "../parts/account.js";
 import { bytes, count, large, percent, time } from "../parts/amounts.js";
 import { answerTold, causesList, groupsBar, groupsTable } from "../parts/answer.js";
@@ -12,7 +13,8 @@ import { table } from "../parts/table.js";
 
 const SHOWN_MACHINES = 4;
 const SHOWN_PROBLEMS = 10;
-// Of a running job steps come all the time; what is made of its captures takes work, and changes slowly.
+// Of a running job steps come all the time; what is made of its captures takes work, and changes
+// slowly.
 const OVERVIEW_REST_MS = 10_000;
 
 export const overviewPage = {

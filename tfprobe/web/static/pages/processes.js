@@ -1,4 +1,5 @@
-// The processes of a run: what each did and used, who is late at which steps, when they lived, their machines.
+// The processes of a run: what each did and used, who is late at which steps, when they lived,
+// their machines.
 import { bytes, count, percent, time, written } from "../parts/amounts.js";
 import { heatmap } from "../parts/charts.js";
 import { badge, card, choose, figures, keyFigure, missing, nameOf } from "../parts/controls.js";
@@ -71,7 +72,9 @@ function processesFigures({ processes, more_processes: more, ranks }) {
   return figures(...all);
 }
 
-/** Who keeps the others waiting: the advice takes the sampled steps, so it comes when it is there. */
+/**
+ * Who keeps the others waiting: the advice takes the sampled steps, so it comes when it is there.
+ */
 function processesLate(found, context) {
   const box = make(
     "div",
@@ -180,7 +183,9 @@ function processesRanks({ ranks, groups }, args, context) {
   return box;
 }
 
-/** The slowest, the middle and the fastest process of each step: all three of one and the same step. */
+/**
+ * The slowest, the middle and the fastest process of each step: all three of one and the same step.
+ */
 function processesSpread(box, { spread, lanes, measure }, context) {
   if (spread.step.length < 2) return;
   const names = new Map(lanes.map((lane) => [lane.process, processWord(lane)]));
@@ -246,7 +251,9 @@ function processesExplained(ranks) {
   return `A cell is ${what}: 100 % is as the middle.${column} Steps that were traced are left out.`;
 }
 
-/** The end of the scale: high, but not so high that one odd cell takes the colour from all others. */
+/**
+ * The end of the scale: high, but not so high that one odd cell takes the colour from all others.
+ */
 function processesWorst({ lanes }) {
   const every = lanes
     .flatMap((lane) => lane.cells)

@@ -119,7 +119,9 @@ function runsColumns() {
   ];
 }
 
-/** Without the directory of the interpreter, which tells least and is longest; the title has all. */
+/**
+ * Without the directory of the interpreter, which tells least and is longest; the title has all.
+ */
 function runsCommand(run) {
   if (run.command === null) return missing(run.missing.command);
   return nameOf(run.command.replace(/^\S*\//, ""), {

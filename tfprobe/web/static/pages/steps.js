@@ -1,4 +1,5 @@
-// All steps of a work: how long they took, which stand out, in which phase they were; and one of them.
+// All steps of a work: how long they took, which stand out, in which phase they were; and one of
+// them.
 import { clock, count, percent, time, written } from "../parts/amounts.js";
 import { causesList } from "../parts/answer.js";
 import { bars, stack } from "../parts/charts.js";
@@ -17,7 +18,8 @@ import { fill, make, renew } from "../parts/elements.js";
 import { bucketsTold, phaseLegend, slowTold, stepCurve, trendTold } from "../parts/stepcurve.js";
 import { table } from "../parts/table.js";
 
-// Tables and bars that change each second cannot be read; of a running job they are drawn anew this often.
+// Tables and bars that change each second cannot be read; of a running job they are drawn anew this
+// often.
 const STEPS_REST_MS = 10_000;
 
 export const stepsPage = {

@@ -5,7 +5,10 @@ import { make } from "../parts/elements.js";
 import { table } from "../parts/table.js";
 import { categoryColour } from "../parts/timeline_slices.js";
 
-/** Tell of a slice; `known` is what the server told of it, null before. `goTo(slice)` goes to another. */
+/**
+ * Tell of a slice; `known` is what the server told of it, null before. `goTo(slice)` goes to
+ * another.
+ */
 export function sliceCard(context, base, told, known, goTo) {
   if (told.count > 1) {
     const busy = told.duration_ns

@@ -9,7 +9,9 @@ import { timelineView } from "../parts/timeline_view.js";
 const RANKS_REST_MS = 180;
 const RANKS_IN_TIP = 6;
 
-/** The choice between one process and all ranks; nothing where one process alone recorded the step. */
+/**
+ * The choice between one process and all ranks; nothing where one process alone recorded the step.
+ */
 export function ranksChooser(base, args, go) {
   if (base.ranks < 2) return null;
   return choose({
@@ -23,7 +25,9 @@ export function ranksChooser(base, args, go) {
   });
 }
 
-/** Fill a place with the step of all ranks. `head(…)` makes the head of the page with more in it. */
+/**
+ * Fill a place with the step of all ranks. `head(…)` makes the head of the page with more in it.
+ */
 export async function ranksShown(place, context, { capture, args, head }) {
   const found = await context.ask("timeline-ranks", { capture });
   const groups = meetingsOf(found);
@@ -199,7 +203,9 @@ function ranksTold(found) {
   return told.join(" ");
 }
 
-/** What a meeting's last one is said to be: sure only where it came later than clocks may be wrong. */
+/**
+ * What a meeting's last one is said to be: sure only where it came later than clocks may be wrong.
+ */
 function lastTold({ last_title: last, behind_ns: behind, error_ns: error }) {
   if (last === null || behind === null) return null;
   const isSure = behind > (error ?? 0);

@@ -1,7 +1,10 @@
 // The address holds the state: `#/run/ID/ops?work=3&sort=-total_ns`. Whoever gets it sees the same.
 import { fileRun } from "./data.js";
 
-/** What an address says: the run ("" for the list of runs, which no file has), the page and its arguments. */
+/**
+ * What an address says: the run ("" for the list of runs, which no file has), the page and its
+ * arguments.
+ */
 export function here() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
   const [, kind = "", run = "", page = ""] = path.split("/").map(decoded);

@@ -72,7 +72,10 @@ export function percent(ratio) {
 
 const WRITERS = { time, bytes, large, count, ratio: percent, clock };
 
-/** Write a value of a kind: "time" (ns), "bytes", "count", "large", "ratio" (of 1), "clock" (unix ns); others as text. */
+/**
+ * Write a value of a kind: "time" (ns), "bytes", "count", "large", "ratio" (of 1), "clock" (unix
+ * ns); others as text.
+ */
 export function written(value, kind) {
   if (value === null || value === undefined) return NOTHING;
   return WRITERS[kind] ? WRITERS[kind](value) : String(value);

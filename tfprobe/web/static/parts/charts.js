@@ -78,7 +78,8 @@ export function stack(place, { label, kind = "time", bars, wholes = true, onOpen
 
 /**
  * Draw columns, one beside the other, of one or more series on top of each other.
- * `bars(place, { label, x: { title, values }, kind, series: [{ name, values, colour }], onPick(at) })`
+ * `bars(place, { label, x: { title, values }, kind, series: [{ name, values, colour }],
+ *   onPick(at) })`
  * `x.values` are texts. Many can be zoomed by the wheel and dragged.
  */
 export function bars(place, { label, x, kind = "time", series, height = 240, onPick, csvName }) {
@@ -248,8 +249,10 @@ export function treemap(place, { label, kind = "time", root, height = 380, onOpe
 
 /**
  * Draw amounts by two names: ranks x steps.
- * `heatmap(place, { label, kind, x: { title, values }, y: { title, values }, cells: [[x, y, amount], …], onPick(x, y) })`
- * `cells` name columns and rows by place; `least`, `most`: ends of the scale, else those of the amounts.
+ * `heatmap(place, { label, kind, x: { title, values }, y: { title, values },
+ *   cells: [[x, y, amount], …], onPick(x, y) })`
+ * `cells` name columns and rows by place; `least`, `most`: ends of the scale, else those of the
+ *   amounts.
  */
 export function heatmap(
   place,

@@ -11,7 +11,8 @@ const colourWatchers = new Set();
 
 /**
  * The value of a colour of base.css: `colour("accent")`, `colour("part-idle")` is "rgb(…)".
- * With `strength` it is mixed into that of cards, pale enough to be written on: `colour("on", 0.4)`.
+ * With `strength` it is mixed into that of cards, pale enough to be written on:
+ * `colour("on", 0.4)`.
  */
 export function colour(name, strength = 1) {
   const key = `${name} ${strength}`;
@@ -24,7 +25,9 @@ export function veil(name, strength) {
   return colour(name).replace("rgb(", "rgba(").replace(")", `, ${strength})`);
 }
 
-/** The name of the colour of a part of a step's cycle, as documents name it ("input_wait", "on"). */
+/**
+ * The name of the colour of a part of a step's cycle, as documents name it ("input_wait", "on").
+ */
 export function partColour(part) {
   return ["before", "on", "after", "other"].includes(part) ? part : `part-${part}`;
 }
@@ -73,7 +76,8 @@ export function chooseTheme(theme) {
     if (theme) localStorage.setItem(THEME_KEY, theme);
     else localStorage.removeItem(THEME_KEY);
   } catch {
-    // A file may not keep anything, and a browser may forbid it: then the choice lasts as long as the page.
+    // A file may not keep anything, and a browser may forbid it: then the choice lasts as long as
+    // the page.
   }
   coloursChanged();
 }

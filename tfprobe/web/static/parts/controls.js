@@ -26,7 +26,10 @@ export function nameOf(text, attributes = {}) {
   );
 }
 
-/** A name for what leads somewhere: it has to be seen, and said by a screen reader, though it may be empty or blank. */
+/**
+ * A name for what leads somewhere: it has to be seen, and said by a screen reader, though it may be
+ * empty or blank.
+ */
 export function called(text) {
   return /\S/.test(text ?? "") ? text : "(no name)";
 }
@@ -41,7 +44,10 @@ export function missing(reason) {
   );
 }
 
-/** A word in a pill: `badge("critical")`, `badge("running", "since 3 min")`; known words have colours. */
+/**
+ * A word in a pill: `badge("critical")`, `badge("running", "since 3 min")`; known words have
+ * colours.
+ */
 export function badge(word, text = word) {
   return make(
     "span",
@@ -54,7 +60,10 @@ export function badge(word, text = word) {
   );
 }
 
-/** One amount with its name: `keyFigure("Steps", count(300), "3 sampled")`; put several into `figures(…)`. */
+/**
+ * One amount with its name: `keyFigure("Steps", count(300), "3 sampled")`; put several into
+ * `figures(…)`.
+ */
 export function keyFigure(label, value, hint = "") {
   return make(
     "div",
@@ -77,7 +86,10 @@ export function swatch(colourName) {
   });
 }
 
-/** A select with its label: `choose({ label: "By", options: [["time", "time"], …], value, onChange })`. */
+/**
+ * A select with its label:
+ * `choose({ label: "By", options: [["time", "time"], …], value, onChange })`.
+ */
 export function choose({ label, options, value, onChange }) {
   const select = make(
     "select",

@@ -130,7 +130,10 @@ export function runsText(runs) {
   return Number.isInteger(runs) ? count(runs) : runs.toLocaleString("en");
 }
 
-/** The tree that a document tells in columns; `describe(index, parent)` gives what the page needs of each place. */
+/**
+ * The tree that a document tells in columns; `describe(index, parent)` gives what the page needs of
+ * each place.
+ */
 export function placesTree(places, metric, describe) {
   const { column } = METRICS[metric];
   const nodes = [];
@@ -183,7 +186,8 @@ export function rowsBelow(places, top) {
 
 /**
  * Draw a tree of costs as a flame graph or an icicle.
- * `root` is of `placesTree`; `onOpen(node)` is told of a place to zoom to, `onWhole()` of the way back.
+ * `root` is of `placesTree`; `onOpen(node)` is told of a place to zoom to, `onWhole()` of the way
+ *   back.
  */
 export function costFlame(place, root, { label, metric, args, go, onOpen, onWhole, tip, colour }) {
   const { kind } = METRICS[metric];
@@ -295,9 +299,11 @@ export function costOfWhole(value, whole, kind = "time") {
 }
 
 /**
- * What a page of costs hands back. `title` is its heading where nothing is recorded; of the arguments of the address `question` takes what is asked,
- * `load` asks it, `draw(found, args, go, { isNew })` shows the answer in `place`, `seen()` when it is there.
- * Of several turns at once only the last is shown; a question without an answer says so in its place.
+ * What a page of costs hands back. `title` is its heading where nothing is recorded; of the
+ * arguments of the address `question` takes what is asked, `load` asks it,
+ * `draw(found, args, go, { isNew })` shows the answer in `place`, `seen()` when it is there.
+ * Of several turns at once only the last is shown; a question without an answer says so in its
+ * place.
  */
 export async function showing(place, context, { title, question, load, draw, seen }) {
   let args = context.args;

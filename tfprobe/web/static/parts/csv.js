@@ -5,7 +5,9 @@ const CSV_UNITS = { time: "ns", bytes: "B", ratio: "ratio", clock: "unix ns" };
 // What a spreadsheet takes for a formula; names of ops and files may begin like one.
 const CSV_FORMULA = /^[=+\-@\t\r]/;
 
-/** One line for the heading, one for each row: `csvOf(columns, rows)` with the columns of a table. */
+/**
+ * One line for the heading, one for each row: `csvOf(columns, rows)` with the columns of a table.
+ */
 export function csvOf(columns, rows) {
   const heading = columns.map(({ title, kind, unit }) => {
     const told = unit ?? CSV_UNITS[kind];

@@ -1,6 +1,9 @@
 // Where documents come from: the server, or the file that this page is in. Nobody else fetches.
 
-/** A sentence for a person: why there is no document. `status` is that of HTTP, 0 where there is none. */
+/**
+ * A sentence for a person: why there is no document. `status` is that of HTTP, 0 where there is
+ * none.
+ */
 export class Trouble extends Error {
   constructor(sentence, status = 0) {
     super(sentence);
@@ -9,7 +12,8 @@ export class Trouble extends Error {
 }
 
 const inFile = document.getElementById("recording");
-// `answers` has the place in `documents` of each question's answer, `troubles` a sentence for those that have none.
+// `answers` has the place in `documents` of each question's answer, `troubles` a sentence for those
+// that have none.
 const recording = inFile ? JSON.parse(inFile.textContent) : null;
 
 /** Whether this page is a file that somebody sent. */
@@ -18,8 +22,8 @@ export const isFile = recording !== null;
 /** The run that this file holds; "" where a server answers. */
 export const fileRun = recording?.run ?? "";
 
-// A page is asked for before the browser has gone through the libraries, which takes as long as an answer; no page
-// has its answer, and draws, before they are there.
+// A page is asked for before the browser has gone through the libraries, which takes as long as an
+// answer; no page has its answer, and draws, before they are there.
 const librariesRead = new Promise((done) => {
   if (document.readyState === "complete") done();
   for (const event of ["DOMContentLoaded", "load"]) addEventListener(event, done, { once: true });
@@ -80,7 +84,10 @@ async function fromServer(key, signal) {
   return found;
 }
 
-/** Bring the server something, `post("run/ID/sample", { steps: 5 })`; returns what it says, null for nothing. Throws Trouble. */
+/**
+ * Bring the server something, `post("run/ID/sample", { steps: 5 })`; returns what it says, null for
+ * nothing. Throws Trouble.
+ */
 export function post(name, content) {
   return fetched(name, { method: "POST", body: JSON.stringify(content) });
 }

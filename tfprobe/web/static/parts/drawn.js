@@ -6,7 +6,8 @@ import { table } from "./table.js";
 import { hideTip } from "./tip.js";
 
 /**
- * Keep a drawing in a box of `height` pixels. `begin(box)` draws, and returns `{ resize(), end() }`.
+ * Keep a drawing in a box of `height` pixels. `begin(box)` draws, and returns
+ * `{ resize(), end() }`.
  * Returns `{ box, redraw(), destroy() }`.
  */
 export function drawnIn(place, { label, height, className = "" }, begin) {
@@ -59,7 +60,10 @@ export function drawnIn(place, { label, height, className = "" }, begin) {
   return { box, redraw, destroy };
 }
 
-/** What a chart shows as a table, made when it is opened: for keyboards, copying and those who do not see it. */
+/**
+ * What a chart shows as a table, made when it is opened: for keyboards, copying and those who do
+ * not see it.
+ */
 export function dataOf(place, caption, { columns, rows, csvName }) {
   const details = make("details", { class: "chart-data" }, make("summary", {}, "As a table"));
   details.addEventListener("toggle", () => {

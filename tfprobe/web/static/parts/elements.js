@@ -1,8 +1,10 @@
-// Make elements. Text only ever becomes text: nothing here, or anywhere else, parses a name as HTML.
+// Make elements. Text only ever becomes text: nothing here, or anywhere else, parses a name as
+// HTML.
 
 /**
  * Make an element: `make("a", { href: "#/" }, "all runs")`.
- * Attributes that are null or false are left out; `onclick` and its kin take functions; `style` takes an object.
+ * Attributes that are null or false are left out; `onclick` and its kin take functions; `style`
+ * takes an object.
  */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

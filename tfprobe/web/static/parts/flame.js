@@ -14,7 +14,8 @@ const FRAME_CHARACTERS = 300;
 /**
  * Draw a tree of amounts: `flame(place, { name, value, children }, { label, kind, inverted, … })`.
  *
- * A node's `value` is its whole, with that of its children; nodes may carry what else the page needs.
+ * A node's `value` is its whole, with that of its children; nodes may carry what else the page
+ * needs.
  * `label`: what it shows; `kind`: of the values, "time" where absent
  * `inverted`: true for an icicle, the root on top
  * `onOpen(node)`: was chosen by click or Enter, and zoomed to; `onSearch(text)`: for the address
@@ -218,7 +219,10 @@ export function flame(
   }
 }
 
-/** The library's node: what is drawn, what is searched, and the page's own. Deeper ones are left out. */
+/**
+ * The library's node: what is drawn, what is searched, and the page's own. Deeper ones are left
+ * out.
+ */
 function framed(root) {
   const top = flameNode(root);
   const left = [[top, 1]];

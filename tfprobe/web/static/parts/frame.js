@@ -7,7 +7,8 @@ import { draw, fill, make } from "./elements.js";
 
 /**
  * Make the frame for these pages. `put(main)` builds it into the document around a place,
- * `turn(address, page)` says where we are, `describe(header)` what run this is (the document "header"),
+ * `turn(address, page)` says where we are, `describe(header)` what run this is (the document
+ *   "header"),
  * `leaveOut(run, sentence)` that pages are not made of all of it.
  * `acts` is the place for buttons about the whole run, at the right of the head.
  */

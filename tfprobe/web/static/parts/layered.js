@@ -16,9 +16,11 @@ const NEXT_BY_KEY = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], A
 /**
  * Draw nodes in layers, what flows downwards: `layered(place, { label, nodes, edges, … })`.
  *
- * `nodes`: `[{ label, note, heat, kind, title }]`, the most important first: two lines of text, 0 to 1, "scope", "op" or "outside"
+ * `nodes`: `[{ label, note, heat, kind, title }]`, the most important first: two lines of text, 0
+ *   to 1, "scope", "op" or "outside"
  * `edges`: `[{ from, to, width, dashed, title }]`: places of nodes, 0 to 1
- * `onChoose(at)`: got the focus or was clicked; `onEnter(at)`: Enter or a double click; `onLeave()`: Backspace
+ * `onChoose(at)`: got the focus or was clicked; `onEnter(at)`: Enter or a double click;
+ *   `onLeave()`: Backspace
  * Returns `{ choose(at), whole() }`.
  */
 export function layered(place, { label, nodes, edges, height = 560, onChoose, onEnter, onLeave }) {
@@ -170,7 +172,8 @@ export function layered(place, { label, nodes, edges, height = 560, onChoose, on
   function whole() {
     const [width, tall] = [svg.clientWidth || 900, svg.clientHeight || height];
     const size = Math.min(1.15, (width - 24) / laid.width, (tall - 24) / laid.height);
-    // Of a graph that is much too large what stands around its first node is shown: one can read it.
+    // Of a graph that is much too large what stands around its first node is shown: one can read
+    // it.
     const readable = Math.max(size, READABLE);
     const first = laid.nodes[0] ?? { x: 0, y: 0 };
     const left = placed(width, laid.width * readable, first.x * readable);

@@ -17,8 +17,10 @@ const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
  *   kind: "time", "bytes", "count", "large" or "ratio": one axis each, two at most
  *   colour: a name of base.css; values: null where there is none
  *   steps: drawn as stairs; points: only points, no line; filled: the area below
- * `marks`: `[{ x, text, colour }]`, lines from top to bottom; `outliers`: places in the first series
- * `bands`: `[{ from, to, text, colour }]`, stretches of x with a pale ground and a strip at the foot
+ * `marks`: `[{ x, text, colour }]`, lines from top to bottom; `outliers`: places in the first
+ *   series
+ * `bands`: `[{ from, to, text, colour }]`, stretches of x with a pale ground and a strip at the
+ *   foot
  * `from`: "zero" (the axes begin there, the default) or "least"
  * `most`: where the first axis ends; what lies beyond is cut off, outliers stand at its edge
  * `zoom`: `[least, most]` of x shown; `onZoom(least, most)` is told, `onZoom(null, null)` for all

@@ -1,4 +1,5 @@
-// What is new in runs, as the server tells it: nothing in a file, and nothing while nobody sees the page.
+// What is new in runs, as the server tells it: nothing in a file, and nothing while nobody sees the
+// page.
 import { isFile } from "./data.js";
 import { fill, make } from "./elements.js";
 
@@ -41,7 +42,8 @@ export function listenForNews(onNews, onLink) {
       : [];
     const news = new Map();
     for (const [run, word] of [...Object.entries(words), ...gone]) {
-      // What is heard first is how the page found it, but for what a running job has done meanwhile.
+      // What is heard first is how the page found it, but for what a running job has done
+      // meanwhile.
       const changed = isFirst && !isLive(word.state) ? [] : liveChanges(known.get(run), word);
       if (word) known.set(run, word);
       else known.delete(run);

@@ -7,7 +7,8 @@ import { dataOf } from "./drawn.js";
 import { make } from "./elements.js";
 import { processName, processWord } from "./sentences.js";
 
-// What a process did: how it is called, its colour, and how high its bar is: what others lie in is pale.
+// What a process did: how it is called, its colour, and how high its bar is: what others lie in is
+// pale.
 const LIFE_KINDS = {
   train: ["training", "on", 0.9, 0.25],
   evaluate: ["evaluation", "after", 0.9, 0.25],
@@ -27,7 +28,10 @@ const LIFE_KINDS = {
 const LIFE_PX = 20;
 const LIFE_NARROW_PX = 12;
 
-/** Draw lives, as the document of processes has them: `livesChart(place, lives, { onPick(process) })`. */
+/**
+ * Draw lives, as the document of processes has them:
+ * `livesChart(place, lives, { onPick(process) })`.
+ */
 export function livesChart(place, lives, { onPick } = {}) {
   const element = make("div", { class: "chart" });
   place.append(element);

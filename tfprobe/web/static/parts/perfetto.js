@@ -1,4 +1,5 @@
-// Perfetto's UI in a frame of the page, and the trace that is handed to it. Nothing leaves the machine.
+// Perfetto's UI in a frame of the page, and the trace that is handed to it. Nothing leaves the
+// machine.
 import { bytes } from "./amounts.js";
 import { askBytes } from "./data.js";
 import { fill, make } from "./elements.js";

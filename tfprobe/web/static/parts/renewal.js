@@ -1,6 +1,8 @@
-// Show a page anew in its place, as seldom as it takes long, and so that a person does not lose theirs.
+// Show a page anew in its place, as seldom as it takes long, and so that a person does not lose
+// theirs.
 
-// A page that takes a second to make is made every tenth second at most: jobs run on the same machine.
+// A page that takes a second to make is made every tenth second at most: jobs run on the same
+// machine.
 const REST_RATIO = 9;
 const LEAST_MS = 1000;
 
@@ -45,7 +47,9 @@ export function isBusyIn(place) {
   return place.contains(now) && now.matches("input, select, textarea");
 }
 
-/** Put new content in the place of the old one; scroll positions and the focus stay where they were. */
+/**
+ * Put new content in the place of the old one; scroll positions and the focus stay where they were.
+ */
 export function replaceInPlace(place, content) {
   const old = place.firstElementChild;
   const focused = old ? renewalPath(old, document.activeElement) : null;
@@ -67,7 +71,9 @@ export function replaceInPlace(place, content) {
   };
 }
 
-/** The way from an element to one inside it, as places among children; null where it is not inside. */
+/**
+ * The way from an element to one inside it, as places among children; null where it is not inside.
+ */
 function renewalPath(root, element) {
   if (!root.contains(element) || root === element) return null;
   const path = [];

@@ -15,7 +15,8 @@ export function scrollsKept(place) {
   history.scrollRestoration = "manual";
   new ResizeObserver(reach).observe(place);
   addEventListener("scroll", () => wanted === null && tops.set(entry, scrollY), { passive: true });
-  // For who loads it again. A browser takes no more than a few of these a second, and none at the end.
+  // For who loads it again. A browser takes no more than a few of these a second, and none at the
+  // end.
   addEventListener(
     "scrollend",
     () => wanted === null && history.replaceState({ entry, top: scrollY }, ""),
@@ -34,7 +35,8 @@ export function scrollsKept(place) {
     entry = known ?? `${Date.now()}.${tops.size}`;
     wanted = tops.get(known) ?? top ?? null;
     history.replaceState({ entry }, "");
-    // What is beside the page may be higher than the window, so that an empty page still is scrolled.
+    // What is beside the page may be higher than the window, so that an empty page still is
+    // scrolled.
     if (wanted === null) scrollTo(0, 0);
   };
 }

@@ -14,7 +14,10 @@ export function absent(reason) {
   return make("p", { class: "soft" }, sentence(reason));
 }
 
-/** What a process is called in one line: its rank, its host, its program where there are several, its number there. */
+/**
+ * What a process is called in one line: its rank, its host, its program where there are several,
+ * its number there.
+ */
 export function processName(each) {
   const number = each.pid ? `pid ${each.pid}` : null;
   const where = [

@@ -14,7 +14,9 @@ const STAGE_COLUMNS = [
   ["Settings", ""],
 ];
 
-/** Make the grid of a pipeline's document; `marked` is the stage that is the bottleneck, or null. */
+/**
+ * Make the grid of a pipeline's document; `marked` is the stage that is the bottleneck, or null.
+ */
 export function stageTree(pipeline, marked) {
   const stages = pipeline.stages;
   const path = new Set(marked === null ? [] : pipeline.blocking_path);

@@ -1,4 +1,5 @@
-// Step time over the steps of a work, with what stands out and the phases: for the overview and the page of steps.
+// Step time over the steps of a work, with what stands out and the phases: for the overview and the
+// page of steps.
 import { count, ordinal, percent, time } from "./amounts.js";
 import { check, swatch } from "./controls.js";
 import { make } from "./elements.js";
@@ -6,8 +7,10 @@ import { lines } from "./lines.js";
 
 /**
  * Draw the curve of a document's `series`, with its `bands`, `slow_steps` and `sampled_steps`.
- * `stepCurve(place, found, { height, chosen, onPick(step), onZoom(first, end) })`; steps are numbers.
- * Returns what `lines` returns, and `choose(step)`, `show(series)`, `refresh(found)` with what is new.
+ * `stepCurve(place, found, { height, chosen, onPick(step), onZoom(first, end) })`; steps are
+ *   numbers.
+ * Returns what `lines` returns, and `choose(step)`, `show(series)`, `refresh(found)` with what is
+ * new.
  */
 export function stepCurve(
   place,

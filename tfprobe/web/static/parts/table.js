@@ -4,7 +4,8 @@ import { called, freshId, missing, nameOf } from "./controls.js";
 import { csvOf, keepAs } from "./csv.js";
 import { fill, make } from "./elements.js";
 
-// Up to here all rows are there, so that the browser's own search finds them; beyond, those in sight.
+// Up to here all rows are there, so that the browser's own search finds them; beyond, those in
+// sight.
 const ALL_ROWS = 500;
 const ROW_PX = 28;
 const ROWS_BEYOND = 20;
@@ -25,7 +26,8 @@ const NUMERIC = new Set(["time", "bytes", "count", "large", "ratio", "number"]);
  * `key(row)`: what tells rows apart; `chosen`: the key of the row that is marked;
  * `onOpen(row)` or `href(row)`: the first column opens the row;
  * `of`: how many rows there are in the recording, where the document has only the dearest;
- * `tools`: elements to stand in the line above the table; `none`: what to say where there is no row.
+ * `tools`: elements to stand in the line above the table; `none`: what to say where there is no
+ *   row.
  */
 export function table({
   columns,

@@ -1,4 +1,5 @@
-// Draw a timeline on its canvases: slices, the axis with the parts of the step, the small picture of the whole.
+// Draw a timeline on its canvases: slices, the axis with the parts of the step, the small picture
+// of the whole.
 import { exactTime } from "./amounts.js";
 import { colour, heat, veil } from "./colours.js";
 import { categoryColour, firstFrom, ROW_HEIGHT } from "./timeline_slices.js";
@@ -11,7 +12,10 @@ const STEPS = [1, 2, 5];
 export const BAND_HEIGHT = 16;
 export const AXIS_HEIGHT = 22;
 
-/** Give a canvas the size of its box in the pixels of the screen; returns its context, in CSS pixels. */
+/**
+ * Give a canvas the size of its box in the pixels of the screen; returns its context, in CSS
+ * pixels.
+ */
 export function contextFor(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];

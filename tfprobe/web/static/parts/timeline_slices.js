@@ -1,4 +1,5 @@
-// The slices of a timeline's document, found by row and time; where rows lie, and what colour slices have.
+// The slices of a timeline's document, found by row and time; where rows lie, and what colour
+// slices have.
 import { partColour } from "./colours.js";
 
 export const ROW_HEIGHT = 18;
@@ -20,7 +21,10 @@ export function categoryColour({ name, group }) {
   return group ? partColour(name) : (CATEGORY_COLOURS[name] ?? "other");
 }
 
-/** Columns of a document as arrays that are quick to look into; `first[row]` is the first slice of a row. */
+/**
+ * Columns of a document as arrays that are quick to look into; `first[row]` is the first slice of a
+ * row.
+ */
 export function slicesOf(found) {
   const { row, start_ns, length_ns, id } = found.slices;
   const rows = found.tracks.reduce((sum, track) => sum + track.rows, 0);
@@ -32,7 +36,9 @@ export function slicesOf(found) {
   return { found, rows, first, starts, ends, places: new Map(id.map((each, at) => [each, at])) };
 }
 
-/** The first slice of a row that ends at a time or later; the first of the next row where none does. */
+/**
+ * The first slice of a row that ends at a time or later; the first of the next row where none does.
+ */
 export function firstFrom(slices, row, from_ns) {
   let low = slices.first[row];
   let high = slices.first[row + 1];

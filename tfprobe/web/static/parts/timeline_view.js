@@ -22,10 +22,12 @@ const ZOOM_BY = 1.5;
 const PAN_BY = 0.2;
 
 /**
- * Show a document of a step. `onView(view)` is told of every other view, `onPick(told)` of the slice that was
- * chosen (null: none is), `onRange(range)` of two times that are measured, `onHover(told)` of the slice that is
- * pointed at. `tip(told)` may say more of it than is said of any slice, `axis` what times count from.
- * Returns `{ element, put(found), show(view), view(), choose(told), mark(hits), zoom(by), fit(), destroy() }`.
+ * Show a document of a step. `onView(view)` is told of every other view, `onPick(told)` of the
+ * slice that was chosen (null: none is), `onRange(range)` of two times that are measured,
+ * `onHover(told)` of the slice that is pointed at. `tip(told)` may say more of it than is said of
+ * any slice, `axis` what times count from.
+ * Returns `{ element, put(found), show(view), view(), choose(told), mark(hits), zoom(by),
+ *   fit(), destroy() }`.
  */
 export function timelineView(
   found,
