@@ -10,6 +10,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3.10 pyth
 
 TEST := .venv/test
 DEMO := .venv/demo
+BIOME := tools/js/node_modules/.bin/biome
 PIP_QUIET := --quiet --disable-pip-version-check --no-input
 
 # TensorFlow's own start-up notices, which say nothing about the demo.
@@ -25,11 +26,31 @@ demo: $(DEMO)/.installed ## record a real training script and print its report
 	@PATH="$(CURDIR)/$(DEMO)/bin:$$PATH" $(QUIET_TENSORFLOW) \
 		$(DEMO)/bin/tfprobe run --report -- python examples/keras_fit.py
 
-test: $(TEST)/.installed mpirun ## lint, types and the quick tests; needs no TensorFlow
+test: lint mpirun ## lint, types and the quick tests; needs no TensorFlow
+	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)
+
+lint: ruff mypy biome ## check style and types, as `make test` does first
+
+ruff: $(TEST)/.installed
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
+
+mypy: $(TEST)/.installed
 	$(TEST)/bin/mypy
-	$(TEST)/bin/python -m pytest --numprocesses=auto $(wildcard tests/architecture tests/unit tests/agent tests/process tests/planted tests/approval)
+
+format: $(TEST)/.installed $(BIOME) ## format Python, JavaScript and CSS
+	$(TEST)/bin/ruff format .
+	$(BIOME) format --write
+
+# Where npm is missing, JavaScript and CSS are not checked; where CI=true, that fails.
+ifneq ($(shell command -v npm 2>/dev/null),)
+biome: $(BIOME)
+	$(BIOME) check --error-on-warnings
+else
+biome:
+	@echo 'There is no npm, so JavaScript and CSS were not checked; install Node.js 20 or newer.' >&2
+	@test "$$CI" != true
+endif
 
 test-web: $(TEST)/.installed-web chromium ## drive every page in Debian's Chromium, with the network blocked
 	$(TEST)/bin/python -m pytest --numprocesses=auto tests/web
@@ -47,7 +68,7 @@ wheel: $(TEST)/.installed ## build dist/*.whl and dist/*.tar.gz
 	$(TEST)/bin/python -m build --outdir dist .
 
 clean: ## remove the environments, caches and build results of this checkout
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv tools/js/node_modules build dist .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(TEST)/.installed: pyproject.toml
@@ -57,6 +78,12 @@ $(TEST)/.installed: pyproject.toml
 
 $(TEST)/.installed-web: $(TEST)/.installed
 	$(TEST)/bin/python -m pip install $(PIP_QUIET) --editable '.[test,test-web]'
+	@touch $@
+
+# Not `npm ci`: it refuses a lock file without the binaries for every other system, which a registry
+# need not have. `--no-save` leaves the lock file alone, and its checksums are checked.
+$(BIOME): tools/js/package.json tools/js/package-lock.json tools/js/.npmrc
+	@npm --prefix tools/js install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
 
 chromium:
@@ -92,4 +119,4 @@ define environment
 		$(PYTHON) -m pip --python $(1)/bin/python install $(PIP_QUIET) pip; }
 endef
 
-.PHONY: help demo test test-web chromium mpirun matrix planted bench wheel clean
+.PHONY: help demo test lint ruff mypy biome format test-web chromium mpirun matrix planted bench wheel clean
