@@ -1,4 +1,4 @@
-"""A training loop of one's own: a `tf.function` with a GradientTape. Runs on every TensorFlow 2."""
+"""A custom training loop: a `tf.function` with a GradientTape. Runs on every TensorFlow 2."""
 
 import argparse
 

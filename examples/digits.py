@@ -1,7 +1,7 @@
-"""Small grey images of the ten digits, as 28x28 like MNIST. Nothing is downloaded.
+"""Small grey images of the ten digits, 28x28 pixels like MNIST. Nothing is downloaded.
 
-scikit-learn ships 1,797 real scanned digits; where it is not installed, ten drawn glyphs with
-noise stand in.
+scikit-learn ships 1,797 real scanned digits. If it is not installed, ten drawn glyphs with noise
+are used instead.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def drawn(count, seed=0):
 
 
 def batches(images, labels, size, seed=0):
-    """Yield shuffled batches of `size` for ever."""
+    """Yield shuffled batches of `size` forever."""
     random = np.random.RandomState(seed)
     while True:
         order = random.permutation(len(images))

@@ -1,5 +1,5 @@
-"""A `tf.estimator` with a model function of its own. Runs where estimators exist: TensorFlow 1.14
-to 2.15.
+"""A `tf.estimator` with a custom model function. Runs where estimators exist: TensorFlow 1.14 to
+2.15.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main():
     options = arguments.parse_args()
     try:
         estimators = tf1.estimator
-        estimators.Estimator  # noqa: B018  # TensorFlow loads the module at this touch
+        estimators.Estimator  # noqa: B018  # TensorFlow loads the module on access
     except (AttributeError, ImportError):
         print("TensorFlow %s has no estimators" % tf.__version__)
         sys.exit(0)

@@ -1,8 +1,8 @@
 """One model trained by two processes on this machine (MultiWorkerMirroredStrategy over loopback).
 
-Started without TF_CONFIG it starts both workers and waits for them; a worker finds its place in
-TF_CONFIG, as it would on a cluster. Runs on TensorFlow 2.4 and newer, says so and ends well on an
-older one.
+Without TF_CONFIG it starts both workers and waits for them. A worker reads its index from
+TF_CONFIG, as on a cluster. Runs on TensorFlow 2.4 and newer; an older one prints a message and
+exits with status 0.
 """
 
 import argparse
@@ -29,13 +29,13 @@ def main():
 
 
 def start_workers():
-    """Start this script once for each worker; return the worst exit status."""
+    """Start this script once per worker; return the worst exit status."""
     sockets = [socket.socket() for _ in range(WORKERS)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    addresses = ["127.0.0.1:%d" % each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    for listener in sockets:
+        listener.bind(("127.0.0.1", 0))
+    addresses = ["127.0.0.1:%d" % listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
     workers = []
     for index in range(WORKERS):
         cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}

@@ -103,7 +103,7 @@ def recorded_steps(python: str, script: str, *args: str) -> RecordedSteps:
     return RecordedSteps(durations_ns, traced, traced_ns + code_ns)
 
 
-# Header word of steps.bin: ns added by tracing (docs/design.md).
+# Header word of steps.bin: ns added by tracing (docs/run-directory.md).
 _TRACED_WORD = 17
 
 

@@ -36,7 +36,7 @@ def test_the_example_of_following_runs(tmp_path: Path) -> None:
     assert (outcome.stdout.splitlines(), outcome.stderr) == (
         [
             "loss: 30 more steps, 2.00 ms",
-            "step 2 was sampled",
+            "step 2 was traced",
             "1 executions of ops in these",
             "finished",
         ],

@@ -20,13 +20,18 @@ ACCOUNT = Shape(
     Source.REPORT,
     (
         *PROCESS_KEY,
-        text("part", "productive, imports, compile, input_wait ..., not_known: all of them"),
-        text("what", "what of the part it is; NULL: the rest of it"),
-        text("file", "where that is in the job; NULL: no line is known"),
-        whole("line", "the line there"),
-        whole("ns", "its time; of the rows of a process they sum to its wall time"),
-        real("ratio", "its share of the wall time of the process"),
-        whole("samples", "traced steps or watched gaps that divided it; NULL: measured whole"),
+        text(
+            "part", "part of the account: productive, imports, compile, input_wait ..., not_known"
+        ),
+        text("what", "item of the part; NULL: the rest of it"),
+        text("file", "file of the job; NULL: no line is known"),
+        whole("line", "line in that file"),
+        whole("ns", "time; the rows of a process sum to its wall time"),
+        real("ratio", "share of the wall time of the process"),
+        whole(
+            "samples",
+            "number of traced steps or watched gaps it was derived from; NULL: measured in full",
+        ),
     ),
 )
 

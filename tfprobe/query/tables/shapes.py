@@ -70,15 +70,15 @@ def truth(name: str, told: str) -> Column:
 RUN_KEY = (text("run", "id of the run: the name of its directory"),)
 PROCESS_KEY = (
     *RUN_KEY,
-    whole("process", "number of the process in its run, from 0, as reports count them"),
+    whole("process", "number of the process in its run, from 0, as in reports"),
     text("host", "name of its host"),
-    whole("rank", "its rank in a distributed job; NULL: it has none"),
+    whole("rank", "rank in a distributed job; NULL: none"),
 )
-WORK_KEY = (*PROCESS_KEY, whole("work", "number of the work in its process"))
-STEP_KEY = (*WORK_KEY, whole("step", "number of the step in its work, from 0"))
+WORK_KEY = (*PROCESS_KEY, whole("work", "number of the loop in its process"))
+STEP_KEY = (*WORK_KEY, whole("step", "number of the step in its loop, from 0"))
 CAPTURE_KEY = (
     *PROCESS_KEY,
-    whole("work", "number of the work in its process; NULL: the recording does not tell"),
-    whole("step", "number of the step in its work"),
+    whole("work", "number of the loop in its process; NULL: not recorded"),
+    whole("step", "number of the step in its loop"),
     whole("capture", "number of the capture in its process"),
 )
