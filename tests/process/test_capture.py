@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.process.launching import PATIENCE_S, Launcher, environment
+from tests.process.launching import PATIENCE_S, ROOT, Launcher, environment
 from tests.support.profiler_service import serving
 
 
@@ -43,3 +43,21 @@ def test_an_interrupted_recording_leaves_nothing(
 
     assert (process.returncode, told) == (status, said)
     assert launcher.runs() == []
+
+
+def test_without_the_extra_it_says_what_to_install(launcher: Launcher) -> None:
+    """In one paragraph; its help is there without."""
+    shadow = launcher.write("shadow/grpc/__init__.py", "raise ImportError('no gRPC')")
+    variables = {"PYTHONPATH": f"{shadow.parents[1]}:{ROOT}"}
+
+    ended = launcher.tfprobe("capture", "localhost:1", "-o", launcher.output, env=variables)
+    helped = launcher.tfprobe("capture", "--help", env=variables)
+
+    assert (ended.status, ended.stdout) == (2, b"")
+    assert ended.stderr == (
+        b"tfprobe: `tfprobe capture` needs gRPC, which is not installed (no gRPC). "
+        b"Install it with `pip install 'tfprobe[capture]'`.\n"
+    )
+    assert launcher.runs() == []
+    assert helped.status == 0
+    assert b"pip install 'tfprobe[capture]'" in helped.stdout

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
-from tests.process.launching import Ending, Launcher
+from tests.process.launching import Ending, Launcher, environment
+from tfprobe.launch.doctor import State, diagnose, extras
 
 STATES = {"passed", "warning", "failed"}
 
@@ -139,3 +142,29 @@ def test_no_such_interpreter(launcher) -> None:
 def test_a_job_that_is_no_python_is_a_question_not_understood(launcher) -> None:
     """Status 2: only the job itself could tell what it starts."""
     assert launcher.tfprobe("doctor", "--", "bash", "job.sh").status == 2
+
+
+def test_extras_that_are_not_installed_are_named(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how to get them; a job is recorded without any of them."""
+
+    def lacking(package: str) -> None:
+        if package in ("grpcio", "viztracer"):
+            raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(extras, "distribution", lacking)
+
+    diagnosis = diagnose(
+        (sys.executable,),
+        flags={"output": str(launcher.output)},
+        environment=environment({}),
+        cwd=str(launcher.work),
+    )
+
+    (check,) = (check for check in diagnosis.checks if check.name == "extras")
+    assert check.state is State.PASSED
+    assert check.message == (
+        "Extras that are not installed: capture, perfetto; "
+        "`pip install 'tfprobe[all]'` installs all of them."
+    )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 
 from tests.process.launching import ROOT, Launcher
+from tfprobe.launch.doctor.extras import EXTRAS
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +45,41 @@ def test_the_wheel_holds_the_agent_inside_the_package(distributions: Path) -> No
     assert folder + "sitecustomize.py" in names
     assert packed == agent
     assert "tfprobe/py.typed" in names
+
+
+def test_only_what_most_users_need_is_installed_by_default(distributions: Path) -> None:
+    """`pip install .` takes at most 200 MB: a package joins this list with its size in mind."""
+    assert {
+        "click", "duckdb", "google-re2", "numpy", "nvidia-ml-py", "prometheus-client", "protobuf",
+        "pytz", "rich", "starlette", "textual", "tomli", "uvicorn",
+    } == _requirements(distributions)[""]  # fmt: skip
+
+
+def test_all_has_every_extra_of_users(distributions: Path) -> None:
+    """But TensorFlow, which users have in a build of their own, and what tests of tfprobe need."""
+    packages = _requirements(distributions)
+    extras = packages.keys() - {"", "all", "tensorflow", "test", "test-web"}
+
+    assert packages["all"] == set().union(*(packages[extra] for extra in extras))
+    assert packages["all"] <= packages["test"]
+    assert packages["all"].isdisjoint(packages[""])
+    assert extras == dict(EXTRAS).keys()
+    assert all(package.replace("_", "-") in packages[extra] for extra, package in EXTRAS)
+
+
+def _requirements(distributions: Path) -> dict[str, set[str]]:
+    """Return the names of the packages by extra, "" for those that are always installed."""
+    (wheel,) = distributions.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    packages: dict[str, set[str]] = {extra: set() for extra in metadata.get_all("Provides-Extra")}
+    packages[""] = set()
+    for requirement in metadata.get_all("Requires-Dist"):
+        extra = re.search(r"extra == '([^']*)'", requirement)
+        package = re.match(r"[\w.-]+", requirement)
+        packages[extra[1] if extra else ""].add(package[0])
+    return packages
 
 
 def test_the_sdist_is_complete(distributions: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,10 +43,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def address(runs: Path) -> Iterator[str]:
+def address(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
     """The address that `tfprobe ui` prints, with its token."""
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def serving(runs: Path) -> Callable[..., AbstractContextManager[str]]:
+    """Serve the runs, with what is found in some folders before all else; give the address."""
+    return lambda *first: _serving(runs, first)
+
+
+@contextmanager
+def _serving(runs: Path, first: Sequence[Path]) -> Iterator[str]:
     command = [sys.executable, "-m", "tfprobe", "ui", str(runs), "--port", "0", "--no-browser"]
-    environment = {**os.environ, "PYTHONPATH": str(recordings.ROOT)}
+    places = os.pathsep.join(map(str, (*first, recordings.ROOT)))
+    environment = {**os.environ, "PYTHONPATH": places}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as server:

