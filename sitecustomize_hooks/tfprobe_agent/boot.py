@@ -7,11 +7,11 @@ import os
 import sys
 from _thread import get_ident
 
-from .imports import ALWAYS, Imports, asks_all, is_watched, watching
-from .originals import ORIGINAL
+from .imports import ALWAYS, Imports, have_find_spec, is_watched, watching
+from .unpatched import UNPATCHED
 
 # When this interpreter came to us, on both clocks; in a forked child another process did.
-INTERPRETER_PID, STARTED = ORIGINAL.getpid(), (ORIGINAL.monotonic_ns(), ORIGINAL.unix_ns())
+INTERPRETER_PID, STARTED = UNPATCHED.getpid(), (UNPATCHED.monotonic_ns(), UNPATCHED.unix_ns())
 # Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps, and what is done
 # rarely.
 _KERAS_HOMES = ("tensorflow.python.keras", "keras", "keras.src", "tf_keras", "tf_keras.src")
@@ -101,13 +101,13 @@ class Finder:
         """Return the other finders' spec with its loader watched; None for what is none of our business."""
         if name not in _SEEN and (get_ident() in self.imports.under_way or not self._may_watch(name)):
             return None
-        began_ns = ORIGINAL.monotonic_ns()
-        spec = self._ask_the_others(name, path, target)
+        began_ns = UNPATCHED.monotonic_ns()
+        spec = self._find_with_others(name, path, target)
         try:
             if name == MARKS:
                 return spec if spec is not None else _supplied()
             if spec is not None and spec.loader is not None:
-                self._watch(spec, name, ORIGINAL.monotonic_ns() - began_ns)
+                self._watch(spec, name, UNPATCHED.monotonic_ns() - began_ns)
         except Exception:
             import_and_let_through()  # a loader that cannot be watched: the module goes unrecorded, the import goes on
         return spec
@@ -115,12 +115,12 @@ class Finder:
     def _may_watch(self, name):
         """Tell whether an outermost import may be looked at; ours never are, whatever has gone wrong in them."""
         try:
-            return not name.startswith(__package__) and asks_all(sys.meta_path)
+            return not name.startswith(__package__) and have_find_spec(sys.meta_path)
         except Exception:
             import_and_let_through()
             return False
 
-    def _ask_the_others(self, name, path, target):
+    def _find_with_others(self, name, path, target):
         for finder in sys.meta_path:
             find_spec = None if finder is self else getattr(finder, "find_spec", None)
             spec = find_spec(name, path, target) if find_spec is not None else None
@@ -147,7 +147,7 @@ class Finder:
         def end(module):
             try:
                 if own_ns and imports.end(name, own_ns.pop()):
-                    self._tell_imports()
+                    self._record_imports()
             except Exception:
                 import_and_let_through()  # without hooks there is nothing to tell, and no log to tell it to
 
@@ -168,13 +168,13 @@ class Finder:
         elif name in TARGETS and module.__name__ == name:  # a zip file's loader serves a whole directory
             self.fire(name, module)
 
-    def _tell_imports(self):
+    def _record_imports(self):
         """Record how long imports took, once there is a recording."""
         activities = sys.modules.get(__package__ + ".activities")
         if activities is not None:
-            untold, self.imports.untold = self.imports.untold, []
-            for each in untold:
-                activities.imported(*each)
+            pending, self.imports.pending = self.imports.pending, []
+            for record in pending:
+                activities.imported(*record)
 
     def _follow_greenlets(self, module):
         """Tell the hooks, where they are loaded; otherwise they look for it as they are."""
@@ -198,19 +198,19 @@ class Finder:
         finally:
             if not is_inside:
                 under_way.discard(ident)
-        self._tell_imports()
+        self._record_imports()
 
 
 def started():
     """Return when this process came to us, by the monotonic and by the wall clock."""
-    is_fork = ORIGINAL.getpid() != INTERPRETER_PID
-    return (ORIGINAL.monotonic_ns(), ORIGINAL.unix_ns()) if is_fork else STARTED
+    is_fork = UNPATCHED.getpid() != INTERPRETER_PID
+    return (UNPATCHED.monotonic_ns(), UNPATCHED.unix_ns()) if is_fork else STARTED
 
 
 def _watch_signals(boot):
-    from . import signals
+    from . import os_calls
 
-    signals.watch(boot)
+    os_calls.watch_signals(boot)
 
 
 def _watching_signals(boot):
@@ -262,17 +262,17 @@ def _find_nothing(name, path=None, target=None):
 def _report_interpreter(boot):
     line = "\t".join(
         (
-            ORIGINAL.uname().nodename,
-            str(ORIGINAL.getpid()),
-            str(ORIGINAL.unix_ns()),
+            UNPATCHED.uname().nodename,
+            str(UNPATCHED.getpid()),
+            str(UNPATCHED.unix_ns()),
             ".".join(str(part) for part in sys.version_info[:3]),
             (sys.executable or "").replace("\t", " ").replace("\n", " "),
         )
     )
-    descriptor = ORIGINAL.open(
+    descriptor = UNPATCHED.open(
         os.path.join(boot, "interpreters.tsv"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
     )
     try:
-        ORIGINAL.write(descriptor, (line + "\n").encode("utf-8", "replace"))
+        UNPATCHED.write(descriptor, (line + "\n").encode("utf-8", "replace"))
     finally:
-        ORIGINAL.close(descriptor)
+        UNPATCHED.close(descriptor)

@@ -4,7 +4,7 @@ import os
 from json import loads
 
 from . import redact
-from .originals import read_file
+from .unpatched import read_file
 
 # A profiler that is attached to the process through CUPTI leaves one of these behind.
 _FOREIGN_PROFILER_VARIABLES = (

@@ -8,12 +8,13 @@ import os
 import re
 import sys
 
-from . import builtin, redact
-from .guard import failed
+from . import redact
+from .core.guard import failed
+from .core.recorder import CURRENT
+from .core.steps_layout import ENDING_WORD, EXIT_MONO_WORD, EXIT_WORD, STATUS_WORD
 from .interruptions import let_through
-from .originals import ORIGINAL
-from .recorder import CURRENT
-from .steps_layout import ENDING_WORD, EXIT_MONO_WORD, EXIT_WORD, STATUS_WORD
+from .os_calls import precede
+from .unpatched import UNPATCHED
 
 # What the ending word says.
 EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
@@ -22,7 +23,7 @@ STATUS_FOLLOWS = 1
 MESSAGE_LENGTH = 300
 PATH_LENGTH = 1000
 # What is looked at of a message: TensorFlow's begin with a stack of a hundred lines.
-LOOKED_AT = 1000000
+MAX_MESSAGE_LENGTH = 1000000
 # How messages of TensorFlow begin that have a stack before the reason, as of 1.15, of 2.2 and of 2.8.
 _WITH_STACK = ("in converted code:", "in user code:", "Graph execution error:")
 # A line of such a stack, its source line where there is one, and the name of the op after the last.
@@ -59,9 +60,9 @@ def patch():
 
     Nothing else sees either. All of os.exec* end in these two.
     """
-    builtin.precede("_exit", _leaves)
+    precede("_exit", _leaves)
     for name in ("execv", "execve"):
-        builtin.precede(name, _replaces, undo=_goes_on)
+        precede(name, _replaces, undo=_goes_on)
 
 
 def _leaves(args, kwargs):
@@ -162,14 +163,14 @@ def _leave(status):
 
 def _write(recorder):
     """Write what waits for a slow disk, or for one that failed."""
-    recorder.journal.write_lines()
+    recorder.process_dir.write_lines()
     recorder.steps.write()
 
 
 def _own_recorder():
     """Return the recorder of this very process; a forked child has its parent's exit hooks, too."""
     recorder = CURRENT.recorder
-    return recorder if recorder is not None and recorder.pid == ORIGINAL.getpid() else None
+    return recorder if recorder is not None and recorder.pid == UNPATCHED.getpid() else None
 
 
 def _note(recorder, ending):
@@ -192,7 +193,7 @@ def _last_exception():
 def _note_exception(recorder, error):
     recorder.steps.put(ENDING_WORD, EXCEPTION)
     path, line, function = _raised_at(error.__traceback__)
-    recorder.journal.event(
+    recorder.process_dir.event(
         "exception", type=_type_name(type(error)), message=_message(error), file=path, line=line, function=function
     )  # fmt: skip
 
@@ -210,7 +211,7 @@ def _message(error):
     except Exception:
         let_through()
         return ""  # the job's own __str__ failed
-    text = _STYLE.sub("", _reason(text[:LOOKED_AT], type(error).__name__))
+    text = _STYLE.sub("", _reason(text[:MAX_MESSAGE_LENGTH], type(error).__name__))
     return redact.text(" ".join(text[: 100 * MESSAGE_LENGTH].split()))[:MESSAGE_LENGTH]
 
 

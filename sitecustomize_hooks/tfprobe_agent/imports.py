@@ -9,14 +9,14 @@ from _frozen_importlib_external import ExtensionFileLoader, SourceFileLoader, So
 from _thread import get_ident
 from os.path import basename, dirname, join
 
-from .originals import ORIGINAL
+from .unpatched import UNPATCHED
 
 # Packages whose import is told however short it is, and wherever they lie.
 ALWAYS = frozenset(("tensorflow", "keras", "tf_keras"))
 # Others are told from here on: a program imports hundreds that take less.
 LEAST_NS = 5 * 1000 * 1000
 # Imports that wait for somebody to record them: a process may never import TensorFlow.
-MAX_UNTOLD = 1000
+MAX_PENDING = 1000
 # Each module has a loader of these of its own. One of another kind may serve many, or stand for another.
 _OWN_LOADERS = (SourceFileLoader, SourcelessFileLoader, ExtensionFileLoader)
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")
@@ -45,22 +45,22 @@ class Imports:
 
     def __init__(self):
         self.under_way = set()  # idents of threads that execute a library's module
-        self.untold = []
+        self.pending = []
 
     def begin(self):
         """Note that the calling thread executes a library; return when."""
         self.under_way.add(get_ident())
-        return ORIGINAL.monotonic_ns()
+        return UNPATCHED.monotonic_ns()
 
     def end(self, name, began_ns):
         """Note that it has: what took long enough waits to be told."""
         self.under_way.discard(get_ident())
-        ended_ns = ORIGINAL.monotonic_ns()
+        ended_ns = UNPATCHED.monotonic_ns()
         if ended_ns - began_ns < LEAST_NS and name not in ALWAYS:
             return False
-        if len(self.untold) < MAX_UNTOLD:
+        if len(self.pending) < MAX_PENDING:
             place = place_of(sys._getframe(2))
-            self.untold.append((name.partition(".")[0], began_ns, ended_ns, get_ident()) + place)
+            self.pending.append((name.partition(".")[0], began_ns, ended_ns, get_ident()) + place)
         return True
 
 
@@ -76,7 +76,7 @@ def is_library(file):
     return any(part in file for part in _LIBRARIES)
 
 
-def asks_all(finders):
+def have_find_spec(finders):
     """Tell whether all finders can be asked as we do it; until Python 3.11 some may be of the old kind."""
     return all(hasattr(finder, "find_spec") for finder in finders)
 

@@ -93,7 +93,7 @@ def _handles_signal(frame):
         return True
     if interrupted is _GONE and (number is _GONE or type(number) is int):
         return True
-    return any(_code_of(getsignal(each)) is frame.f_code for each in range(1, NSIG))
+    return any(_code_of(getsignal(number)) is frame.f_code for number in range(1, NSIG))
 
 
 def _last_arguments(frame):
@@ -123,8 +123,8 @@ def _arrived_from_outside(error, innermost):
     in C raise has arguments.
     """
     code = innermost.tb_frame.f_code.co_code
-    at = innermost.tb_lasti
-    if not 0 <= at < len(code) or code[at] in _RAISES or type(error) in _SILENT:
+    index = innermost.tb_lasti
+    if not 0 <= index < len(code) or code[index] in _RAISES or type(error) in _SILENT:
         return False
     makers = [_attribute(type(error), name) for name in ("__init__", "__new__")]
     makers = [maker for maker in makers if type(maker) is _FUNCTION]
@@ -133,9 +133,9 @@ def _arrived_from_outside(error, innermost):
 
 def _attribute(kind, name):
     """Return an attribute of a class as it stands there."""
-    for each in _classes_of(kind):
-        if name in each.__dict__:
-            attribute = each.__dict__[name]
+    for cls in _classes_of(kind):
+        if name in cls.__dict__:
+            attribute = cls.__dict__[name]
             return attribute.__func__ if type(attribute) is staticmethod else attribute
     return None
 

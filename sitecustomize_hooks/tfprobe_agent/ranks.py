@@ -58,22 +58,22 @@ def rank(variables=None, devices=()):
     """
     if variables is None:
         variables = rank_variables()
-    found = _first((_tf_config, _cluster_of_context, _server), variables)
-    if found is None:
+    place = _first((_tf_config, _cluster_of_context, _server), variables)
+    if place is None:
         return _first((_launcher,), variables) or _of_devices(devices)
-    return found or _first((_launcher,), variables)
+    return place or _first((_launcher,), variables)
 
 
 def _first(sources, variables):
     """Return what the first source tells that tells something; {} where it is a cluster in this process alone."""
     for source in sources:
         try:
-            found = source(variables)
+            place = source(variables)
         except Exception:
             let_through()
-            found = None  # not ours to judge; whoever reads this for a living will say what is wrong with it
-        if found is not None:
-            return found
+            place = None  # not ours to judge; whoever reads this for a living will say what is wrong with it
+        if place is not None:
+            return place
     return None
 
 
@@ -107,8 +107,8 @@ def _cluster_of_context(_):
 
 def _server(_):
     """Return the place of the first worker that is served here, else of the first server."""
-    tasks = [(job, task, sizes) for job, task, sizes in SERVERS.started if sum(sizes.values()) > 1]
-    workers = [each for each in tasks if each[0] in _WORKERS]
+    tasks = [(job, index, sizes) for job, index, sizes in SERVERS.started if sum(sizes.values()) > 1]
+    workers = [task for task in tasks if task[0] in _WORKERS]
     for role, index, sizes in (workers or tasks)[:1]:
         return _place("tf.train.Server", role, index, sizes)
     return None
@@ -135,11 +135,11 @@ def _place(source, role, index, sizes):
     tasks = {(job, task) for job, size in sizes.items() for task in range(min(size or 0, _MOST_TASKS))}
     if served and None not in sizes.values() and not tasks - served - {(role, index)}:
         return {}
-    found = _numbered_place(source, role, index, sizes)
+    place = _numbered_place(source, role, index, sizes)
     others = [_numbered_place(source, job, task, sizes) for job, task in sorted(served)]
-    if found is not None and others:
-        found["serves"] = [{"index": each["index"], "role": each["role"]} for each in others if each is not None]
-    return found
+    if place is not None and others:
+        place["serves"] = [{"index": other["index"], "role": other["role"]} for other in others if other is not None]
+    return place
 
 
 def _numbered_place(source, role, index, sizes):

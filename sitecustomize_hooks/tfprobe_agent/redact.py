@@ -216,17 +216,17 @@ def _secrets(value, depth):
     whole = _WHOLE_ARGUMENT.match(value)
     if whole is not None and is_secret(whole.group(1)):
         return [(whole.end(), len(value))]
-    found, rest = [], value
+    secrets, rest = [], value
     # Names before shapes: a shape may reach into a name, whose value then shows.
     for find in (_logins, _private_keys, _named, _shapes):
         spans = find(rest)
         rest = _blanked(rest, spans)
-        found += spans
+        secrets += spans
     if depth:
         for part in _quoted_parts(value):
             if _MAY_HOLD_SECRET.search(part.text) is not None:
-                found += [part.outside(start, end) for start, end in _secrets(part.text, depth - 1) if start < end]
-    return found
+                secrets += [part.outside(start, end) for start, end in _secrets(part.text, depth - 1) if start < end]
+    return secrets
 
 
 def _replaced(value, spans):
@@ -257,31 +257,31 @@ def _joined(spans):
 
 
 def _private_keys(value):
-    return [found.span() for found in _PRIVATE_KEY.finditer(value)]
+    return [match.span() for match in _PRIVATE_KEY.finditer(value)]
 
 
 def _shapes(value):
-    spans = [(found.end(1), found.end()) for found in _BEARER.finditer(value)]
-    return spans + [found.span() for found in _SHAPE.finditer(_blanked(value, spans))]
+    spans = [(match.end(1), match.end()) for match in _BEARER.finditer(value)]
+    return spans + [match.span() for match in _SHAPE.finditer(_blanked(value, spans))]
 
 
 def _logins(value):
     """Find who a URL logs in as: the password, and of http, where a token may stand alone, all of it."""
     spans, done = [], 0
-    at = value.find("://")
-    while at >= 0:
-        start = at + 3
+    index = value.find("://")
+    while index >= 0:
+        start = index + 3
         end = _AUTHORITY.match(value, start).end()
         last = value.rfind("@", start, end)
         if last < 0:
             last = _after_slashes(value, start, end)
         if last >= 0:
-            is_http = value[max(0, at - 5) : at].lower().endswith(("http", "https"))
+            is_http = value[max(0, index - 5) : index].lower().endswith(("http", "https"))
             first = start if is_http else value.find(":", start, last) + 1
             if first:
                 spans.append((first, last))
             done = last
-        at = value.find("://", max(start, end - 1, done))
+        index = value.find("://", max(start, end - 1, done))
     return spans
 
 
@@ -315,11 +315,11 @@ def _named(value):
 
 def _quote_at(value, start, end, quote):
     """Return the quote that is open at `end`, given the one at `start`; "" for none."""
-    for found in _QUOTE_OR_ESCAPE.finditer(value, start, end):
-        if found.group() == quote:
+    for match in _QUOTE_OR_ESCAPE.finditer(value, start, end):
+        if match.group() == quote:
             quote = ""
-        elif not quote and len(found.group()) == 1:
-            quote = found.group()
+        elif not quote and len(match.group()) == 1:
+            quote = match.group()
     return quote
 
 
@@ -440,13 +440,13 @@ def _after_quoted(quoted, value, opening):
 def _after_bracket(quoted, value, position):
     depth = 0
     while True:
-        found = _BRACKET_OR_QUOTE.search(value, position)
-        if found is None:
+        match = _BRACKET_OR_QUOTE.search(value, position)
+        if match is None:
             return len(value)
-        position = found.end()
-        if found.group() in "\"'":
-            position = _after_quoted(quoted, value, found)
-        elif found.group() in "[({":
+        position = match.end()
+        if match.group() in "\"'":
+            position = _after_quoted(quoted, value, match)
+        elif match.group() in "[({":
             depth += 1
         else:
             depth -= 1
@@ -506,22 +506,22 @@ def _quoted_parts(value):
     for pieces in _shell_words(value):
         yield _Part(pieces)
     if "\\" in value:  # else both read the same
-        for found in _LITERAL.finditer(value):
-            yield _Part(list(_unescaped(value, *found.span(found.lastgroup), _ESCAPE, found.lastgroup)))
+        for match in _LITERAL.finditer(value):
+            yield _Part(list(_unescaped(value, *match.span(match.lastgroup), _ESCAPE, match.lastgroup)))
 
 
 def _shell_words(value):
     """Yield the pieces of each word that is quoted, or has quoted text in it."""
     pieces, is_quoted = [], False
-    for found in _SHELL_PIECE.finditer(value):
-        kind = found.lastgroup
+    for match in _SHELL_PIECE.finditer(value):
+        kind = match.lastgroup
         if kind == "between":
             if is_quoted:
                 yield pieces
             pieces, is_quoted = [], False
             continue
         is_quoted |= kind != "plain"
-        start, end = found.span(kind)
+        start, end = match.span(kind)
         if kind in ("double", "ansi"):
             pieces += _unescaped(value, start, end, _ESCAPE_OF_SHELL if kind == "double" else _ESCAPE, kind)
         elif start < end:
@@ -531,10 +531,10 @@ def _shell_words(value):
 
 
 def _unescaped(value, start, end, escape, quoting):
-    for found in escape.finditer(value, start, end):
-        if start < found.start():
-            yield start, found.start() - start, value[start : found.start()], quoting
-        yield found.start(), 2, _CONTROLS.get(found.group(1), found.group(1)), quoting
-        start = found.end()
+    for match in escape.finditer(value, start, end):
+        if start < match.start():
+            yield start, match.start() - start, value[start : match.start()], quoting
+        yield match.start(), 2, _CONTROLS.get(match.group(1), match.group(1)), quoting
+        start = match.end()
     if start < end:
         yield start, end - start, value[start:end], quoting

@@ -18,8 +18,8 @@ def laboratory(tmp_path: Path) -> Laboratory:
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch):
     """The agent's switches, as at the start of a process."""
-    guard = load("guard")
-    monkeypatch.setattr(guard.STATE, "aside", False)
-    monkeypatch.setattr(guard.STATE, "sampling", True)
+    guard = load("core.guard")
+    monkeypatch.setattr(guard.STATE, "disabled", False)
+    monkeypatch.setattr(guard.STATE, "tracing", True)
     monkeypatch.setattr(guard.STATE, "on_failure", None)
     return guard.STATE

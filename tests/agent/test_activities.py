@@ -310,7 +310,7 @@ def test_an_error_of_ours_ends_the_notes_only(laboratory: Laboratory) -> None:
         + """
 import tfprobe
 from tfprobe_agent import activities
-activities.TABLE.kept = None
+activities.TABLE.totals = None
 with tfprobe.activity("x"): print("inside")
 print(model.compile(), trace("step", lambda: 3))
 for _ in range(4): session.run("loss")
@@ -349,7 +349,7 @@ print(training.Model.compile == training.Model.compile)
 def test_naming_costs_a_job_little() -> None:
     """A few microseconds a use, on the slowest machine these tests run on."""
     activities = load("activities")
-    clock = load("originals").ORIGINAL.monotonic_ns
+    clock = load("unpatched").UNPATCHED.monotonic_ns
     name = "test_naming_costs_a_job_little"
     for _ in range(activities.FIRST_INTERVALS):
         with activities.activity(name):
@@ -370,13 +370,13 @@ def test_lines_grow_by_the_logarithm_of_time(state) -> None:
     """A job of a week writes few of them, and a kill at any time costs a thousandth of it."""
     activities = load("activities")
     table, second_ns = activities._Table(), activities.PAUSE_NS
-    kept = table.find("callbacks", "on_epoch_end")
+    totals = table.find("callbacks", "on_epoch_end")
     written_ns, lines, most_behind = 0, 0, 0.0
 
     for second in range(7 * 86_400):
         now_ns = second * second_ns
-        kept.count += 1
-        if table.takes_line(kept, now_ns):
+        totals.count += 1
+        if table.takes_line(totals, now_ns):
             written_ns, lines = now_ns, lines + 1
         most_behind = max(most_behind, (now_ns - written_ns) / (now_ns + 2000 * second_ns))
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.agent import load
 
-calls = load("calls")
-gaps = load("gaps")
+calls = load("core.calls")
+gaps = load("core.gaps")
 
 Row = tuple[int, tuple[str, int, str, bool], int, int, int]
 
@@ -39,7 +39,7 @@ def watched(state: Any) -> Callable[[], contextlib.AbstractContextManager[Seen]]
         seen = Seen()
         allowance = gaps.Allowance(1 << 60, 1 << 60, 1)
         start_ns = time.monotonic_ns()
-        profile, settle = calls.watcher(
+        profile, settle = calls.make_profile_function(
             sys._getframe(), start_ns, allowance, lambda _: False, lambda _: None
         )
         sys.setprofile(profile)

@@ -23,9 +23,10 @@ from tests.support.rundir import BUCKETS, bucket
 from tfprobe.runs.steps import read_steps
 from tfprobe.runs.steps_layout import Aggregate, WorkRecord
 
-steps = load("steps")
-ORIGINAL = load("originals").ORIGINAL
-SAMPLED, RAISED = steps.SAMPLED_FLAG, steps.RAISED_FLAG
+layout, loop = load("core.steps_layout"), load("core.loop")
+steps_file = load("core.steps_file")
+UNPATCHED = load("unpatched").UNPATCHED
+TRACED, RAISED = layout.TRACED_FLAG, layout.RAISED_FLAG
 START_NS = 7_000_000_000_000
 
 
@@ -41,7 +42,7 @@ def _times(count: int, seed: int = 1) -> list[tuple[int, int]]:
 
 
 def _flags(step: int) -> int:
-    return (SAMPLED if step % 97 == 3 else 0) | (RAISED if step % 61 == 5 else 0)
+    return (TRACED if step % 97 == 3 else 0) | (RAISED if step % 61 == 5 else 0)
 
 
 def _refuse(*_: object) -> None:
@@ -52,7 +53,7 @@ def _refuse(*_: object) -> None:
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file system that can map files, and one that cannot."""
     if request.param == "plain":
-        monkeypatch.setattr(ORIGINAL, "fallocate", _refuse)
+        monkeypatch.setattr(UNPATCHED, "fallocate", _refuse)
     return str(request.param)
 
 
@@ -60,15 +61,15 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A job that has imported numpy, and one that has not."""
     modules = {"numpy": np} if request.param == "numpy" else {}
-    monkeypatch.setattr(steps, "sys", SimpleNamespace(modules=modules))
+    monkeypatch.setattr(loop, "sys", SimpleNamespace(modules=modules))
     return str(request.param)
 
 
 def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> WorkRecord:
-    file = steps.StepsFile(str(path), START_NS)
-    work = file.add_work("fit", "modèle", "MainThread", 77, START_NS)
+    file = steps_file.StepsFile(str(path), START_NS)
+    loop = file.add_loop("fit", "modèle", "MainThread", 77, START_NS)
     for step, (start, end) in enumerate(times):
-        work.record(start, end, flags(step))
+        loop.record(start, end, flags(step))
     file.write()
     (record,) = read_steps(path).works
     return record
@@ -87,7 +88,7 @@ def _as_tuple(aggregate: Aggregate) -> tuple[object, ...]:
     return (*facts, aggregate.buckets.tolist())
 
 
-@pytest.mark.parametrize("count", [1, steps.FOLD - 1, steps.FOLD, steps.FOLD + 1, 20_000])
+@pytest.mark.parametrize("count", [1, layout.FOLD - 1, layout.FOLD, layout.FOLD + 1, 20_000])
 def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithmetic: str) -> None:
     """Counts, sums, extremes and histograms of steps and gaps, before and after the ring wraps."""
     times = _times(count)
@@ -99,7 +100,7 @@ def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithme
     assert (record.thread_id, record.first_seen_ns) == (77, START_NS)
     assert record.executed == count
     assert record.raised == sum(_flags(step) & RAISED != 0 for step in range(count))
-    assert record.sampled == sum(_flags(step) & SAMPLED != 0 for step in range(count))
+    assert record.sampled == sum(_flags(step) & TRACED != 0 for step in range(count))
     assert _as_tuple(record.steps) == _as_tuple(_aggregate([end - start for start, end in times]))
     assert _as_tuple(record.gaps) == _as_tuple(_aggregate(gaps))
 
@@ -111,31 +112,31 @@ def test_the_ring_holds_the_latest_steps_with_their_flags(tmp_path: Path, place:
     recent = _write(tmp_path / "steps.bin", times, _flags).recent
 
     held = range(recent.first_step, 20_000)
-    assert len(held) >= steps.RING_STEPS - 1
+    assert len(held) >= layout.RING_STEPS - 1
     rows = zip(recent.start_ns.tolist(), recent.end_ns.tolist(), strict=True)
     assert list(rows) == [times[step] for step in held]
-    assert recent.sampled.tolist() == [_flags(step) & SAMPLED != 0 for step in held]
+    assert recent.sampled.tolist() == [_flags(step) & TRACED != 0 for step in held]
     assert recent.raised.tolist() == [_flags(step) & RAISED != 0 for step in held]
 
 
 def test_the_usual_time_leaves_out_sampled_and_raised_steps(tmp_path: Path) -> None:
     """What a traced step is compared with is the median of the plain ones before it."""
-    file = steps.StepsFile(str(tmp_path / "steps.bin"), START_NS)
-    work = file.add_work("fit", "model", "MainThread", 77, START_NS)
-    for length, flags in [(50, 0), (70, 0), (60, 0), (900, SAMPLED), (1, RAISED)]:
-        work.record(START_NS, START_NS + length, flags)
+    file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
+    loop = file.add_loop("fit", "model", "MainThread", 77, START_NS)
+    for length, flags in [(50, 0), (70, 0), (60, 0), (900, TRACED), (1, RAISED)]:
+        loop.record(START_NS, START_NS + length, flags)
 
-    assert work.usual_ns() == 60
+    assert loop.usual_ns() == 60
 
 
 def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, monkeypatch) -> None:
     """mmap may fail where allocation works: FUSE, 9p."""
-    mmap = steps.mmap.mmap
+    mmap = steps_file.mmap.mmap
 
     def in_memory(descriptor: int, *rest: int) -> object:
         return mmap(descriptor, *rest) if descriptor < 0 else _refuse()
 
-    monkeypatch.setattr(steps.mmap, "mmap", in_memory)
+    monkeypatch.setattr(steps_file.mmap, "mmap", in_memory)
     times = _times(3000)
 
     record = _write(tmp_path / "steps.bin", times, _flags)
@@ -146,8 +147,8 @@ def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, mo
 
 def test_names_are_cut_between_characters(tmp_path: Path) -> None:
     """A name longer than its place stays readable."""
-    file = steps.StepsFile(str(tmp_path / "steps.bin"), START_NS)
-    file.add_work("function", "é" * 200, "ü" * 100, 1, START_NS)
+    file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
+    file.add_loop("function", "é" * 200, "ü" * 100, 1, START_NS)
 
     (record,) = read_steps(tmp_path / "steps.bin").works
 
@@ -215,8 +216,8 @@ def test_names_that_found_no_place_are_not_kept(laboratory: Laboratory) -> None:
 
     (kept,) = laboratory.finish("""
 for i in range(3000): session.run('op%d' % i)
-from tfprobe_agent.threads import THREAD
-print(sum(type(key[0]) is str for key in THREAD.mine.works))
+from tfprobe_agent.core.threads import THREAD
+print(sum(type(key[0]) is str for key in THREAD.current.loops))
 """)
 
     assert int(kept) <= 256
@@ -296,7 +297,7 @@ def test_no_step_is_traced_once_the_process_ends(laboratory: Laboratory) -> None
 
     laboratory.finish("""
 for i in range(4): session.run("loss")
-from tfprobe_agent import recorder
+from tfprobe_agent.core import recorder
 recorder.at_exit()
 for i in range(4): session.run("loss")
 """)
@@ -311,7 +312,7 @@ def test_a_traced_step_of_another_thread_is_let_end(laboratory: Laboratory) -> N
 
     short, long = laboratory.finish("""
 import threading, time
-from tfprobe_agent import recorder, tracing
+from tfprobe_agent.core import recorder, tracing
 session.run("loss")
 def hold(seconds):
     step = object()
@@ -337,7 +338,7 @@ def test_a_thread_that_deletes_a_session_is_let_end(laboratory: Laboratory) -> N
 
     short, long = laboratory.finish("""
 import threading, time
-from tfprobe_agent import recorder
+from tfprobe_agent.core import recorder
 session.run("loss")
 source = '''
 class Session(object):
@@ -386,7 +387,7 @@ def test_an_eager_loop_without_a_place_leaves_other_steps_counted(laboratory: La
 
     laboratory.finish("""
 import tensorflow.python.training.optimizer as optimizer
-from tfprobe_agent.recorder import CURRENT
+from tfprobe_agent.core.recorder import CURRENT
 session.run("loss")
 CURRENT.recorder.steps.capacity = CURRENT.recorder.steps.used
 optimizer.Optimizer().apply_gradients([])

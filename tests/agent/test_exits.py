@@ -229,7 +229,7 @@ def test_a_signal_kills(laboratory: Laboratory, number: str) -> None:
 
 def test_a_process_in_which_the_agent_stepped_aside_is_not_killed(laboratory: Laboratory) -> None:
     """That it ended is no less true."""
-    job = "from tfprobe_agent.guard import STATE\nSTATE.aside = True\n"
+    job = "from tfprobe_agent.core.guard import STATE\nSTATE.disabled = True\n"
 
     _end(laboratory, job)
 
@@ -462,9 +462,9 @@ except ProcessLookupError as error: print(len(traceback.extract_tb(error.__trace
 
 # The job's own clock is what it has set it to.
 SET_CLOCK = """
-from tfprobe_agent.originals import ORIGINAL
-def set_clock(days, read=ORIGINAL.unix_ns):
-    ORIGINAL.unix_ns = lambda: read() + days * 24 * 3600 * 10**9
+from tfprobe_agent.unpatched import UNPATCHED
+def set_clock(days, read=UNPATCHED.unix_ns):
+    UNPATCHED.unix_ns = lambda: read() + days * 24 * 3600 * 10**9
 """
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.test_many import TFPROBE
 from tests.support import toy_tensorflow
-from tests.support.agent import PATIENCE_S
+from tests.support.agent import PATIENCE_S, TFPROBE
 from tfprobe.cli.main import main
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet

@@ -127,7 +127,7 @@ def test_a_child_that_exits_by_sys_exit_does_not_end_its_parent(laboratory, pyth
     (state,) = laboratory.finish(
         FORK
         + """
-from tfprobe_agent.recorder import CURRENT
+from tfprobe_agent.core.recorder import CURRENT
 steps(2)
 in_child(lambda: steps(3), leave=sys.exit)
 print(CURRENT.recorder.steps.words[11])
@@ -239,11 +239,11 @@ def test_a_child_of_a_process_that_stepped_aside_is_left_alone(laboratory: Labor
     laboratory.finish(
         FORK
         + """
-from tfprobe_agent.steps import StepsFile
-add_work = StepsFile.add_work
-StepsFile.add_work = lambda *args: 1 / 0
+from tfprobe_agent.core.steps_file import StepsFile
+add_loop = StepsFile.add_loop
+StepsFile.add_loop = lambda *args: 1 / 0
 steps(1)
-StepsFile.add_work = add_work
+StepsFile.add_loop = add_loop
 in_child(lambda: steps(3))
 """
     )

@@ -12,9 +12,9 @@ from tests.support.agent import Laboratory, load
 from tests.support.interpreters import need_interpreter
 
 MS = 1_000_000
-gap_plan = load("gap_plan")
-schedule = load("schedule")
-NEVER = load("steps_layout").NEVER
+gaps = load("core.gaps")
+schedule = load("core.schedule")
+NEVER = load("core.steps_layout").NEVER
 
 
 @pytest.fixture(params=["this", "3.6", "3.8", "3.12", "3.13"])
@@ -40,8 +40,8 @@ def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) ->
 
     laboratory.finish(EPOCHS, python=python)
 
-    gaps = [gap for gap in laboratory.gaps() if gap.why == "foreseen"]
-    ends = {gap.step: gap for gap in gaps if gap.step % 50 == 49}
+    watched = [gap for gap in laboratory.gaps() if gap.why == "foreseen"]
+    ends = {gap.step: gap for gap in watched if gap.step % 50 == 49}
     assert len(ends) >= 4
     for gap in ends.values():
         (sleep,) = [call for call in gap.calls if call.self_ns >= 70 * MS]
@@ -64,11 +64,11 @@ for _ in range(80):
         python=python,
     )
 
-    gaps = [gap for gap in laboratory.gaps() if gap.why == "sampled"]
+    watched = [gap for gap in laboratory.gaps() if gap.why == "sampled"]
     (work,) = laboratory.steps().works
-    assert len(gaps) >= 5
-    assert {gap.step for gap in gaps} == set(work.recent.watched.nonzero()[0].tolist())
-    for gap in gaps:
+    assert len(watched) >= 5
+    assert {gap.step for gap in watched} == set(work.recent.watched.nonzero()[0].tolist())
+    for gap in watched:
         assert gap.end_ns - gap.start_ns >= 20 * MS
         assert gap.cpu_ns is not None
         assert gap.cpu_ns <= gap.end_ns - gap.start_ns - 10 * MS
@@ -130,10 +130,10 @@ def test_what_comes_at_one_distance_is_expected(
     long_gaps: list[int], steps: int, expected: int
 ) -> None:
     """Three at one distance, the beginning of the loop among them; of two at first."""
-    assert gap_plan.next_of(long_gaps, steps) == expected
+    assert gaps.next_of(long_gaps, steps) == expected
 
 
-class Work:
+class Loop:
     """A kind of step that only takes time."""
 
     index, n, foreseen, watch_cost_ns, next_watch, long_gaps = 0, 100, 0, 0, NEVER, ()
@@ -142,13 +142,13 @@ class Work:
 def test_watches_keep_to_their_part_of_the_budget() -> None:
     """A quarter of it, less where traces have used it up; and they are spread over a long job."""
     config = SimpleNamespace(budget=0.01, trace_level="full", steps=None, every=None)
-    plan = gap_plan.GapPlan(schedule.Schedule(config, 0))
-    mine, work = SimpleNamespace(works={"loss": 1}), Work()
+    plan = gaps.GapPlan(schedule.Schedule(config, 0))
+    current, loop = SimpleNamespace(loops={"loss": 1}), Loop()
     taken = Counter[int]()
 
     for now_ns in range(0, 3600 * 1000 * MS, 10 * MS):
-        if plan.why(mine, work, now_ns, False):
-            plan.taken(work, "sampled", 300_000)
+        if plan.why(current, loop, now_ns, False):
+            plan.taken(loop, "sampled", 300_000)
             plan.schedule.spent_ns += 300_000
             taken[now_ns // (60_000 * MS)] += 1
             assert plan.spent_ns <= 0.25 * 0.01 * now_ns + 300_000

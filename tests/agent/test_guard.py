@@ -20,9 +20,9 @@ def test_an_error_of_ours_steps_aside(laboratory: Laboratory) -> None:
     lines = laboratory.finish(
         BREAK
         + """
-from tfprobe_agent.steps import StepsFile
+from tfprobe_agent.core.steps_file import StepsFile
 answers = [session.run("loss") for _ in range(5)]
-StepsFile.add_work = broken
+StepsFile.add_loop = broken
 answers.append(session.run("other"))
 answers += [session.run("loss") for _ in range(5)]
 print(*sorted(set(answers)), sep=', ')
@@ -47,7 +47,7 @@ def test_an_error_while_sampling_leaves_the_counts(laboratory: Laboratory, where
     laboratory.finish(
         BREAK
         + f"""
-from tfprobe_agent import {module}
+from tfprobe_agent.core import {module}
 {module}.{function} = broken
 for _ in range(50): assert session.run("loss") == "ran loss"
 """
@@ -76,9 +76,9 @@ handler = Alarm()
 """,
 }
 MOMENTS = {
-    "before a step": "recorder.Recorder, 'add_work'",
+    "before a step": "recorder.Recorder, 'add_loop'",
     "starting a sample": "graphs, 'write_session_graph'",
-    "finishing a sample": "journal.Journal, 'write_file'",
+    "finishing a sample": "process_dir.ProcessDir, 'write_file'",
 }
 
 
@@ -90,7 +90,7 @@ def test_a_time_out_of_the_job_reaches_the_job(laboratory: Laboratory, handler, 
 
     lines = laboratory.finish(f"""
 import signal
-from tfprobe_agent import graphs, journal, recorder
+from tfprobe_agent.core import graphs, process_dir, recorder
 def raising(number, frame): raise TimeoutError("theirs")
 {HANDLERS[handler]}
 signal.signal(signal.SIGALRM, handler)
@@ -122,9 +122,9 @@ def test_an_error_of_ours_beside_a_handler_is_ours(laboratory: Laboratory) -> No
         BREAK
         + """
 import signal
-from tfprobe_agent.steps import StepsFile
+from tfprobe_agent.core.steps_file import StepsFile
 signal.signal(signal.SIGALRM, broken)
-StepsFile.add_work = lambda *args: 1 / 0
+StepsFile.add_loop = lambda *args: 1 / 0
 session.run("loss")
 """
     )

@@ -12,13 +12,13 @@ from tests.support.agent import HOOKS, Laboratory, load
 from tests.support.interpreters import need_interpreter
 
 patching = load("patching")
-door = load("door")
 
 # Runs under any Python from 3.6 on: prints what a job can see of a class, bare and patched.
 LOOK = """
 import copy, functools, inspect, json, pickle, sys
 sys.path.append(%(hooks)r)
-from tfprobe_agent import door, patching
+from tfprobe_agent import patching
+from tfprobe_agent.frameworks import step_wrapper
 
 def same(original):
     def call(self, *args, **kwargs):
@@ -46,8 +46,8 @@ if %(how)r == "method":
     patching.patch_method(Model, "fit", same)
     once = Model.__dict__["fit"]
     patching.patch_method(Model, "fit", same)
-elif %(how)r == "door":
-    make = door.make(lambda *_: None, None)
+elif %(how)r == "step wrapper":
+    make = step_wrapper.make(lambda *_: None, None)
     patching.patch_method(Model, "fit", make)
     once = Model.__dict__["fit"]
     patching.patch_method(Model, "fit", make)
@@ -106,7 +106,7 @@ def look(python: str | Path, folder: Path, how: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("how", ["door", "method"])
+@pytest.mark.parametrize("how", ["step wrapper", "method"])
 def test_a_patched_method_looks_like_the_original(tmp_path: Path, python, how) -> None:
     """Name, type, signature, pickle, copies, calls through instance, class and super."""
     bare = look(python, tmp_path, "bare")

@@ -64,11 +64,11 @@ def test_what_is_no_pid_allows_nobody(pid: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_ctypes_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent imports nothing that the job has not."""
-    ptracer = load("ptracer")
+    hooks = load("hooks")
     modules: dict[str, Any] = {}
     monkeypatch.setenv("TFPROBE_PTRACER", "5")
-    monkeypatch.setattr(ptracer, "sys", SimpleNamespace(modules=modules))
+    monkeypatch.setattr(hooks, "sys", SimpleNamespace(modules=modules))
 
-    ptracer.allow()
+    hooks._allow_ptracer()
 
     assert modules == {}

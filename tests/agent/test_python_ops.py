@@ -14,7 +14,7 @@ from tests.support.interpreters import need_interpreter
 INPUT = """
 import _thread, queue
 import tensorflow.python.ops.script_ops as script_ops
-from tfprobe_agent import pulses
+from tfprobe_agent.core import resource_samples
 registry = script_ops.FuncRegistry()
 asked, made, profilers = queue.Queue(), queue.Queue(), []
 def scaled(row):
@@ -38,7 +38,7 @@ def take(stream, batches):
         made.get()
         session.run("loss")
 def beat():
-    pulses.beat(int(time.perf_counter() * 1e9))
+    resource_samples.take_sample(int(time.perf_counter() * 1e9))
 _thread.start_new_thread(pool, ())
 session.run("loss")
 """
@@ -150,7 +150,7 @@ def test_a_forked_child_watches_by_itself(laboratory: Laboratory) -> None:
     laboratory.finish(
         INPUT
         + """
-from tfprobe_agent import python_ops
+from tfprobe_agent.frameworks import python_ops
 python_ops.WATCHES.taken.acquire()
 if os.fork() == 0:
     asked, made = queue.Queue(), queue.Queue()

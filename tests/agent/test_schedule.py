@@ -13,7 +13,7 @@ import pytest
 from tests.support.agent import Laboratory, load
 from tfprobe.runs.control import request_samples, request_status
 
-schedule = load("schedule")
+schedule = load("core.schedule")
 MS = 1_000_000
 
 
@@ -34,17 +34,17 @@ class Work:
         self.index = index
         self.step_ns = step_ns
         self.n = 0
-        self.next_sample = 0
+        self.next_check = 0
         self.next_trace = 0
         self.kind = "fit"
         self.declined = None, 0, 0
         self.latest_end = 1 << 62
-        self.samples = 0
-        self.last_sampled = -1
+        self.traced_steps = 0
+        self.last_traced = -1
         self.cost_ns = 0
 
     def trace_at(self, step: int) -> None:
-        self.next_sample = self.next_trace = step
+        self.next_check = self.next_trace = step
 
     def latest_end_ns(self) -> int:
         return self.latest_end
@@ -60,7 +60,7 @@ class Work:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The agent's clock, held."""
     clock = Clock()
-    monkeypatch.setattr(schedule, "ORIGINAL", clock)
+    monkeypatch.setattr(schedule, "UNPATCHED", clock)
     return clock
 
 
@@ -71,7 +71,7 @@ def _schedule(clock: Clock, **config: object):
 
 def _step(plan, clock: Clock, work: Work, cost_ns: int = 0) -> str | None:
     """Do what a door does at one step; return why it was sampled."""
-    why = plan.reason(work) if work.n >= work.next_sample else None
+    why = plan.reason(work) if work.n >= work.next_check else None
     clock.now_ns += work.step_ns + (cost_ns if why else 0)
     work.n += 1
     if why:
@@ -80,7 +80,7 @@ def _step(plan, clock: Clock, work: Work, cost_ns: int = 0) -> str | None:
 
 
 def _sampled(plan, clock: Clock, work: Work, count: int, cost_ns: int = 0) -> list[int]:
-    work.next_sample = plan.first_sample(work)
+    work.next_check = plan.first_trace(work)
     return [step for step in range(count) if _step(plan, clock, work, cost_ns)]
 
 
@@ -108,7 +108,7 @@ def test_trace_level_off_samples_nothing(clock, steps) -> None:
 
 
 @pytest.mark.parametrize(("step_ms", "first"), [(1, 5), (99, 5), (150, 2), (3000, 2)])
-def test_the_first_sample_skips_the_warm_up(clock, step_ms, first) -> None:
+def test_the_first_trace_skips_the_warm_up(clock, step_ms, first) -> None:
     """Slow steps do not come often, so the third of them is taken already."""
     plan = _schedule(clock)
 
@@ -135,7 +135,7 @@ def test_the_budget_holds(clock, seed, is_rank) -> None:
     works = [Work(int(10 ** dice.uniform(6, 7)), index) for index in range(dice.randint(1, 4))]
     costs = [int(10 ** dice.uniform(7.5, 9)) for _ in works]
     for work in works:
-        work.next_sample = plan.first_sample(work)
+        work.next_check = plan.first_trace(work)
     began_ns = clock.now_ns
     spent_ns = 0
 
@@ -145,11 +145,11 @@ def test_the_budget_holds(clock, seed, is_rank) -> None:
         dearer_ns = max(0, cost_ns - work.cost_ns)  # more than the last one: not to be known before
         if _step(plan, clock, work, cost_ns):
             spent_ns += cost_ns
-            budgets = {1: math.inf, 2: 3}.get(work.samples, 1)
+            budgets = {1: math.inf, 2: 3}.get(work.traced_steps, 1)
             assert spent_ns <= budgets * budget * (clock.now_ns - began_ns) + dearer_ns
 
     assert spent_ns == plan.spent_ns
-    assert all(work.samples for work in works)
+    assert all(work.traced_steps for work in works)
 
 
 @pytest.mark.parametrize(("step_ms", "cost_ms"), [(2, 5), (20, 20), (100, 15), (300, 10)])
@@ -173,16 +173,16 @@ def test_the_main_loop_gets_its_samples_first(clock, kind) -> None:
     main.kind, beside.kind = "fit", kind
     if kind == "predict":
         beside.step_ns = 12 * MS  # longer than the training: still none
-    plan.works = (main, beside)
-    for work in plan.works:
-        work.next_sample = plan.first_sample(work)
+    plan.loops = (main, beside)
+    for work in plan.loops:
+        work.next_check = plan.first_trace(work)
 
-    while main.samples < schedule.MAIN_SAMPLES:
-        assert beside.samples <= 1
-        for work in plan.works:
+    while main.traced_steps < schedule.MAIN_TRACES:
+        assert beside.traced_steps <= 1
+        for work in plan.loops:
             _step(plan, clock, work, cost_ns=10 * MS)
 
-    assert beside.samples == 1
+    assert beside.traced_steps == 1
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -191,7 +191,7 @@ def test_a_main_loop_that_cannot_be_traced_or_is_over_holds_nobody_up(clock, end
     plan = _schedule(clock)
     main, beside = Work(10 * MS), Work(MS, 1)
     main.n = 10_000
-    plan.works = (main, beside)
+    plan.loops = (main, beside)
     if ended:
         main.latest_end = clock.now_ns - 100_000 * MS
     else:
@@ -255,8 +255,8 @@ def test_a_work_of_little_weight_waits_for_the_budget(clock) -> None:
     plan = _schedule(clock)
     small, large = Work(1000), Work(10 * MS, 1)
     for work in (small, large):
-        work.next_sample = plan.first_sample(work)
-    large.next_sample = schedule.NEVER
+        work.next_check = plan.first_trace(work)
+    large.next_check = schedule.NEVER
 
     sampled_at = next(
         clock.now_ns
@@ -276,8 +276,8 @@ def test_a_declined_step_is_asked_for_again_later(clock) -> None:
     chosen.declined(first)
     free.declined(second)
 
-    assert first.next_sample == 41
-    assert second.next_sample >= 56
+    assert first.next_check == 41
+    assert second.next_check >= 56
 
 
 def test_a_request_is_taken_first_and_ends(clock) -> None:
@@ -290,7 +290,7 @@ def test_a_request_is_taken_first_and_ends(clock) -> None:
 
     assert [why for _, why in whys] == ["request"] * 3 + [None] * 7
     assert {why for why, _ in whys} == {None}
-    assert wanted.next_sample == 50
+    assert wanted.next_check == 50
 
 
 STEPPING = """

@@ -11,12 +11,12 @@ import pytest
 from tests.support.agent import PREFACE, Laboratory, load
 from tests.support.interpreters import need_interpreter
 
-thread_times = load("thread_times")
+thread_times = load("core.thread_times")
 
 # A thread that computes in Python until it is told to end, then a pulse beside it, as soon as the
 # process has used some CPU time.
 BESIDE = """
-from tfprobe_agent import pulses
+from tfprobe_agent.core import resource_samples
 ended = threading.Event()
 used = []
 def burn():
@@ -26,7 +26,7 @@ def burn():
 def beat_after(cpu_seconds):
     began = time.process_time()
     while time.process_time() < began + cpu_seconds: time.sleep(0.01)
-    pulses.beat(int(time.perf_counter() * 1e9))
+    resource_samples.take_sample(int(time.perf_counter() * 1e9))
 """
 BESIDE_LINES = (PREFACE + BESIDE).split("\n")
 
@@ -99,7 +99,7 @@ def test_other_threads_are_together_by_the_name_that_the_kernel_knows(
         BESIDE
         + """
 import ctypes, _thread
-from tfprobe_agent import thread_times
+from tfprobe_agent.core import thread_times
 thread_times.NAMING_NS = 10 ** 12  # beside load reading a name may take longer than it may
 def named(number):
     ctypes.CDLL(None).prctl(15, b"pool_%d" % number)
@@ -110,7 +110,7 @@ def beat_after_both(cpu_seconds):
     until = [time.clock_gettime(clock) + cpu_seconds for clock in clocks]
     while any(time.clock_gettime(clock) < then for clock, then in zip(clocks, until)):
         time.sleep(0.01)
-    pulses.beat(int(time.perf_counter() * 1e9))
+    resource_samples.take_sample(int(time.perf_counter() * 1e9))
 session.run("loss")
 beat_after_both(0.1)
 beat_after_both(0.1)
@@ -131,12 +131,12 @@ def test_each_sample_tells_what_came_since_the_one_before(laboratory: Laboratory
     laboratory.arm()
 
     (used_s,) = laboratory.finish("""
-from tfprobe_agent import pulses
+from tfprobe_agent.core import resource_samples
 session.run("loss")
 for _ in range(3):
     began = time.thread_time()
     while time.thread_time() < began + 0.1: pass
-    pulses.beat(time.monotonic_ns())
+    resource_samples.take_sample(time.monotonic_ns())
 print(time.thread_time())
 """)
 
@@ -151,7 +151,7 @@ def test_a_thread_that_got_a_used_number_is_a_new_one(monkeypatch: pytest.Monkey
     times = thread_times.ThreadTimes()
     clocks = {7: 500, 8: 90}
     monkeypatch.setattr(thread_times, "_cpu_ns", clocks.get)
-    monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: list(map(str, clocks)))
+    monkeypatch.setattr(thread_times.UNPATCHED, "listdir", lambda _: list(map(str, clocks)))
     monkeypatch.setattr(thread_times, "read_file", lambda path, _: path.encode().split(b"/")[4])
     times.read(2, set(), True)
 
@@ -170,9 +170,9 @@ def test_samples_are_as_far_apart_as_their_cost_wants(monkeypatch: pytest.Monkey
     """Some early ones apart, they take one part in two thousand of the time."""
     times = thread_times.ThreadTimes()
     clock = iter(range(0, 10**12, 1000 * 1000))  # each look at the clock takes 1 ms
-    monkeypatch.setattr(thread_times.ORIGINAL, "monotonic_ns", lambda: next(clock))
+    monkeypatch.setattr(thread_times.UNPATCHED, "monotonic_ns", lambda: next(clock))
     monkeypatch.setattr(thread_times, "_cpu_ns", {7: 1}.get)
-    monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: ["7"])
+    monkeypatch.setattr(thread_times.UNPATCHED, "listdir", lambda _: ["7"])
     monkeypatch.setattr(thread_times, "read_file", lambda *_: b"pool")
 
     taken = [times.read(1, set(), False) for _ in range(100_000)]
@@ -191,10 +191,10 @@ def test_new_threads_are_named_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     looks = iter(range(1000))
     passed_ns = 0
     monkeypatch.setattr(
-        thread_times.ORIGINAL, "monotonic_ns", lambda: passed_ns + next(looks) * 400 * 1000
+        thread_times.UNPATCHED, "monotonic_ns", lambda: passed_ns + next(looks) * 400 * 1000
     )
     monkeypatch.setattr(thread_times, "_cpu_ns", lambda _: 5)
-    monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: list(map(str, range(6))))
+    monkeypatch.setattr(thread_times.UNPATCHED, "listdir", lambda _: list(map(str, range(6))))
     monkeypatch.setattr(thread_times, "read_file", lambda *_: b"pool_3")
 
     told = [times.read(6, set(), True)["native"] for _ in range(2)]
@@ -213,7 +213,7 @@ def test_without_proc_there_is_no_sample(laboratory: Laboratory) -> None:
     laboratory.arm()
 
     laboratory.finish("""
-from tfprobe_agent import pulses, thread_times
+from tfprobe_agent.core import thread_times
 thread_times.TASKS = "/nowhere"
 session.run("loss")
 """)
@@ -248,7 +248,7 @@ def test_what_threads_hold_is_not_kept(laboratory: Laboratory) -> None:
 
     (alive,) = laboratory.finish("""
 import weakref
-from tfprobe_agent import pulses
+from tfprobe_agent.core import resource_samples
 class Large: pass
 kept, ended = [], threading.Event()
 def hold():
@@ -261,7 +261,7 @@ thread = threading.Thread(target=hold)
 session.run("loss")
 thread.start()
 while not kept: pass
-pulses.beat(time.monotonic_ns())
+resource_samples.take_sample(time.monotonic_ns())
 ended.set(); thread.join()
 print(kept[0]() is None)
 """)

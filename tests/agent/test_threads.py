@@ -23,11 +23,11 @@ from tfprobe.runs.steps import COULD_NOT_GROW, read_glance, read_steps
 FILL = "for i in range(300): session.run('op%d' % i)\n"
 # What the disk answers where it has no room for a block.
 FULL_DISK = """
-from tfprobe_agent.originals import ORIGINAL
-has_room = ORIGINAL.fallocate
+from tfprobe_agent.unpatched import UNPATCHED
+has_room = UNPATCHED.fallocate
 def has_none(*_):
     raise OSError(28, "No space left on device")
-ORIGINAL.fallocate = has_none
+UNPATCHED.fallocate = has_none
 """
 # As it is imported by gevent and eventlet; the job says itself which greenlet runs.
 GREENLET = """
@@ -98,7 +98,7 @@ def test_one_thread_at_a_time_writes_a_shared_block(laboratory: Laboratory) -> N
     laboratory.finish(
         FILL
         + """
-from tfprobe_agent.recorder import CURRENT
+from tfprobe_agent.core.recorder import CURRENT
 shared = CURRENT.recorder.shared["session_run"]
 class Interrupted:
     def __init__(self, ring):
@@ -197,10 +197,10 @@ def test_steps_are_timed_once_there_is_room(laboratory: Laboratory) -> None:
     laboratory.finish(
         FULL_DISK
         + """
-from tfprobe_agent import overflow, steps
-overflow.REFUSED_NS = steps.REFUSED_NS = 0
+from tfprobe_agent.core import loop, steps_file
+loop.REFUSED_NS = steps_file.REFUSED_NS = 0
 for i in range(10): session.run("loss")
-ORIGINAL.fallocate = has_room
+UNPATCHED.fallocate = has_room
 for i in range(10): session.run("loss")
 """
     )
@@ -246,17 +246,17 @@ if {comes_free}: os.remove({str(mount / "fill")!r})
 @pytest.mark.parametrize("with_numpy", [True, False])
 def test_a_fold_leaves_out_what_lies_between_two_threads(with_numpy: bool) -> None:
     """The time from the last step of one thread to the first of the next is no gap."""
-    agent = load("steps")
+    loop, layout = load("core.loop"), load("core.steps_layout")
     words = array.array("q")
-    for step in range(agent.FOLD):
-        flag = agent.NEW_THREAD_FLAG if step % 4 == 0 else agent.RAISED_FLAG
+    for step in range(layout.FOLD):
+        flag = layout.NEW_THREAD_FLAG if step % 4 == 0 else layout.RAISED_FLAG
         words.extend((step * 1000 + 1, step * 1000 + 301 | flag))
-    totals = array.array("q", bytes(8 * agent.AGGREGATE_WORDS))
-    fold = (lambda *args: agent._fold_with_numpy(np, *args)) if with_numpy else agent._fold
+    totals = array.array("q", bytes(8 * layout.AGGREGATE_WORDS))
+    fold = (lambda *args: loop._fold_with_numpy(np, *args)) if with_numpy else loop._fold
 
     last_end_ns = fold(totals, memoryview(words), 5)
 
-    assert last_end_ns == (agent.FOLD - 1) * 1000 + 301
-    assert list(totals[:4]) == [agent.FOLD, agent.FOLD * 300, 300, 300]
-    gaps = agent.FOLD - agent.FOLD // 4
+    assert last_end_ns == (layout.FOLD - 1) * 1000 + 301
+    assert list(totals[:4]) == [layout.FOLD, layout.FOLD * 300, 300, 300]
+    gaps = layout.FOLD - layout.FOLD // 4
     assert list(totals[4:8]) == [gaps, gaps * 700, 700, 700]

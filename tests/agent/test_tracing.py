@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 
-tracing = load("tracing")
-session_doors = load("session")
-profiler = load("profiler")
+tracing = load("core.tracing")
+session_wrappers = load("frameworks.session")
+profiler = load("frameworks.profiler")
 
 # Two steps that want to be traced.
 STEP, OTHER = SimpleNamespace(name="step"), SimpleNamespace(name="other")
@@ -122,9 +122,9 @@ def test_a_profiler_started_inside_a_traced_step_does_not_wait_for_ever() -> Non
 def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch) -> None:
     """Options that TensorFlow will refuse are refused by TensorFlow, and cost no later sample."""
     written = SimpleNamespace(runs_python=False, fingerprint="f")
-    current = SimpleNamespace(config=SimpleNamespace(trace_level="full"))
-    monkeypatch.setattr(session_doors, "current", lambda: current)
-    monkeypatch.setattr(session_doors.graphs, "write_session_graph", lambda *_: written)
+    recorder = SimpleNamespace(config=SimpleNamespace(trace_level="full"))
+    monkeypatch.setattr(session_wrappers, "current_recorder", lambda: recorder)
+    monkeypatch.setattr(session_wrappers.graphs, "write_session_graph", lambda *_: written)
 
     class Options:
         FULL_TRACE = 3
@@ -134,12 +134,12 @@ def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch
 
     protos = SimpleNamespace(RunOptions=Options, RunMetadata=object)
     module = SimpleNamespace(config_pb2=protos)
-    doors = session_doors._Doors(module, None)
-    session, work = SimpleNamespace(graph=None), SimpleNamespace(samples=1)
+    wrappers = session_wrappers._SessionWrappers(module, None)
+    session, loop = SimpleNamespace(graph=None), SimpleNamespace(traced_steps=1)
     debug_options = SimpleNamespace(debug_tensor_watch_opts=())
     bogus = SimpleNamespace(trace_level=0, debug_options=debug_options)
     with pytest.raises(TypeError):
-        doors.trace_run(work, "every", session, None, ("loss", None, bogus), {})
+        wrappers.trace_run(loop, "every", session, None, ("loss", None, bogus), {})
 
     assert tracing.holder() is None
 
@@ -175,7 +175,7 @@ def test_a_profiler_started_inside_a_traced_run_is_answered(laboratory: Laborato
     laboratory.arm(every=1)
 
     lines = laboratory.finish("""
-from tfprobe_agent import tracing
+from tfprobe_agent.core import tracing
 tracing.USER_WAIT_S = 0.05
 def ask():
     answers.append(profiler.start("logs"))
@@ -220,7 +220,7 @@ def test_a_window_left_open_is_closed_at_exit(laboratory: Laboratory) -> None:
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish("""
-from tfprobe_agent import tracing
+from tfprobe_agent.core import tracing
 class Window:
     def surrender(self): print("closed")
 session.run("loss")

@@ -13,8 +13,7 @@ from tests.support.agent import PATIENCE_S, Laboratory, load
 from tfprobe.runs.steps import count_steps, read_steps
 from tfprobe.runs.steps_layout import Ending
 
-steps = load("steps")
-unmapped = load("unmapped")
+steps_file = load("core.steps_file")
 START_NS = 7_000_000_000_000
 SECOND_NS = 1_000_000_000
 
@@ -27,17 +26,16 @@ class Disk:
         self.write_ns = 0
         self.error = 0
         self.writes = 0
-        self._pwrite = unmapped.ORIGINAL.pwrite
+        self._pwrite = steps_file.UNPATCHED.pwrite
         calls = {
-            name: getattr(unmapped.ORIGINAL, name)
-            for name in dir(unmapped.ORIGINAL)
+            name: getattr(steps_file.UNPATCHED, name)
+            for name in dir(steps_file.UNPATCHED)
             if not name.startswith("_")
         }
         calls.update(pwrite=self.pwrite, monotonic_ns=lambda: self.now_ns)
         original = SimpleNamespace(**calls)
-        monkeypatch.setattr(unmapped, "ORIGINAL", original)
-        monkeypatch.setattr(steps, "ORIGINAL", original)
-        monkeypatch.setattr(steps, "is_remote", lambda _: True)
+        monkeypatch.setattr(steps_file, "UNPATCHED", original)
+        monkeypatch.setattr(steps_file, "is_remote", lambda _: True)
 
     def pwrite(self, descriptor: int, data: bytes, at: int) -> int:
         self.now_ns += self.write_ns
@@ -68,14 +66,14 @@ def test_the_mount_of_a_file_says_whether_it_is_remote(
             b"31 30 0:40 / /mnt/a\\040b rw,relatime shared:2 - " + kind.encode() + b" host:/a rw\n"
         ),
     }
-    monkeypatch.setattr(unmapped, "read_file", lambda path, *_: files[path])
+    monkeypatch.setattr(steps_file, "read_file", lambda path, *_: files[path])
 
-    assert unmapped.is_remote(7) == expected
+    assert steps_file.is_remote(7) == expected
 
 
 def test_a_file_of_this_machine_is_mapped(tmp_path: Path) -> None:
     """So that a killed process loses no step."""
-    assert steps.StepsFile(str(tmp_path / "steps.bin"), START_NS).mapping is not None
+    assert steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS).mapping is not None
 
 
 def test_where_no_mounts_can_be_read_a_file_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,16 +82,16 @@ def test_where_no_mounts_can_be_read_a_file_is_mapped(monkeypatch: pytest.Monkey
     def absent(path: str, *_: int) -> bytes:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
-    monkeypatch.setattr(unmapped, "read_file", absent)
+    monkeypatch.setattr(steps_file, "read_file", absent)
 
-    assert not unmapped.is_remote(0)
+    assert not steps_file.is_remote(0)
 
 
 @pytest.fixture
 def remote(laboratory: Laboratory) -> Laboratory:
     """A place on a file system of another machine."""
     laboratory.arm(trace_level="off")
-    with (laboratory.boot / "tfprobe_agent" / "unmapped.py").open("a") as module:
+    with (laboratory.boot / "tfprobe_agent" / "core" / "steps_file.py").open("a") as module:
         module.write("\n\ndef is_remote(descriptor):\n    return True\n")
     return laboratory
 
@@ -145,8 +143,8 @@ def test_a_program_that_replaces_this_one_leaves_its_steps_behind(remote: Labora
 
 
 def _stepping(path: Path):
-    file = steps.StepsFile(str(path), START_NS)
-    return file, file.add_work("fit", "model", "MainThread", 77, START_NS)
+    file = steps_file.StepsFile(str(path), START_NS)
+    return file, file.add_loop("fit", "model", "MainThread", 77, START_NS)
 
 
 def test_what_could_not_be_written_is_written_again(tmp_path: Path, disk: Disk) -> None:

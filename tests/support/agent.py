@@ -19,9 +19,17 @@ from tfprobe.runs.gaps import GapRecord, read_gaps
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.steps import StepsFile, read_steps
 
-HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
+ROOT = Path(__file__).parents[2]
+HOOKS = ROOT / "sitecustomize_hooks"
 PATIENCE_S = 120
 
+# A program that is `tfprobe` from this checkout.
+TFPROBE = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tfprobe.cli.main import main
+sys.exit(main())
+"""
 # What a job of these tests begins with.
 PREFACE = """
 import os, sys, threading, time

@@ -1,0 +1,57 @@
+"""Where steps.bin has what, as docs/design.md fixes it in section 3."""
+
+KINDS = (
+    "session_run",
+    "callable",
+    "fit",
+    "evaluate",
+    "predict",
+    "train_on_batch",
+    "test_on_batch",
+    "predict_on_batch",
+    "function",
+    "eager",
+)
+
+WORD = 8
+HEADER_WORDS = 512
+LOOP_CAPACITY = 256
+LOOP_WORDS = 19968
+FILE_WORDS = HEADER_WORDS + LOOP_CAPACITY * LOOP_WORDS
+RING_STEPS = 8192
+RING_MASK = RING_STEPS - 1
+BUCKETS = 768
+BUCKET_OFFSET = 1023 << 4
+AGGREGATE_WORDS = 8 + 2 * BUCKETS
+AGGREGATES_AT = 64
+RING_AT = AGGREGATES_AT + 2 * AGGREGATE_WORDS
+FOLD = 1024
+
+WATCHED_FLAG = -1 << 63  # the gap after the step; the sign of a word
+NEW_THREAD_FLAG = 1 << 62
+TRACED_FLAG = 1 << 61
+RAISED_FLAG = 1 << 60
+TIME_MASK = RAISED_FLAG - 1
+
+RUNNING, FINISHED, DISABLED = 1, 2, 3
+# Header words, by name.
+USED = 10
+STATE_WORD, EXIT_WORD = 11, 12
+HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
+STARTED_WORD, ACTIVE_WORD = 19, 20
+UNTIMED_STEPS, UNTIMED_THREADS, EXIT_MONO_WORD = 21, 22, 23
+ENDING_WORD, STATUS_WORD = 24, 25  # the status takes three words
+REQUEST, REQUEST_STEPS, REQUEST_LOOP, REQUEST_SEEN, REQUEST_LEFT, TRACING_ENDED = 32, 33, 34, 40, 41, 42
+# The header but for the words that others write.
+OWN_HEADER = (0, REQUEST), (REQUEST_SEEN, HEADER_WORDS)
+# Words of a work block.
+HEAD_WORDS = 16
+COUNT, RAISED, TRACED, THREAD_ID, PER_EXECUTION, OPTIMIZER_STEPS = 1, 2, 3, 4, 6, 7
+SLOT, RETRACES, LOOK, THREADS = 8, 9, 10, 11
+
+NEVER = 1 << 62
+# A step looks at the control word if the last look was this long ago: reading a word of another page is dear. Who asks
+# for samples need not wait for it: he stores 0 in the word of each work that says when to look.
+POLL_NS = 10 * 1000 * 1000
+# A disk that had no room for a work block is asked again after this time.
+REFUSED_NS = 10 * 1000 * 1000 * 1000

@@ -1,0 +1,256 @@
+"""An order for samples from outside: when it is heard, what becomes of it, what is told of it."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.agent import Laboratory
+from tfprobe.runs.control import request_samples, request_status
+from tfprobe.runs.steps_layout import HEADER_WORDS
+
+A_DAY_NS = 86_400 * 10**9
+# One step for each line on stdin. The next look at the control words is a day away.
+SLOW_TO_LOOK = f"""
+sys.modules["tfprobe_agent.frameworks.step_wrapper"].POLL_NS = {A_DAY_NS}
+"""
+BY_LINES = """
+step = def_function.Function()
+def run(line):
+    if line.startswith("s"): session.run("loss")
+    if line.startswith("f"): step(1)
+    print("stepped", flush=True)
+for line in sys.stdin: run(line)
+"""
+
+
+@contextmanager
+def _started(laboratory: Laboratory, job: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = laboratory.start(job)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _step(job: subprocess.Popen[bytes], kinds: str) -> None:
+    assert job.stdin is not None
+    assert job.stdout is not None
+    for kind in kinds:
+        job.stdin.write(f"{kind}\n".encode())
+        job.stdin.flush()
+        assert job.stdout.readline() == b"stepped\n"
+
+
+def _file(laboratory: Laboratory) -> Path:
+    (folder,) = laboratory.folders()
+    return folder / "steps.bin"
+
+
+def _asked(laboratory: Laboratory, kind: str) -> list[dict[str, Any]]:
+    found = [event for event in laboratory.events() if event["event"] == kind]
+    return [event for event in found if event.get("request") is not None]
+
+
+def _captured(laboratory: Laboratory) -> list[tuple[int, int, int]]:
+    return [(e["request"], e["work"], e["step"]) for e in _asked(laboratory, "sample")]
+
+
+def _overwrite(file: Path, word: int, *values: int) -> None:
+    with file.open("r+b") as words:
+        words.seek(word * 8)
+        words.write(struct.pack(f"<{len(values)}q", *values))
+
+
+def test_the_next_step_takes_an_order(laboratory: Laboratory) -> None:
+    """However short steps are: whoever asks wakes every work, and none looks at a clock for it."""
+    laboratory.arm(steps=[[0, 0]])
+
+    with _started(laboratory, SLOW_TO_LOOK + BY_LINES) as job:
+        _step(job, "sfsfsssff")
+        request_samples(_file(laboratory), samples=3)
+        _step(job, "sfsfsf")
+        sequence = request_samples(_file(laboratory), samples=2, work=1)
+        _step(job, "ssfsfsf")
+
+    # Steps 0 were due. Five steps of the session and four of the function came before the order.
+    assert _captured(laboratory) == [(1, 0, 5), (1, 1, 4), (1, 0, 6), (2, 1, 7), (2, 1, 8)]
+    assert sequence == request_status(_file(laboratory)).seen == 2
+
+
+def test_the_next_eager_step_takes_an_order(laboratory: Laboratory) -> None:
+    """It is heard where a step ends, and the one after it is traced from its tape on."""
+    laboratory.arm(steps=[[0, 0]])
+    eager = """
+import tensorflow.python.training.optimizer as optimizer_module
+from tensorflow.python.eager.backprop import GradientTape
+optimizer = optimizer_module.Optimizer()
+def run(line):
+    with GradientTape(): pass
+    optimizer.apply_gradients([])
+    print("stepped", flush=True)
+for line in sys.stdin: run(line)
+"""
+
+    with _started(laboratory, SLOW_TO_LOOK + eager) as job:
+        _step(job, "eeeee")
+        request_samples(_file(laboratory), samples=2)
+        _step(job, "eeeee")
+
+    assert _captured(laboratory) == [(1, 0, 6), (1, 0, 7)]
+
+
+def test_an_order_takes_the_place_of_the_one_before(laboratory: Laboratory) -> None:
+    """The last one holds, and the job notes which order lacks how many samples for it."""
+    laboratory.arm(steps=[[0, 0]])
+
+    with _started(laboratory, BY_LINES) as job:
+        _step(job, "ss")
+        request_samples(_file(laboratory), samples=5)
+        _step(job, "ss")
+        request_samples(_file(laboratory), samples=1)
+        _step(job, "ssss")
+
+    assert _captured(laboratory) == [(1, 0, 2), (1, 0, 3), (2, 0, 4)]
+    told = [(e["request"], e["superseded"], e["lacking"]) for e in _asked(laboratory, "request")]
+    assert told == [(1, None, 0), (2, 1, 3)]
+    assert request_status(_file(laboratory)).left == 0
+
+
+def test_a_job_that_is_not_to_be_traced_declines_an_order(laboratory: Laboratory) -> None:
+    """Tracing may be what this job cannot bear: `--trace-level off` holds against an order, too."""
+    laboratory.arm(trace_level="off")
+
+    with _started(laboratory, BY_LINES) as job:
+        _step(job, "ss")
+        sequence = request_samples(_file(laboratory), samples=5)
+        _step(job, "sss")
+
+    (declined,) = _asked(laboratory, "declined")
+    assert (declined["request"], declined["why"]) == (1, "recorded with --trace-level off")
+    status = request_status(_file(laboratory))
+    assert (status.seen, status.left) == (sequence, 0)
+    assert laboratory.counts() == {"loss": 5}
+    assert [event for event in laboratory.events() if event["event"] == "sample"] == []
+
+
+def test_garbage_in_the_words_passes(laboratory: Laboratory) -> None:
+    """Neither a senseless order nor a senseless time of the next look keeps a later order out."""
+    laboratory.arm(steps=[[0, 0]])
+    look = HEADER_WORDS + 10
+    many = "for _ in range(1024): session.run('loss')\n"
+
+    with _started(laboratory, BY_LINES.replace("for line", many + "for line")) as job:
+        _step(job, "s")
+        for garbage in (-1, 1 << 62, -(1 << 63), (1 << 63) - 1):
+            _overwrite(_file(laboratory), look, garbage)
+            _overwrite(_file(laboratory), 32, garbage, garbage, garbage)
+            _step(job, "s")
+        sequence = request_samples(_file(laboratory), samples=1)
+        _step(job, "ss")
+
+    assert [request for request, _, _ in _captured(laboratory)] == [sequence]
+    assert {e["why"] for e in _asked(laboratory, "declined")} <= {"unreadable control word"}
+    assert laboratory.counts() == {"loss": 1024 + 7}
+
+
+def test_a_job_looks_again_whatever_was_written_where_it_notes_when(laboratory: Laboratory) -> None:
+    """At the latest after 1024 steps, without anybody waking it."""
+    laboratory.arm(steps=[[0, 0]])
+    many = "    for _ in range(1024): session.run('loss')\n    print"
+
+    with _started(laboratory, BY_LINES.replace("    print", many)) as job:
+        _step(job, "s")
+        _overwrite(_file(laboratory), 33, 1, -1)
+        _overwrite(_file(laboratory), 32, 1)
+        _overwrite(_file(laboratory), HEADER_WORDS + 10, (1 << 63) - 1)
+        _step(job, "s")
+
+    assert [request for request, _, _ in _captured(laboratory)] == [1]
+
+
+def test_a_file_that_cannot_be_mapped_takes_orders_too(laboratory: Laboratory) -> None:
+    """Its words are read at each look: there nobody can wake a step, so it takes some steps."""
+    laboratory.arm(steps=[[0, 0]])
+    forked = """
+def refuse(*_): raise OSError(95, "not on this file system")
+sys.modules["tfprobe_agent.unpatched"].UNPATCHED.fallocate = refuse
+if os.fork(): os._exit(os.WEXITSTATUS(os.wait()[1]))
+for _ in range(3): session.run("loss")
+assert sys.modules["tfprobe_agent.core.recorder"].CURRENT.recorder.steps.mapping is None
+print("ready", flush=True)
+while sys.stdin.readline() != "end\\n":
+    time.sleep(0.01)
+    session.run("loss")
+    def_function.Function(name="n%d" % time.time())(1)  # a new work writes the header
+    print("stepped", flush=True)
+"""
+
+    with _started(laboratory, forked) as job:
+        assert job.stdout is not None
+        assert job.stdin is not None
+        assert job.stdout.readline() == b"ready\n"
+        folder = laboratory.folders()[-1]
+        sequence = request_samples(folder / "steps.bin", samples=2)
+        # A write that took long puts off the next look by a hundred times as much.
+        deadline = time.monotonic() + 60
+        while (status := request_status(folder / "steps.bin")).seen < sequence or status.left:
+            assert time.monotonic() < deadline
+            _step(job, "s")
+        job.stdin.write(b"end\n")
+        job.stdin.flush()
+        job.wait(10)
+
+    assert (status.seen, status.left) == (sequence, 0)
+    taken = [e for e in laboratory.events(folder) if e["event"] == "sample"]
+    assert [e["request"] for e in taken if e["why"] == "request"] == [sequence] * 2
+
+
+def test_that_no_sample_can_be_taken_any_more_stands_in_the_file(laboratory: Laboratory) -> None:
+    """A full disk takes no event that would say so."""
+    laboratory.arm(steps=[[0, 0]])
+    full = (
+        """
+def refuse(*_): raise OSError(28, "No space left on device")
+sys.modules["tfprobe_agent.core.process_dir"].ProcessDir.write_file = refuse
+session.run("loss")
+"""
+        + BY_LINES
+    )
+
+    with _started(laboratory, full) as job:
+        _step(job, "s")
+        request_samples(_file(laboratory), samples=1)
+        _step(job, "ss")
+
+    assert request_status(_file(laboratory)).sampling_ended
+    (declined,) = _asked(laboratory, "declined")
+    assert declined["why"] == "sampling has ended after an error"
+    assert laboratory.counts() == {"loss": 4}
+
+
+def test_orders_given_at_the_same_time_have_numbers_of_their_own(laboratory: Laboratory) -> None:
+    """None is lost unnoticed: each is taken, or stands as superseded."""
+    laboratory.arm(steps=[[0, 0]])
+
+    with _started(laboratory, BY_LINES) as job:
+        _step(job, "s")
+        with ThreadPoolExecutor(8) as pool:
+            asked = [
+                pool.submit(request_samples, _file(laboratory), samples=1 + n % 3)
+                for n in range(40)
+            ]
+            given = [each.result() for each in asked]
+        time.sleep(0.02)
+        _step(job, "ssss")
+
+    assert sorted(given) == list(range(1, 41))
+    assert {request for request, _, _ in _captured(laboratory)} == {40}
+    assert len(_captured(laboratory)) == 1 + given.index(40) % 3
