@@ -1,7 +1,7 @@
-"""activities.jsonl: what the process did besides steps, by intervals. Cheap enough for what happens a lot.
+"""activities.jsonl: what the process did besides steps, as intervals.
 
-Of each kind and name the first intervals are written, then at most one a second, later fewer; counts and total times
-are exact.
+Cheap enough for activities that happen often: of each kind and name the first intervals are written, then at most one a
+second, later fewer. Counts and total times are exact.
 """
 
 import functools
@@ -16,25 +16,29 @@ from .interruptions import leave_traceback
 from .unpatched import UNPATCHED
 
 FILE = "activities.jsonl"
-# Intervals of one kind and name that are written whatever they follow upon.
+# Intervals of one kind and name that are written however close together they are.
 FIRST_INTERVALS = 256
 PAUSE_NS = 1000 * 1000 * 1000
-# After so many lines of a kind and name the pause is twice as long, and so on: a job of a month writes 12,000. What a
-# killed process has not told is less than one part in a thousand of its time.
+# After this many lines of a kind and name the pause doubles, and so on: a job of a month writes 12,000 lines. What a
+# killed process has not written is less than one part in a thousand of its time.
 LINES_AT_A_PAUSE = 1000
-# A job that makes up names: those beyond have one name together, and from so many lines on all share the pause.
+# For a job that makes up names: names beyond this limit share one entry, and beyond this many lines all share the
+# pause.
 MAX_NAMES = 1000
 MAX_LINES = 10000
 FURTHER = "(further names)"
 NAME_LENGTH = 256
-# Lines that wait for a process folder: a program may name what it does before it imports TensorFlow.
+# Lines that wait for a process folder: a program may name activities before it imports TensorFlow.
 MAX_WAITING = 1000
-# These last: they are told when they begin, too, so that a job that is killed, or still runs, shows them.
+# Long activities: they are also written when they begin, so that a job that is killed or still running shows them.
 _LONG = ("train", "evaluate", "predict")
 
 
 class _ActivityTotals:
-    """All intervals of one kind and name so far. `last` is the latest if it was not written, as `_line` takes it."""
+    """Count and total time of one kind and name.
+
+    `last` is the latest interval if it was not written, as the arguments of `_line`.
+    """
 
     __slots__ = ("count", "kind", "last", "lines", "name", "next_ns", "total_ns")
 
@@ -49,10 +53,10 @@ class _ActivityTotals:
 
 
 class _Table:
-    """What this process has done; made anew after a fork."""
+    """What this process has done; created anew after a fork."""
 
     def __init__(self):
-        # A signal handler of the job may begin an activity in the middle of one that ends.
+        # Reentrant: a signal handler of the job may begin an activity while another one ends.
         self.lock = threading.RLock()
         self.totals = {}
         self.lines = 0
@@ -60,7 +64,7 @@ class _Table:
         self.waiting = []
 
     def find(self, kind, name):
-        """Return what is kept of a kind and name."""
+        """Return the totals of a kind and name."""
         key = kind, name
         totals = self.totals.get(key)
         if totals is None:
@@ -70,7 +74,7 @@ class _Table:
         return totals
 
     def takes_line(self, totals, now_ns):
-        """Tell whether an interval is to be written now, and take note of it."""
+        """Return whether an interval is to be written now; if so, count its line."""
         if now_ns < totals.next_ns and totals.count > FIRST_INTERVALS:
             return False
         if now_ns < self.next_ns and self.lines >= MAX_LINES:
@@ -95,9 +99,9 @@ def reset():
 
 
 def note(kind, name, start_ns, end_ns, begin_written=False, thread=None, place=None):
-    """Count an interval of the calling thread; write it if it is one of few, or was `told` when it began.
+    """Count an interval of the calling thread; write it if few were written, or if its beginning was.
 
-    `place` is a file and a line, else those of the job's line that called for it.
+    `place` is a file and a line; without it, they are those of the line of the job that made the call.
     """
     table = TABLE
     with table.lock:
@@ -117,7 +121,7 @@ def note(kind, name, start_ns, end_ns, begin_written=False, thread=None, place=N
 def begin(kind, name, args=(), kwargs=None):
     """Note that an activity begins; return what `end` needs, or None inside another of its kind on this thread.
 
-    `name` may be a function of the call's arguments. Who calls this puts `doing` back as it was, whatever happens.
+    `name` may be a function of the call's arguments. The caller restores `doing` afterwards, whatever happens.
     """
     current = THREAD.current
     if kind in current.doing:
@@ -131,7 +135,7 @@ def begin(kind, name, args=(), kwargs=None):
 
 @never_raise_noting
 def end(began):
-    """Note that an activity has ended; one that a forked child ends was its parent's."""
+    """Note that an activity has ended. In a forked child nothing is noted: the activity was its parent's."""
     end_ns = UNPATCHED.monotonic_ns()
     current, kind, name, start_ns, begin_written = began
     if current is THREAD.current:
@@ -139,9 +143,9 @@ def end(began):
 
 
 def noted(kind, name):
-    """Return a function that takes a function of the job's and returns one whose calls are activities.
+    """Return a decorator for functions of the job whose calls are activities.
 
-    For what is called rarely: a call costs some microseconds more.
+    For functions that are called rarely: it adds some microseconds to a call.
     """
 
     def around(original):
@@ -172,7 +176,7 @@ def imported(name, start_ns, end_ns, ident, file, line):
 
 @never_raise_noting
 def at_exit():
-    """Write the latest interval of each kind and name that was not: with it stand all counts and times."""
+    """Write each latest interval that was not written yet: it carries the final count and total time."""
     table = TABLE
     if CURRENT.recorder is None or CURRENT.recorder.pid != UNPATCHED.getpid():
         return
@@ -208,7 +212,7 @@ def _line(totals, thread, start_ns, end_ns, place):
 
 
 def _write(table, *lines):
-    """Append lines to the file of this process; without a folder yet, keep some until there is one."""
+    """Append lines to the file of this process; without a process folder, keep some until there is one."""
     recorder = CURRENT.recorder
     if recorder is None or recorder.pid != UNPATCHED.getpid():
         table.waiting.extend(lines[: MAX_WAITING - len(table.waiting)])
@@ -221,9 +225,9 @@ def _write(table, *lines):
 
 
 class activity:  # noqa: N801 - reads as a statement: with tfprobe.activity("load data")
-    """Name what a piece of the job does: `with activity("load data"): ...`, or `@activity("load data")`.
+    """Name a part of the job: `with activity("load data"): ...`, or `@activity("load data")`.
 
-    One object stands for one use at a time. A decorated generator or coroutine is timed until it is made, not run.
+    One object times one use at a time. Of a decorated generator or coroutine only the call that creates it is timed.
     """
 
     __slots__ = ("_start_ns", "name")

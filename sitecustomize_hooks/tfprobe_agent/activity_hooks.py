@@ -1,6 +1,6 @@
-"""What a job does rarely, by the methods that do it: each call is an activity. One line a method.
+"""The methods that a job calls rarely: each call is an activity. One line per method.
 
-Nothing here may run in every step: what does has a door, or is seen in the time between steps.
+Nothing that runs in every step belongs here: steps have a step wrapper, and the rest is seen in the gaps between them.
 """
 
 from . import activities, patching
@@ -13,7 +13,7 @@ _DATASETS = (
     "batch", "cache", "filter", "flat_map", "from_generator", "from_tensor_slices", "from_tensors", "interleave",
     "list_files", "map", "padded_batch", "prefetch", "range", "repeat", "shuffle", "shard", "skip", "take", "zip",
 )  # fmt: skip
-# Class, its methods, the kind of activity. A class is patched where it is defined, whichever module that is.
+# Class, methods, and kind of activity. A class is patched in whichever module defines it.
 _METHODS = (
     ("CallbackList", _CALLBACKS, "callbacks"),
     ("Checkpoint", ("save", "write"), "save"),
@@ -38,7 +38,7 @@ _METHODS = (
     ("_LegacyResourceSummaryWriter", ("flush", "close"), "summary"),
     ("_ResourceSummaryWriter", ("flush", "close"), "summary"),
 )
-# Classes as a program knows them.
+# The names by which a program knows these classes.
 _KNOWN_AS = {
     "CheckpointV1": "Checkpoint",
     "DatasetV2": "Dataset",
@@ -49,7 +49,7 @@ _KNOWN_AS = {
     "_ResourceSummaryWriter": "SummaryWriter",
 }
 _METHODS_KNOWN_AS = {"_call_model_fn": "model_fn", "_symbolic_build": "build"}
-# The end of a module's name, its function, the kind of activity, and its name.
+# The end of a module's name, a function in it, and the kind and name of the activity.
 _FUNCTIONS = (
     (".engine.saving", "save_model", "save", "save_model"),
     (".saving.save", "save_model", "save", "save_model"),
@@ -59,7 +59,7 @@ _FUNCTIONS = (
 
 
 def patch(module):
-    """Patch what this module defines of all that."""
+    """Patch those of the methods and functions that this module defines."""
     for class_name, methods, kind in _METHODS:
         cls = module.__dict__.get(class_name)
         if isinstance(cls, type) and cls.__module__ == module.__name__:
@@ -77,6 +77,6 @@ def _known_as(class_name, method):
 
 
 def _traced_name(args, kwargs):
-    """Return the name of the function that is traced, without the numbers that TensorFlow gives its parts."""
+    """Return the name of the traced function, without the numbers that TensorFlow adds."""
     name = args[0] if args else kwargs["name"]
     return functions.plain_name(name if isinstance(name, str) else str(name))

@@ -1,4 +1,4 @@
-"""What to do when the job has imported a module that runs steps. Visible tables; one line a home."""
+"""Which patch belongs to which module, and what else the process needs: fork and exit hooks, servers, the sampler."""
 
 import atexit
 import os
@@ -17,7 +17,7 @@ from .unpatched import UNPATCHED
 
 
 def _patch_servers(module):
-    """Patch the class of servers where it is defined."""
+    """Patch the class of servers in the module that defines it, to learn which rank this process is."""
     server = module.__dict__.get("Server")
     if isinstance(server, type):
         patching.patch_call(server, "__init__", _around_server)
@@ -33,7 +33,7 @@ def _around_server(original):
 
 @never_raise_noting
 def _note_server(server):
-    """Tell of a server at once: a parameter server joins it next, and does nothing else till it is killed."""
+    """Write the rank at once: a parameter server joins its server next, and does nothing else until it is killed."""
     ranks.SERVERS.add(server.server_def)
     current_recorder().write_process()
 
@@ -63,10 +63,10 @@ _BY_ENDING = (
     (".optimizer", optimizers.patch),
 )
 
-# prctl: allow a process that is not our parent to read this one.
+# Option of prctl that allows a process that is not the parent to read this one.
 _PR_SET_PTRACER = 0x59616D61
 
-_unarmed = threading.Lock()  # taken once, by the thread that arms: two may import TensorFlow at once
+_unarmed = threading.Lock()  # acquired once, by the thread that installs the hooks: two may import TensorFlow at once
 
 
 @never_raise
@@ -88,12 +88,12 @@ def module_ready(name, module, boot):
 
 @never_raise
 def greenlets_ready(module):
-    """Follow the greenlets of a job that imports them after TensorFlow; `_arm` does it for one that had before."""
+    """Follow the greenlets of a job that imports greenlet after TensorFlow; `_arm` covers the other order."""
     threads.follow_greenlets(module)
 
 
 def _arm(boot):
-    """Do once, at the first target module, what the process needs: the way home, fork and exit."""
+    """Install the fork and exit hooks of the process, once, at the first target module."""
     recorder.CURRENT.boot = boot
     if not _unarmed.acquire(False):
         return
@@ -104,7 +104,7 @@ def _arm(boot):
     exits.patch()
     exits.watch_multiprocessing()
     atexit.register(exits.at_exit)
-    atexit.register(recorder.at_exit)  # these run before it: the last registered is the first
+    atexit.register(recorder.at_exit)  # the next three run before it: exit hooks run in reverse order
     atexit.register(activities.at_exit)
     atexit.register(resource_samples.at_exit)
     if hasattr(os, "register_at_fork"):
@@ -114,7 +114,7 @@ def _arm(boot):
 
 
 def _around_after_fork(original):
-    """Until Python 3.7 brings os.register_at_fork: the interpreter calls this of `threading` in every forked child."""
+    """Follow forks in Python 3.6, which has no os.register_at_fork: its interpreter calls this in each child."""
 
     def after_fork(*args, **kwargs):
         original(*args, **kwargs)
@@ -139,7 +139,12 @@ def _after_fork():
 
 
 def _allow_ptracer():
-    """Allow it. With the job's own ctypes, which NumPy imports; without it this process is not sampled."""
+    """Allow the stack sampler to read this process, where the kernel requires that (Yama, ptrace_scope 1).
+
+    `tfprobe run --stacks` allows it for the first process of the job, before it becomes the job; children do not
+    inherit that. Nothing happens unless the launcher asks for it. Uses the job's own ctypes, which NumPy imports;
+    without ctypes this process is not sampled.
+    """
     pid = config.ptracer()
     ctypes = sys.modules.get("ctypes")
     if pid is None or ctypes is None:

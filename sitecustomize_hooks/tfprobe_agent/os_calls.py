@@ -1,7 +1,10 @@
-"""boot/signals.tsv: which process of the job told which other one to end, so that nobody takes that one for killed.
+"""boot/signals.tsv: which process of the job sent which other one a signal to end, so that it does not count as killed.
 
-A process that a signal ends can note nothing itself. Its parent need not import TensorFlow, so this is for all that
-import `subprocess` or start processes by `multiprocessing`.
+A process that a signal ends can note nothing itself. Its parent need not import TensorFlow, so this covers all
+processes that import `subprocess` or start processes by `multiprocessing`.
+
+Functions of `os` that are written in C are wrapped by an object that looks like them: a Python function in its place
+would become a method where a class has it as an attribute, and would name itself in errors about wrong arguments.
 """
 
 import os
@@ -9,7 +12,7 @@ import os
 from .boot import import_and_let_through
 from .unpatched import UNPATCHED
 
-# SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL, SIGTERM: what is sent to end a process.
+# SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL, SIGTERM: sent to end a process.
 _ENDING = frozenset((1, 2, 3, 6, 9, 15))
 MOST_LINES = 10000
 
@@ -59,9 +62,9 @@ def _note(target, number):
 
 
 def precede(name, note, undo=None):
-    """Have `note` called with the same arguments before each call of `os.<name>`, and `undo` after one that raised.
+    """Call `note` with the same arguments before each call of `os.<name>`, and `undo` after a call that raised.
 
-    Neither may raise anything of ours.
+    Neither may raise an error of the agent.
     """
     setattr(os, name, _Preceded(getattr(os, name), note, undo))
 
@@ -81,7 +84,7 @@ class _Preceded:
         except BaseException as error:
             if self._undo is not None:
                 self._undo()
-            # As `interruptions.leave_traceback` does; most processes that come here never import that.
+            # Like `interruptions.leave_traceback`, which most processes that come here never import.
             error.__traceback__ = error.__traceback__.tb_next
             raise
 

@@ -1,7 +1,7 @@
-"""The clocks and file calls the agent uses, bound when the interpreter starts.
+"""The clocks and file functions that the agent uses, bound when the interpreter starts.
 
-A job may mock `time` or `os` later (unittest.mock, freezegun, gevent). The originals are kept as attributes of one
-object, not as module globals, because freezegun replaces module globals wherever it finds them.
+A job may mock `time` or `os` later (unittest.mock, freezegun, gevent). The functions are attributes of one object, not
+module globals, because freezegun replaces module globals wherever it finds them.
 """
 
 import os
@@ -58,7 +58,7 @@ class _Unpatched:
     sched_getaffinity = staticmethod(getattr(os, "sched_getaffinity", None))
     getprofile = staticmethod(sys.getprofile)
     setprofile = staticmethod(sys.setprofile)
-    # What is local to a thread: gevent and eventlet put in its place what is local to a greenlet.
+    # Local to a thread; gevent and eventlet replace it by what is local to a greenlet.
     local = _local
 
 
@@ -66,10 +66,10 @@ UNPATCHED = _Unpatched()
 
 
 class OpenFile:
-    """A file of ours that stays open.
+    """A file of the agent that stays open.
 
-    A job may close every descriptor it does not know, as daemons do, and open its own files in their place: what is
-    ours must be told before each use, or we would write into theirs.
+    A job may close every descriptor that it does not know, as daemons do, and open its own files under the same
+    numbers. So the descriptor is verified before each use; otherwise the agent would write into the job's files.
     """
 
     def __init__(self, path, flags):
@@ -77,9 +77,9 @@ class OpenFile:
         self._identity = self._identify()
 
     def descriptor(self):
-        """Return the descriptor; raises OSError when the job has closed it."""
+        """Return the descriptor; raise OSError if the job has closed it."""
         if self._identify() != self._identity:
-            raise OSError(9, "the job closed our file")  # EBADF, without a module the job has not imported
+            raise OSError(9, "the job closed this file")  # EBADF, without a module the job has not imported
         return self._descriptor
 
     def _identify(self):
@@ -95,7 +95,7 @@ def write_all(descriptor, data):
 
 
 def read_file(path, limit_bytes=1 << 20):
-    """Return the bytes of a small file."""
+    """Return the content of a small file."""
     descriptor = UNPATCHED.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -103,7 +103,7 @@ def test_how_many_lines_were_lost_is_told(log, disk: Disk) -> None:
 
     *numbers, told = _numbers(log)
     assert numbers == list(range(10))
-    assert told == "10 found no room"
+    assert told == "10 lines found no room"
 
 
 def test_a_slow_disk_is_written_for_a_hundredth_of_the_time(log, disk: Disk) -> None:

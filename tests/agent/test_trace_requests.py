@@ -232,7 +232,7 @@ session.run("loss")
 
     assert request_status(_file(laboratory)).sampling_ended
     (declined,) = _asked(laboratory, "declined")
-    assert declined["why"] == "sampling has ended after an error"
+    assert declined["why"] == "tracing has ended after an error"
     assert laboratory.counts() == {"loss": 4}
 
 

@@ -1,1 +1,1 @@
-"""The recording of one process: its steps file, schedule, process folder and resource samples."""
+"""The recording of one process: its steps file, schedule, process folder, gaps and resource samples."""

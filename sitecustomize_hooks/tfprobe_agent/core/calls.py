@@ -1,8 +1,8 @@
-"""What one thread calls while it is watched: a profile function that sums own times into a tree of calls.
+"""A profile function that adds up the own times of one thread's calls in a tree.
 
-Every event tells which frame runs, so that a call or return that the interpreter did not report (generators, greenlets,
-methods made by pybind11 in Python 3.12) is noticed at the next event. Names alone are kept, and code objects while the
-watch lasts: no frame, no argument, no function of the job.
+Each event names the frame that runs, so a call or return that the interpreter did not report (generators, greenlets,
+methods made by pybind11 in Python 3.12) is noticed at the next event. Only names are kept, and code objects while the
+watch lasts: no frame, argument or function of the job.
 """
 
 import weakref
@@ -13,22 +13,22 @@ from tfprobe_agent.unpatched import UNPATCHED
 
 from .guard import STATE, failed
 
-# Deeper calls count as their ancestor's own time.
+# Deeper calls count as own time of their ancestor.
 MAX_DEPTH = 64
-# Bounds memory while watching, to about 2 MB; of the nodes there are at the end, the KEPT that took longest are told.
+# Bounds memory during a watch, to about 2 MB. Of the nodes at the end, the KEPT that took longest are written.
 MAX_NODES = 4096
 KEPT = 512
-# Noting a new call takes 2 us; where it seems to take more than this, something else had the processor.
+# Adding a new call takes 2 us; if it seems to take longer than this, something else had the processor.
 MOST_NS = 50000
 # co_flags of a function that yields: CO_GENERATOR and CO_ASYNC_GENERATOR.
 _YIELDS = 0x20 | 0x200
-# Read as `type` reads them: a class of the job may answer attribute look-ups by code of its own.
+# Read the way `type` does: a class of the job may override attribute access.
 _module_of = type.__dict__["__module__"].__get__
 _qualified_name_of = type.__dict__["__qualname__"].__get__
 
 
 class Node:
-    """A function as it was called from one place. `code` is None and `name` set where it is written in C."""
+    """A function as called from one place. If it is written in C, `code` is None and `name` is set."""
 
     __slots__ = ("children", "code", "count", "depth", "function", "is_ours", "line", "name", "parent", "self_ns")
 
@@ -37,33 +37,33 @@ class Node:
         self.code = code
         self.name = name
         self.function = function  # file, first line, name, whether it yields
-        self.line = line  # in the caller; of a root, which nobody saw called, the line that ran when it was met
+        self.line = line  # in the caller; of a root, whose call was not seen, the line that ran when it was first met
         self.depth = 0 if parent is None else parent.depth + 1
         self.is_ours = is_ours(code) if code is not None else parent.is_ours
-        self.children = {}  # by (instruction of the caller, what is called); the latest also by instruction alone
+        self.children = {}  # by (instruction of the caller, callee); the latest also by instruction alone
         self.count = 0
         self.self_ns = 0
 
 
 def make_profile_function(frame, started_ns, allowance, begins_step, ended):
-    """Return a profile function for the thread that runs `frame`, and a function that stops it and returns all it saw.
+    """Return a profile function for the thread that runs `frame`, and a function that stops it and returns its data.
 
-    It takes itself out and calls `ended(cut)` when the allowance is used up or the thread's last frame has returned,
-    and uncut when code of ours is called of which `begins_step(code)` is true.
+    The profile function removes itself and calls `ended(cut)` when the allowance is used up or the thread's last frame
+    has returned; with `cut` False, when code of the agent is called for which `begins_step(code)` is true.
     """
     clock, getprofile, setprofile = UNPATCHED.monotonic_ns, UNPATCHED.getprofile, UNPATCHED.setprofile
     nodes, roots = [], {}
-    codes, path = [], []  # what runs now, outermost first: code (None: written in C), and its node
+    codes, path = [], []  # what runs now, outermost first: code (None if written in C), and its node
     node = None
     last_ns, events, made_ns = started_ns, 0, 0
     limit = allowance.events
-    over, cut = False, True
+    is_over, cut = False, True
 
-    # One function without calls of our own while nothing new is met: it runs at each call that the job makes.
+    # One function that makes no calls of the agent unless something new is met: it runs at each call of the job.
     def profile(frame, event, arg):
-        nonlocal events, last_ns, node, over
+        nonlocal events, last_ns, node, is_over
         try:
-            if over:
+            if is_over:
                 if getprofile() is itself():
                     setprofile(None)
                 return
@@ -113,21 +113,21 @@ def make_profile_function(frame, started_ns, allowance, begins_step, ended):
                 if codes[-1] is not frame.f_code:
                     take_up(frame)
             if events >= limit:
-                over = True
+                is_over = True
                 if getprofile() is itself():
                     setprofile(None)
                 ended(cut)
         except Exception:
-            over = True
+            is_over = True
             if getprofile() is itself():
                 setprofile(None)
-            failed("watching the time between steps", noting_only=True)
+            failed("watching a gap", noting_only=True)
         except BaseException:  # Ctrl-C: the job's
-            over = True
+            is_over = True
             raise
 
     def called(code, back):
-        """Return the node for a call of a Python function, making it at the first from there."""
+        """Return the node for a call of a Python function, creating it at the first call from there."""
         began_ns = clock()
         key = back.f_lasti, id(code)
         child = node.children.get(key)
@@ -145,10 +145,10 @@ def make_profile_function(frame, started_ns, allowance, begins_step, ended):
 
     def counted(child, key, began_ns):
         nonlocal last_ns, limit, made_ns
-        node.children[key[0]] = child  # a place mostly calls what it called last
+        node.children[key[0]] = child  # a call site mostly calls what it called last
         if child is not node:
             child.count += 1
-        last_ns = clock()  # making a node is nobody's time
+        last_ns = clock()  # the time to create a node counts for nobody
         made_ns += min(last_ns - began_ns, MOST_NS)
         if STATE.disabled or not STATE.noting or made_ns + events * allowance.event_ns > allowance.own_ns:
             limit = 0
@@ -165,7 +165,7 @@ def make_profile_function(frame, started_ns, allowance, begins_step, ended):
         return child
 
     def take_up(frame):
-        """Go on at `frame`, which runs now: at its place among the calls that are open, or else as a new root."""
+        """Continue at `frame`, which runs now: at its place among the open calls, or else as a new root."""
         nonlocal limit, node
         if frame is None:
             limit = 0
@@ -180,14 +180,14 @@ def make_profile_function(frame, started_ns, allowance, begins_step, ended):
         while frame is not None and is_ours(frame.f_code):
             ours.append(frame)
             frame = frame.f_back
-        if frame is None and not nodes:  # a thread that came to Python by code of ours
+        if frame is None and not nodes:  # a thread that entered Python by code of the agent
             frame = ours.pop()
         node = root_of(frame) if frame is not None else nodes[0]
         line = 0 if frame is None else frame.f_lineno or 0
         codes.append(node.code)
         path.append(node)
         for frame in reversed(ours):
-            if len(nodes) < MAX_NODES:  # not among the children: a call from there is another
+            if len(nodes) < MAX_NODES:  # not among the children: a call from there is a different one
                 node = Node(node, frame.f_code, None, function_of(frame.f_code), line)
                 nodes.append(node)
             codes.append(frame.f_code)
@@ -198,29 +198,29 @@ def make_profile_function(frame, started_ns, allowance, begins_step, ended):
         root = roots.get(id(code))
         if root is None:
             root = roots[id(code)] = Node(None, code, None, function_of(code), frame.f_lineno or 0)
-            root.count = 1  # it ran once, although nobody saw it called
+            root.count = 1  # it ran once, although its call was not seen
             nodes.append(root)
         return root
 
     def settle(now_ns=None):
-        """Stop; return the nodes, how many events there were, and what making nodes cost.
+        """Stop; return the nodes, the number of events, and what creating nodes cost.
 
-        The function that runs now gets the time until `now_ns`, if it is known to have run that long.
+        The running function gets the time until `now_ns`, if it is known to have run that long.
         """
-        nonlocal last_ns, over
-        if now_ns is not None and not over:
+        nonlocal last_ns, is_over
+        if now_ns is not None and not is_over:
             node.self_ns += now_ns - last_ns
             last_ns = now_ns
-        over = True
+        is_over = True
         return nodes, events, made_ns
 
-    itself = weakref.ref(profile)  # it would hold itself otherwise, until a garbage collection comes by
+    itself = weakref.ref(profile)  # without a weak reference it would keep itself alive until a garbage collection
     take_up(frame)
     return profile, settle
 
 
 def rows_of(nodes):
-    """Return the calls and functions of gaps.jsonl; each node is taken apart, for they hold each other."""
+    """Return the calls and functions of gaps.jsonl. Nodes are unlinked, because they refer to each other."""
     calls, functions = [], {}
     row_of_node, line_of = {}, {}
     row_of = {}
@@ -229,7 +229,8 @@ def rows_of(nodes):
         above = None if parent is None else row_of_node[id(parent)]
         line = line_of[id(node)] = line_of[id(parent)] if parent is not None and parent.is_ours else node.line
         if node.is_ours and above is not None:
-            row_of_node[id(node)] = above  # our own frames do not appear, nor does their time: it is none of the job's
+            # the agent's own frames do not appear, nor does their time: it is not the job's
+            row_of_node[id(node)] = above
             continue
         key = above, node.function, line
         row = row_of.get(key)
@@ -246,15 +247,15 @@ def rows_of(nodes):
 
 
 def _longest(calls, functions):
-    """Leave out the shortest calls beyond KEPT; their own time goes to their callers."""
+    """Drop the shortest calls beyond KEPT; their own time goes to their callers."""
     if len(calls) <= KEPT:
         return calls, functions
-    whole = [call[4] for call in calls]
+    total_ns = [call[4] for call in calls]
     for index in range(len(calls) - 1, -1, -1):
         if calls[index][0] >= 0:
-            whole[calls[index][0]] += whole[index]
-    # A caller takes no less time than what it calls and comes before it, so no kept call loses its caller.
-    kept = set(sorted(range(len(calls)), key=lambda index: (calls[index][0] >= 0, -whole[index], index))[:KEPT])
+            total_ns[calls[index][0]] += total_ns[index]
+    # A caller takes no less time than its callees and precedes them, so no kept call loses its caller.
+    kept = set(sorted(range(len(calls)), key=lambda index: (calls[index][0] >= 0, -total_ns[index], index))[:KEPT])
     rows, row_of, used = [], {}, {}
     for index, (parent, function, line, count, self_ns) in enumerate(calls):
         above = row_of.get(parent, -1)
@@ -268,12 +269,12 @@ def _longest(calls, functions):
 
 
 def is_ours(code):
-    """Tell whether code is the agent's own."""
+    """Return whether code is the agent's own."""
     return code.co_filename.startswith(_HERE)
 
 
 def function_of(code):
-    """Return what gaps.jsonl tells of a Python function."""
+    """Return what gaps.jsonl has of a Python function."""
     return code.co_filename, code.co_firstlineno, code.co_name, code.co_flags & _YIELDS != 0
 
 

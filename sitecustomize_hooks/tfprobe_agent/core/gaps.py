@@ -1,7 +1,12 @@
-"""The watch of the time between steps: from the end of a step to the next step of the thread.
+"""Watch what a thread calls in a gap: from the end of a step to its next step.
 
-Begun when a traced step has been written, or behind one that `gap_plan` has chosen; ended by the door of the next step,
-by `start_sample`: beginning a watch makes every work look at its control word at its next step. Others pay nothing.
+A watch begins when a traced step has been written, or after a step that `GapPlan` has chosen. The step wrapper of the
+next step ends it, in `start_trace`: beginning a watch makes every loop look at the control words at its next step.
+Other steps pay nothing.
+
+`GapPlan` chooses, besides the gaps after traced steps, a sample of all gaps and long gaps that are foreseen. It is
+consulted where a step looks at the control words, which happens every 10 ms: after a long gap always, at its first
+step.
 """
 
 import sys
@@ -20,34 +25,34 @@ try:
 except ImportError:  # a Python built without it
     RUSAGE_THREAD = getrusage = None
 
-# The first gaps of a work follow upon tracing and allocation.
+# The first gaps of a loop follow tracing and allocation.
 FIRST_STEP = 3
-# A watch costs a hundredth of a trace. Those of foreseen gaps may take this part of the budget, and others as much, or
-# less where traces have used it up already.
+# A watch costs a hundredth of a trace. Watches of foreseen gaps may take this part of the budget, and others as much,
+# or less if traces have used up the budget already.
 SHARE = 0.25
 SHARE_OF_NONE = 0.1
-# What a watch is taken to cost before the first one was measured.
+# Assumed cost of a watch before the first one was measured.
 UNKNOWN_COST_NS = 200 * 1000
-# Watches are at least so far apart, and at least this part of the time since the first: a month makes 700 lines.
+# Watches are at least this far apart, and at least this part of the time since the first: a month makes 700 lines.
 PAUSE_NS = 25 * 1000 * 1000
 SPREAD = 48
-# Where a thread runs steps of several works, the one that was watched last leaves the next watch to others for so long.
+# If a thread runs steps of several loops, the one watched last leaves the next watch to others for this long.
 TURN_NS = 15 * 1000 * 1000
-# A gap is long that lasts so long and so many usual cycles of its loop.
+# A gap is long if it takes at least this time and this many usual cycles of its loop.
 LONG_NS = 10 * 1000 * 1000
 LONG_CYCLES = 4
-# A thread of more works than this is not searched for the one whose step was the latest.
+# In a thread of more loops than this, the one with the latest step is not searched for.
 MOST_LOOPS = 16
-# So many long gaps of a work are remembered: on a busy machine chance makes some, which are mostly shorter than others.
+# Number of long gaps of a loop that are remembered: on a busy machine some occur by chance, mostly shorter ones.
 REMEMBERED = 12
 LEAST_DISTANCE = 2
-# The first foreseen gaps of a work may overdraw the budget, as the first traces may.
+# The first foreseen gaps of a loop may overdraw the budget, as the first traces may.
 EARLY_WATCHES = 4
 EARLY_OVERDRAFT = 3
 
 
 class GapPlan:
-    """Decides which gaps of a process are watched on their own; the schedule has the budget."""
+    """Decides which gaps of a process are watched apart from traced steps; the schedule has the budget."""
 
     def __init__(self, schedule):
         self.schedule = schedule
@@ -58,9 +63,9 @@ class GapPlan:
         self.latest = None
 
     def why(self, current, loop, now_ns, is_after_long):
-        """Return why the gap after the next step of a work is to be watched, or None.
+        """Return why the gap after the next step of a loop is to be watched, or None.
 
-        What comes right after a long gap is not what comes usually, and would be chosen too often.
+        The gap right after a long one is not typical, and would be chosen too often.
         """
         if loop.n < FIRST_STEP or self.schedule.config.trace_level == "off" or STATE.leaving:
             return None
@@ -72,14 +77,14 @@ class GapPlan:
         return "sampled" if not is_after_long and self._is_due(current, loop, now_ns) else None
 
     def taken(self, loop, why, cost_ns):
-        """Account a watch that has ended."""
+        """Account for a watch that has ended."""
         if why == "foreseen":
             self.foreseen_ns += cost_ns
             loop.foreseen += 1
             loop.foreseen_cost_ns = cost_ns
         else:
             self.spent_ns += cost_ns
-            # Some lose their CPU meanwhile: one alone says little.
+            # A thread may lose its CPU during a watch: a single one says little.
             loop.watch_cost_ns = (3 * (loop.watch_cost_ns or UNKNOWN_COST_NS) + cost_ns) // 4
 
     def _is_due(self, current, loop, now_ns):
@@ -110,7 +115,7 @@ class GapPlan:
 
 @never_raise_noting
 def observe(current, loop, now_ns):
-    """Tell whether a long gap ends now, on the calling thread; what comes again at its distance is foreseen."""
+    """Return whether a long gap of the calling thread ends now; gaps that recur at its distance are foreseen."""
     if now_ns - loop.latest_end_ns() < LONG_NS or len(current.loops) > MOST_LOOPS:
         return False
     loops = [own.shared or own for own in current.loops.values()]
@@ -129,10 +134,10 @@ def observe(current, loop, now_ns):
 
 
 def next_of(long_gaps, steps):
-    """Return the step, from `steps` on, behind which the next long gap is to be expected; NEVER if none is.
+    """Return the step, from `steps` on, after which the next long gap is expected; NEVER if none is.
 
-    `long_gaps` are how many steps there had been when there was one, in order. Three at one distance count, the
-    beginning of the loop among them, and two where no three do.
+    `long_gaps` are the numbers of steps before each long gap, in order. Three at one distance count, the start of the
+    loop among them, or two if there are no three.
     """
     known = [0] + long_gaps
     pairs = [(first, later) for index, later in enumerate(known) for first in known[:index]]
@@ -144,7 +149,7 @@ def next_of(long_gaps, steps):
 
 
 def _least_of(long_gaps):
-    """Return the one to forget: the shortest where it is less than half of the longest, else the oldest."""
+    """Return the one to forget: the shortest if it is less than half of the longest, else the oldest."""
     shortest = min(long_gaps, key=long_gaps.get)
     return shortest if 2 * long_gaps[shortest] < max(long_gaps.values()) else min(long_gaps)
 
@@ -153,25 +158,25 @@ def _latest_end_ns(loop):
     return loop.latest_end_ns()
 
 
-# Watching ends after so many calls and returns; what comes then is left out.
+# A watch ends after this many calls and returns; later ones are left out.
 MAX_EVENTS = 20000
 # ... and when it has cost the job this much.
 MAX_OWN_NS = 20 * 1000 * 1000
-# Calls of each kind to measure the cost of an event by, and how often: the least counts.
+# Number of calls of each kind that measure the cost of an event, and of repetitions, of which the minimum counts.
 CALIBRATION_CALLS = 64
 CALIBRATION_ROUNDS = 3
-# From Python 3.12 on a profile function makes calls in every thread a little slower. Another thread whose last step is
-# no older than this would pay for it.
+# From Python 3.12 on a profile function slows the calls of every thread a little. A thread whose last step is no older
+# than this would pay for it.
 OTHERS_NS = 1000 * 1000 * 1000
-# It profiles in a way that sys.getprofile cannot see, and would be thrown out.
+# Profiles in a way that sys.getprofile cannot see, and would be removed.
 _UNSEEN_PROFILERS = ("yappi",)
 
-# Code whose call begins a step without coming by `start_sample`, and whether it does: see optimizers.
+# Code whose call begins a step without `start_trace`, and a function that tells whether it does: see optimizers.
 STEP_CODES = []
 
 
 class Allowance:
-    """How much a watch may take: `events`, and `own_ns` at `event_ns` each."""
+    """The limit of a watch: `events`, and `own_ns` at `event_ns` each."""
 
     __slots__ = ("event_ns", "events", "own_ns")
 
@@ -204,7 +209,7 @@ class Watch:
         self.loop = loop
         self.step = step
         self.why = why
-        self.cpu_began_ns = self.cpu_ns = None  # CPU time of its thread, None unknown
+        self.cpu_began_ns = self.cpu_ns = None  # CPU time of its thread, None if unknown
         self.taken = threading.Lock()  # by whoever ends it: its thread or, at exit, the main one
         self.profile = self.settle = None
         self.start_ns = self.event_ns = self.opening_ns = 0
@@ -212,16 +217,16 @@ class Watch:
 
 @never_raise_noting
 def begin(current, recorder, loop, step, why):
-    """Watch the calling thread until its next step, unless somebody else does; `why` is told."""
+    """Watch the calling thread until its next step, unless another tool watches it; `why` is written."""
     began_ns = UNPATCHED.monotonic_ns()
-    frame = sys._getframe(1)  # not this one: a frame that holds itself would live on, and with it all its callers
+    frame = sys._getframe(1)  # not this frame: it would refer to itself and live on, and all its callers with it
     if current.watch is not None:
         end(current)
     if somebody_watches() or not _has_code_of_the_job(frame) or _slows_others(current, recorder, began_ns):
         return
     watch = Watch(recorder, loop, step, why)
     if recorder.event_ns is None:
-        event_ns(recorder)  # it has an account of its own
+        event_ns(recorder)  # it is accounted for separately
         began_ns = UNPATCHED.monotonic_ns()
     watch.event_ns = recorder.event_ns
     for polled in recorder.loops:
@@ -232,7 +237,7 @@ def begin(current, recorder, loop, step, why):
     watch.profile, watch.settle = calls.make_profile_function(
         frame, watch.start_ns, allowance, _begins_step, partial(_finish_itself, current)
     )
-    # Whole by now, and found by whoever ends it: an exception of the job may come before the last line.
+    # Complete now, and reachable by whoever ends it: an exception of the job may come before the last line.
     recorder.watches.add(watch)
     current.watch = watch
     if why == "sampled":
@@ -242,28 +247,28 @@ def begin(current, recorder, loop, step, why):
 
 
 def end(current):
-    """End the watch of the calling thread, because a step begins; one that the job has replaced ended unseen."""
+    """End the watch of the calling thread, because a step begins. A profiler of the job may have replaced it."""
     watch, current.watch = current.watch, None
     now_ns = _leave(watch)
     _settle(watch, current, now_ns, cut=now_ns is None)
 
 
 def end_all(recorder, current):
-    """At exit: end the watches of all threads."""
+    """End the watches of all threads, at exit."""
     for watch in list(recorder.watches):
         _leave(watch)
         _settle(watch, current, UNPATCHED.monotonic_ns(), cut=True)
 
 
 def forget(current):
-    """In a forked child: nothing of this thread is watched any more; the parent goes on."""
+    """Drop the watch of this thread, in a forked child; the parent's goes on."""
     watch, current.watch = current.watch, None
     if watch is not None:
         _leave(watch)
 
 
 def somebody_watches():
-    """Tell whether a profiler, a debugger or a coverage tool is at work in this thread."""
+    """Return whether a profiler, a debugger or a coverage tool is active in this thread."""
     if UNPATCHED.getprofile() is not None or sys.gettrace() is not None:
         return True
     monitoring = getattr(sys, "monitoring", None)
@@ -273,7 +278,7 @@ def somebody_watches():
 
 
 def _leave(watch):
-    """Take the profile function out of the calling thread; return when, or None where it is not there."""
+    """Remove the profile function from the calling thread; return the time, or None if it was not there."""
     if UNPATCHED.getprofile() is not watch.profile:
         return None
     UNPATCHED.setprofile(None)
@@ -282,7 +287,7 @@ def _leave(watch):
 
 
 def _finish_itself(current, cut):
-    """A profile function has taken itself out: all used up, its thread has ended, or a step begins by itself."""
+    """Finish a watch whose profile function has removed itself: allowance used up, thread ended, or a step begun."""
     watch, current.watch = current.watch, None
     if watch is not None:
         _take_cpu_time(watch)
@@ -295,7 +300,7 @@ def _take_cpu_time(watch):
 
 
 def _thread_cpu_ns():
-    """Return the CPU time of the calling thread, None where that cannot be known."""
+    """Return the CPU time of the calling thread, None if it cannot be known."""
     if UNPATCHED.thread_time_ns is not None:
         return UNPATCHED.thread_time_ns()
     if getrusage is None:
@@ -305,12 +310,12 @@ def _thread_cpu_ns():
 
 
 def _begins_step(code):
-    """Tell whether this code of ours, about to run, begins a step and does not come by `end`."""
+    """Return whether this code of the agent, about to run, begins a step that does not come by `end`."""
     return any(code is step_code and applies() for step_code, applies in STEP_CODES)
 
 
 def _settle(watch, current, now_ns, cut):
-    """Write down what a watch has seen, once, and account for it."""
+    """Write what a watch has seen, once, and account for it."""
     began_ns = UNPATCHED.monotonic_ns()
     if not watch.taken.acquire(False):
         return
@@ -335,8 +340,8 @@ def _settle(watch, current, now_ns, cut):
     added_ns = cost_ns + made_ns + ended_ns - began_ns
     recorder.watched(watch.loop, watch.why, watch.opening_ns + added_ns)
     for loop in current.loops.values():
-        if loop.marks:  # an eager step is under way: what watching took is no part of it
-            loop.marks = min(loop.marks + added_ns, ended_ns)
+        if loop.mark_ns:  # an eager step is under way: the time of the watch is not part of it
+            loop.mark_ns = min(loop.mark_ns + added_ns, ended_ns)
 
 
 def _has_code_of_the_job(frame):
@@ -348,7 +353,7 @@ def _has_code_of_the_job(frame):
 
 
 def _slows_others(current, recorder, now_ns):
-    """Tell whether another thread runs steps and would pay for a watch of this one."""
+    """Return whether another thread runs steps and would pay for a watch of this one."""
     if not hasattr(sys, "monitoring"):
         return False
     own = {id(loop.shared or loop) for loop in current.loops.values()}
@@ -356,7 +361,7 @@ def _slows_others(current, recorder, now_ns):
 
 
 def event_ns(recorder):
-    """Return what one event costs, which is measured once a process."""
+    """Return the cost of one event, measured once per process."""
     if recorder.event_ns is None:
         began_ns = UNPATCHED.monotonic_ns()
         bare_ns = min(_calibration(None) for _ in range(CALIBRATION_ROUNDS))

@@ -1,4 +1,10 @@
-"""Graphs and code maps: what the names in the captures mean. Written once for each fingerprint, never for each step."""
+"""Graphs and code maps: what the names in the captures mean. Written once per fingerprint, never per step.
+
+Code that AutoGraph generated is mapped back to the lines of the program. TensorFlow maps the stacks of ops itself where
+it calls generated code; the result of `tf.autograph.to_graph` is called by the program, and there, as in a profile
+function, the generated file appears, which is deleted at exit. AutoGraph keeps the maps with its conversions; nothing
+is imported to read them.
+"""
 
 import sys
 import weakref
@@ -15,14 +21,14 @@ from .guard import STATE, failed
 _GROWTH = 1.5
 # Ops that call back into Python from inside a step.
 _PYTHON_OPS = (b"PyFunc", b"EagerPyFunc", b"PyFuncStateless")
-# Above this the code map is cut.
+# A code map ends after this many ops.
 _MAX_MAPPED_OPS = 30000
-# What it takes to read the stack of one op: 20 us in TensorFlow 1.15, 120 us where stacks have 60 frames (2.21).
+# Time to read the stack of one op: 20 us in TensorFlow 1.15, 120 us where stacks have 60 frames (2.21).
 _MAPPED_OP_NS = 100 * 1000
 
 
 class WrittenGraph:
-    """A graph as last written: its fingerprint, the graph version it stands for, and whether steps call Python."""
+    """A graph as last written: its fingerprint, the graph version at that time, and whether its steps call Python."""
 
     __slots__ = ("fingerprint", "runs_python", "version")
 
@@ -33,7 +39,7 @@ class WrittenGraph:
 
 
 class _Written:
-    """What this process has written; made anew after a fork."""
+    """What this process has written; created anew after a fork."""
 
     def __init__(self):
         self.sessions = weakref.WeakKeyDictionary()
@@ -66,7 +72,7 @@ def write_session_graph(recorder, graph):
 
 
 def write_functions(recorder, functions):
-    """Write the graphs of the tf.functions of one step if they are new; return the first one's fingerprint, or None."""
+    """Write the graphs of a step's tf.functions if they are new; return the first one's fingerprint, or None."""
     first = None
     for function in functions:
         for graph in _graphs_of(function):
@@ -100,7 +106,7 @@ def _write(recorder, fingerprint, data, graph, origin, name, began_ns):
 
 
 def write_code_maps(recorder, overdraft=1):
-    """Write the code maps that the budget allows by now; called at each sample, and with overdraft at exit."""
+    """Write the code maps that the budget allows by now; called at each traced step, and with an overdraft at exit."""
     waiting, WRITTEN.unmapped = WRITTEN.unmapped, []
     for fingerprint, reference in waiting:
         graph = reference()
@@ -136,7 +142,7 @@ class _CodeMap:
         self.truncated = False
 
     def add_graph(self, graph, prefix):
-        """Add all ops of a graph under `prefix`, then those of its functions under theirs."""
+        """Add all ops of a graph under `prefix`, then those of its functions under their names."""
         for operation in graph.get_operations():
             if len(self.ops) >= _MAX_MAPPED_OPS:
                 self.truncated = True
@@ -156,9 +162,9 @@ class _CodeMap:
         return self.stacks.setdefault(tuple(indices), len(self.stacks))
 
     def to_json(self):
-        """Return the document of docs/design.md, section 3; insertion order is index order."""
+        """Return the document described in docs/design.md, section 3; insertion order is index order."""
         files, functions, frames = {}, {}, {}
-        numbers = []  # by frame as it was seen; None for one that is left out
+        numbers = []  # by frame in the order seen; None for a frame that is left out
         for place in sources_of([_place(frame) for frame in self.frames]):
             if place is not None:
                 filename, line, function = place
@@ -181,7 +187,7 @@ def _place(frame):
 
 
 def _raw_stack(operation):
-    """Return the frames that made an op, outermost first; without TensorFlow's own where it can leave them out.
+    """Return the frames that created an op, outermost first; without TensorFlow's own if it can leave them out.
 
     A stack of TensorFlow 2.12 and later has 40 to 60 frames, of which 15 are not TensorFlow's.
     """
@@ -192,7 +198,7 @@ def _raw_stack(operation):
 
 
 def _graphs_of(function):
-    """Return the traced graphs of a tf.function or ConcreteFunction, in each TensorFlow's words. Traces nothing."""
+    """Return the traced graphs of a tf.function or ConcreteFunction in any TensorFlow. Traces nothing."""
     graph = getattr(function, "graph", None)
     if graph is not None:
         return [graph]
@@ -216,7 +222,7 @@ def _cached(cache):
 
 
 def note_devices(recorder, names):
-    """Store the devices of this process in process.json: those TensorFlow 2 has set up, or `names` from a capture."""
+    """Store this process's devices in process.json: those that TensorFlow 2 has set up, or `names` from a capture."""
     try:
         devices = _context_devices() or [_device(name) for name in names or ()]
         recorder.process_dir.devices = devices
@@ -250,9 +256,9 @@ def _text(name):
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
-# What generated files are called: by TensorFlow 2.2 and later, and before.
+# Beginnings of the names of generated files: by TensorFlow 2.2 and later, and before.
 _PREFIXES = ("__autograph_generated_file", "tmp")
-# Where AutoGraph keeps what it has converted: by TensorFlow 2.3 and later, and before.
+# Where AutoGraph keeps its conversions: in TensorFlow 2.3 and later, and before.
 _CACHES = (("impl.api", ("_TRANSPILER", "_cache", "_cache")), ("impl.conversion", ("_CACHE", "_cache")))
 _PACKAGES = ("tensorflow.python.autograph.", "tensorflow_core.python.autograph.")
 # Generated code may be converted again.
@@ -260,7 +266,7 @@ _MOST_CONVERSIONS = 4
 
 
 def sources_of(places):
-    """Return (file, line, function) as written in the program for each such place; None for a line that is not."""
+    """Return (file, line, function) as written in the program for each place; None for a line that is not in it."""
     if not _may_be_generated(place[0] for place in places):
         return list(places)
     sources = _sources()
@@ -269,7 +275,7 @@ def sources_of(places):
 
 
 def name_sources(calls, functions):
-    """Let calls and functions of gaps.jsonl name lines of the program, in place."""
+    """Replace generated lines by lines of the program in calls and functions of gaps.jsonl, in place."""
     if not _may_be_generated(function[0] for function in functions):
         return
     sources = _sources()
@@ -306,7 +312,7 @@ def _converted():
             for name in names:
                 holder = getattr(holder, name, None)
             if isinstance(holder, WeakKeyDictionary):
-                # Lists, which are made at once: another thread may convert something meanwhile.
+                # Lists, which are created at once: another thread may convert something meanwhile.
                 for entry in list(holder.data.values()):
                     for converted in list(entry.values()):
                         yield converted
@@ -324,7 +330,7 @@ def _source(place, sources, files):
 
 
 def _first_source(function, sources, files):
-    """Return the place of a generated function, whose own first lines may stand for nothing that was written."""
+    """Return the place of a generated function, whose own first lines may have no origin."""
     file, first, name = function[:3]
     lines = [line for known, line in sources if known == file and line >= first]
     return _source((file, min(lines), name), sources, files) if lines else None

@@ -1,7 +1,7 @@
-"""What happens when the agent itself fails: log it, step aside, and never let the job see it.
+"""How the agent handles its own errors: log them, disable itself, and never let the job see them.
 
-Three depths: an error while noting activities, gaps and pulses stops those, one while sampling stops sampling; both
-leave counting and timing alone. An error anywhere else stops the agent in this process.
+There are three degrees: an error while writing activities, gaps and resource samples ends those; one while tracing ends
+tracing; both leave counts and times alone. An error anywhere else disables the agent in this process.
 """
 
 import functools
@@ -15,20 +15,20 @@ from tfprobe_agent.unpatched import UNPATCHED, write_all
 
 
 class Log:
-    """Append lines to the files named so far: TFPROBE_DEBUG from the start, agent.log once there is a folder."""
+    """Appends lines to the files named so far: TFPROBE_DEBUG from the start, agent.log once it has a process folder."""
 
     def __init__(self):
         debug = debug_file()
         self.paths = [debug] if debug else []
 
     def line(self, text):
-        """Write one line; a log that cannot be written is not worth an error."""
+        """Write one line; failing to write the log is not worth an error."""
         record = "%d %d %s\n" % (UNPATCHED.unix_ns(), UNPATCHED.getpid(), text)
         for path in self.paths:
             try:
                 _append(path, record.encode("utf-8", "replace"))
             except OSError:
-                let_through()  # disk full, directory gone: the job matters more than our log
+                let_through()  # disk full, directory gone: the job matters more than the log
 
     def error(self, where):
         """Write the exception being handled, with its traceback."""
@@ -44,9 +44,10 @@ def _append(path, data):
 
 
 class State:
-    """The agent's switches in this process. `aside`: do nothing any more. `sampling`: captures may be taken.
+    """The agent's switches in this process.
 
-    `noting`: activities, gaps and pulses may be written. `leaving`: the process ends, no capture is begun any more.
+    `disabled`: the agent does nothing any more. `tracing`: captures may be taken. `noting`: activities, gaps and
+    resource samples may be written. `leaving`: the process ends, no capture is begun any more.
     """
 
     def __init__(self):
@@ -55,14 +56,14 @@ class State:
         self.leaving = False
         self.noting = True
         self.log = Log()
-        self.on_failure = None  # called with (where, what, aside); set by the recorder
+        self.on_failure = None  # called with (where, what, disabled); set by the recorder
 
 
 STATE = State()
 
 
 def failed(where, tracing_only=False, noting_only=False):
-    """Answer the exception being handled, by stepping aside; one of the job's goes through unanswered."""
+    """Answer the exception being handled by disabling the part that failed; an exception of the job goes on."""
     let_through()
     error = sys.exc_info()[1]
     try:
@@ -77,11 +78,11 @@ def failed(where, tracing_only=False, noting_only=False):
             STATE.on_failure(where, "%s: %s" % (type(error).__name__, error), STATE.disabled)
     except Exception:
         let_through()
-        STATE.disabled = True  # even telling went wrong; silence is all that is left
+        STATE.disabled = True  # even the report failed: say nothing more
 
 
 def never_raise(function):
-    """Make a function of ours answer its own errors by stepping aside; it then returns None."""
+    """Make a function of the agent disable the agent on its own errors; it then returns None."""
 
     @functools.wraps(function)
     def guarded(*args, **kwargs):
@@ -111,7 +112,7 @@ def never_raise_tracing(function):
 
 
 def never_raise_noting(function):
-    """Like `never_raise`, for notes beside the steps: activities, pulses."""
+    """Like `never_raise`, for notes besides the steps: activities, gaps, resource samples."""
 
     @functools.wraps(function)
     def guarded(*args, **kwargs):

@@ -1,7 +1,8 @@
-"""Steps of threads and names for which steps.bin has no block of their own: one block a kind, written by all of them.
+"""A loop: one kind of step in one thread, and how its steps are stored, folded and counted.
 
-A step wrapper writes into what is its thread's alone, without a lock. So each thread gets a work of its own here, too,
-with a ring in memory; its `stored`, called after every step, hands the step on under a lock.
+For threads and names without a block of their own in steps.bin there is one block per kind, written by all of them. A
+step wrapper writes to what its thread alone uses, without a lock. So each thread has a loop of its own here, too, with
+a ring in memory; its `stored`, called after every step, passes the step on under a lock.
 """
 
 import array
@@ -42,7 +43,7 @@ from .steps_layout import (
 
 
 class Loop:
-    """One kind of step in one thread, and where its numbers go."""
+    """One kind of step in one thread, and where its numbers are stored."""
 
     __slots__ = (
         "after_first",
@@ -60,7 +61,7 @@ class Loop:
         "kind",
         "last_traced",
         "long_gaps",
-        "marks",
+        "mark_ns",
         "n",
         "name",
         "next_check",
@@ -89,28 +90,29 @@ class Loop:
         self.name = name
         self.place(file.words, base)
         self.n = 0
-        self.next_check = 0  # the step before which to look: the next of the two below
+        self.next_check = 0  # the step before which to look: the minimum of the next two
         self.next_trace = 0
         self.next_watch = NEVER
-        self.long_gaps = {}  # the latest, in ns by how many steps there had been
-        self.foreseen = 0  # gaps watched because they were foreseen, what the latest cost, and from when on the next
+        self.long_gaps = {}  # the latest ones, in ns by the number of steps before them
+        # gaps watched because they were foreseen, the cost of the latest, and from when on the next may be
+        self.foreseen = 0
         self.foreseen_cost_ns = 0
         self.next_foreseen_ns = 0
-        self.watch_cost_ns = 0  # of the latest other watch of its own
+        self.watch_cost_ns = 0  # of the latest other watch
         self.next_fold = FOLD  # when to call `stored` next
-        self.request_seen = -1  # so that the first step looks: an order may have come before it
+        self.request_seen = -1  # so that the first step looks: a trace request may have come before it
         self.traced_steps = 0
         self.last_traced = -1
-        self.cost_ns = 0  # of the latest sample
-        self.flagged = -1, 0, 0  # the latest step with flags, and how many there were of each flag with it
+        self.cost_ns = 0  # of the latest traced step
+        self.flagged = -1, 0, 0  # the latest step with flags, and the counts of each flag including it
         self.retraces = 0
-        self.declined = None, 0, 0  # why no sample was taken last, how often in a row, how often told
+        self.declined = None, 0, 0  # why tracing was declined last, how often in a row, how often that was written
         self.owner = None
-        self.after_first = None  # called with the work once, after its first step
-        self.after_fold = None  # called with the work now and then: what is too dear to look at each step
+        self.after_first = None  # called with the loop once, after its first step
+        self.after_fold = None  # called with the loop now and then: checks that are too expensive for each step
         self.collected = None
-        self.marks = None
-        self.shared = None  # the Work that this one hands its steps to: see overflow
+        self.mark_ns = None
+        self.shared = None  # the SharedLoop that this one passes its steps to
         self.starts_thread = False  # the next step is the first of another thread
         self.totals = array.array("q", bytes(AGGREGATE_WORDS * WORD))
 
@@ -124,21 +126,21 @@ class Loop:
         self.ring = words[self.ring_at : self.ring_at + 2 * RING_STEPS]
 
     def trace_at(self, step):
-        """Ask whether to trace before this step."""
+        """Ask the schedule before this step whether to trace it."""
         self.next_trace = step
         self.next_check = min(step, self.next_watch)
 
     def watch_at(self, step):
-        """Ask whether to watch the gap after this step."""
+        """Ask the gap plan before this step whether to watch the gap after it."""
         self.next_watch = step
         self.next_check = min(step, self.next_trace)
 
     def mark_watched(self, step):
-        """Note that the gap after a step is watched, and longer by that."""
+        """Note that the gap after a step is watched, and longer because of that."""
         self.ring[(step & RING_MASK) * 2 + 1] |= WATCHED_FLAG
 
     def record(self, start_ns, end_ns, flags=0):
-        """Append one step and return its number; the count is stored last. The doors do the same inline."""
+        """Append one step and return its number; the count is stored last. The step wrappers do the same inline."""
         slot = (self.n & RING_MASK) * 2
         self.ring[slot] = start_ns
         self.ring[slot + 1] = end_ns | flags
@@ -152,17 +154,17 @@ class Loop:
         return step
 
     def pass_on(self):
-        """Go on for another thread: the one so far has ended, and what lies between the two is no gap."""
+        """Continue for another thread: the previous one has ended, and the time between the two is no gap."""
         if self.collected is not None:
             traced, self.collected = self.collected, None
             traced.abandon()
-        self.marks = None
+        self.mark_ns = None
         self.starts_thread = True
         self.next_fold = self.n + 1
         self.words[self.base + THREADS] += 1
 
     def ensure_recorded(self, start_ns, end_ns, flags=0):
-        """Record a step, also where an exception of the job has interrupted its recording at any instruction."""
+        """Record a step, even if an exception of the job has interrupted its recording at any instruction."""
         if self.n == 0 or self.ring[((self.n - 1) & RING_MASK) * 2] != start_ns:
             self.record(start_ns, end_ns, flags)
             return
@@ -171,7 +173,7 @@ class Loop:
             self.stored()
 
     def _count_flags(self, flags):
-        """Count a step that raised or was sampled; once, if this is done again for the same step."""
+        """Count a step that raised or was traced; once, even if called again for the same step."""
         words, base = self.words, self.base
         if self.flagged[0] != self.n:
             raised = words[base + RAISED] + (flags & RAISED_FLAG != 0)
@@ -179,7 +181,7 @@ class Loop:
         words[base + RAISED], words[base + TRACED] = self.flagged[1:]
 
     def stored(self):
-        """Do what follows a stored step now and then: fold a full block."""
+        """Do what follows a stored step now and then, mainly folding a full block."""
         if self.starts_thread:
             self.starts_thread = False
             self.ring[((self.n - 1) & RING_MASK) * 2 + 1] |= NEW_THREAD_FLAG
@@ -193,14 +195,14 @@ class Loop:
         self.next_fold = (self.n // FOLD + 1) * FOLD
 
     def look(self):
-        """Do now what is done at folds only."""
+        """Run the checks that are otherwise run at folds."""
         if self.after_fold is not None:
             self.after_fold(self)
 
     def fold(self):
         """Fold the FOLD steps after the last fold into the aggregates and switch slots.
 
-        Nothing counts before the last line: a fold that an exception of the job interrupts is done again.
+        Nothing counts before the last line: a fold that an exception of the job interrupts is repeated.
         """
         began_ns = UNPATCHED.monotonic_ns()
         totals = self.totals[:]
@@ -220,7 +222,7 @@ class Loop:
         self.totals = totals
 
     def latest_ns(self):
-        """Return the time of the latest step, 0 before the first."""
+        """Return the duration of the latest step, 0 before the first."""
         slot = ((self.n - 1) & RING_MASK) * 2
         return (self.ring[slot + 1] & TIME_MASK) - self.ring[slot]
 
@@ -229,14 +231,14 @@ class Loop:
         return self.ring[((self.n - 1) & RING_MASK) * 2 + 1] & TIME_MASK
 
     def usual_cycle_ns(self):
-        """Return the median time from the start of a step to the next, of the latest that there are; 0 of one."""
+        """Return the median time between the starts of the latest steps; 0 if there is one step or none."""
         steps = range(max(0, self.n - 17), self.n)
         starts = [self.ring[(step & RING_MASK) * 2] for step in steps]
         cycles = sorted(later - earlier for earlier, later in zip(starts, starts[1:]))
         return cycles[len(cycles) // 2] if cycles else 0
 
     def usual_ns(self):
-        """Return the median of the last 32 steps that were neither sampled nor raised, or None."""
+        """Return the median of the last 32 steps that were neither traced nor raised, or None."""
         times = []
         for step in range(self.n - 1, max(-1, self.n - 33), -1):
             slot = (step & RING_MASK) * 2
@@ -262,7 +264,7 @@ def _fold(totals, block, last_end_ns):
 
 
 def _accumulate(totals, offset, buckets_offset, values):
-    """Add values to (count, sum, min, max) at `at` and to the histogram at `buckets_at`."""
+    """Add values to (count, sum, min, max) at `offset` and to the histogram at `buckets_offset`."""
     _add_extremes(totals, offset, len(values), sum(values), min(values), max(values))
     for word in memoryview(array.array("d", values)).cast("B").cast("q"):
         bucket = (word >> 48) - BUCKET_OFFSET
@@ -270,7 +272,7 @@ def _accumulate(totals, offset, buckets_offset, values):
 
 
 def _fold_with_numpy(numpy, totals, block, last_end_ns):
-    """Do what `_fold` does, ten times faster, with the numpy that the job has imported anyway."""
+    """Do the same as `_fold`, ten times faster, with the numpy that the job has imported anyway."""
     pairs = numpy.frombuffer(block, dtype=numpy.int64).reshape(-1, 2)
     starts = pairs[:, 0]
     ends = pairs[:, 1] & TIME_MASK
@@ -301,26 +303,26 @@ def _add_extremes(totals, offset, count, total, low, high):
 
 FURTHER = "(further works)"
 UNTIMED = "(untimed)"
-# The last words of the header take what is stored of such works as of any other; they mean nothing to a reader.
+# The last words of the header take the stores of such loops; they have no meaning for a reader.
 _SCRATCH = HEADER_WORDS - 16
 
 
 class SharedLoop(Loop):
-    """A work whose steps are those of several threads, in the order in which they ended."""
+    """A loop whose steps are those of several threads, in the order in which they ended."""
 
     __slots__ = ("latest", "lock")
 
     def __init__(self, *args):
         Loop.__init__(self, *args)
-        self.latest = None  # who recorded the step before
+        self.latest = None  # the loop that recorded the previous step
 
     def place(self, words, base):
         Loop.place(self, words, base)
         # Reentrant: a signal handler of the job may run a step in the middle of another.
-        self.lock = threading.RLock()  # anew in a forked child, where its holder may be gone
+        self.lock = threading.RLock()  # new in a forked child, where its holder may be gone
 
     def record_from(self, forwarding, start_ns, end_ns, flags):
-        """Append a step of one of the threads and return its number; between steps of two threads is no gap."""
+        """Append a step of one of the threads and return its number; there is no gap between steps of two threads."""
         with self.lock:
             if self.latest is not forwarding:
                 flags |= NEW_THREAD_FLAG
@@ -330,7 +332,7 @@ class SharedLoop(Loop):
 
 
 class ForwardingLoop(Loop):
-    """The work of one thread that hands each step on to a SharedWork."""
+    """The loop of one thread that passes each step on to a SharedLoop."""
 
     __slots__ = ()
 
@@ -351,7 +353,7 @@ class ForwardingLoop(Loop):
         return step
 
     def ensure_recorded(self, start_ns, end_ns, flags=0):
-        self.record(start_ns, end_ns, flags)  # the shared work knows whether it has this step
+        self.record(start_ns, end_ns, flags)  # the shared loop knows whether it has this step
 
     def stored(self):
         slot = ((self.n - 1) & RING_MASK) * 2
@@ -364,20 +366,20 @@ class ForwardingLoop(Loop):
 
 
 class UntimedLoop(Loop):
-    """The work of one thread for steps that steps.bin has no room for: their number is all that is kept."""
+    """The loop of one thread for steps that steps.bin has no room for: only their number is kept."""
 
-    __slots__ = ("_counted_ns", "_give_up_ns", "_lock", "_over")
+    __slots__ = ("_counted_ns", "_give_up_ns", "_lock", "_look_for_room")
 
-    def __init__(self, file, kind, lock, now_ns, over):
-        """Count under `lock`; call `over()` when it is time to look for room again."""
+    def __init__(self, file, kind, lock, now_ns, look_for_room):
+        """Count under `lock`; call `look_for_room()` when it is time to look for room again."""
         Loop.__init__(self, file, -1, kind, UNTIMED, _SCRATCH)
         self.words[self.poll_at] = NEVER
         self.trace_at(NEVER)
         self.ring = memoryview(bytearray(4 * WORD)).cast("q")
         self.totals = None
-        self.n, self.next_fold = 1, 2  # at every step; not 0, at which graphs would be collected
+        self.n, self.next_fold = 1, 2  # call `stored` at every step; not 0, at which graphs would be collected
         self._lock = lock
-        self._over = over
+        self._look_for_room = look_for_room
         self._give_up_ns = now_ns + REFUSED_NS
         self._counted_ns = 0  # when the latest step that is counted began
 
@@ -387,7 +389,7 @@ class UntimedLoop(Loop):
                 self._counted_ns = start_ns
                 self.file.add(UNTIMED_STEPS, 1)
         if end_ns >= self._give_up_ns:
-            self._over()
+            self._look_for_room()
         return 0
 
     def ensure_recorded(self, start_ns, end_ns, flags=0):

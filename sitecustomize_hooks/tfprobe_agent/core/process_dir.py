@@ -1,4 +1,4 @@
-"""The process folder: who this process is, what happened in it, and files written whole. One writer: this process."""
+"""The process folder: who this process is, its event logs, and files written whole. This process is its only writer."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ from tfprobe_agent.unpatched import UNPATCHED, OpenFile, read_file, write_all
 
 AGENT_VERSION = 1
 
-# TensorFlow writes a window into a directory of this name and the thread's number, in the folder of captures.
+# TensorFlow writes a profiler window into a directory of this name and the thread's number, in the captures folder.
 WINDOW = ".tmp-window-"
-# Writing lines may take this part of the time on a slow disk, which is one that takes so long for a write.
+# On a slow disk, where one write takes this long, writing lines may take this part of the time.
 SHARE = 100
 SLOW_NS = 100 * 1000 * 1000
-# Lines of one file may wait for a disk up to this; of those beyond, their number is told.
+# Lines of one file may wait for a disk up to this size; of those beyond it only the number is written.
 WAITING_BYTES = 1 << 19
 # CLOCK_BOOTTIME of Linux, which Python has a name for from 3.7 on.
 _BOOT_CLOCK = 7
@@ -37,13 +37,13 @@ class ProcessDir:
         self.parent = parent
         self.devices = None
         self.rank = None
-        self.rank_variables = {}  # as they were: a job may take its own away, or set one late
+        self.rank_variables = {}  # as they were: a job may remove its own, or set one late
         self.directory = self._make_directory(run_directory)
         self.name = os.path.basename(self.directory)
         for part in ("captures", "graphs", "code"):
             UNPATCHED.mkdir(os.path.join(self.directory, part), 0o700)
         self._logs = {}
-        self._lost = 0  # lines that could not wait any more
+        self._lost = 0  # lines for which there was no room to wait
         self._resting_until_ns = 0
         self._log("events.jsonl")
 
@@ -64,11 +64,11 @@ class ProcessDir:
         raise FileExistsError(stem)
 
     def path(self, *parts):
-        """Return the path of something in the folder."""
+        """Return the path of a file in the folder."""
         return os.path.join(self.directory, *parts)
 
     def remove_windows(self):
-        """Remove the directories that TensorFlow wrote its windows into."""
+        """Remove the directories that TensorFlow wrote its profiler windows into."""
         captures = self.path("captures")
         for name in UNPATCHED.listdir(captures):
             if name.startswith(WINDOW):
@@ -81,7 +81,7 @@ class ProcessDir:
         self.append("events.jsonl", record)
 
     def append(self, name, *records):
-        """Append lines to a log of the folder, by one write; on a slow disk they wait for those of some time."""
+        """Append lines to a log of the folder with one write; on a slow disk they wait for later ones."""
         lines = "".join([dumps(record) + "\n" for record in records]).encode("utf-8")
         if not self._log(name).takes(lines):
             self._lost += len(records)
@@ -93,12 +93,12 @@ class ProcessDir:
                 self._resting_until_ns = began_ns + took_ns * SHARE
 
     def write_lines(self):
-        """Write all lines that wait; without room they wait on, and the counts go on, in steps.bin."""
+        """Write all waiting lines. Without room they go on waiting, while the counts in steps.bin go on."""
         for log in list(self._logs.values()):
             log.write()
         if self._lost and not any(log.waiting_bytes for log in list(self._logs.values())):
             lost, self._lost = self._lost, 0
-            self.event("error", where="writing lines", what="%d found no room" % lost)
+            self.event("error", where="writing lines", what="%d lines found no room" % lost)
 
     def _log(self, name):
         log = self._logs.get(name)
@@ -107,7 +107,7 @@ class ProcessDir:
         return log
 
     def write_file(self, data, *parts):
-        """Write a file of the folder whole: under a temporary name, then renamed. Returns its size in bytes."""
+        """Write a file of the folder whole: under a temporary name, then renamed. Return its size in bytes."""
         path = self.path(*parts)
         temporary = os.path.join(os.path.dirname(path), ".tmp-%d-%s" % (threading.get_ident(), os.path.basename(path)))
         descriptor = UNPATCHED.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -122,7 +122,7 @@ class ProcessDir:
         return len(data)
 
     def write_process(self):
-        """Write process.json; again when devices become known, and with them perhaps a cluster."""
+        """Write process.json; again when devices become known, and possibly a cluster with them."""
         self.rank_variables.update(rank_variables())
         self.rank = ranks.rank(self.rank_variables, [device["name"] for device in self.devices or ()])
         arguments = _arguments()
@@ -158,7 +158,7 @@ class ProcessDir:
 
 
 class _Log:
-    """A file of lines, made at its first one, and the lines that wait for it."""
+    """A file of lines, created with its first line, and the lines that wait for it."""
 
     def __init__(self, path):
         self._path = path
@@ -167,7 +167,7 @@ class _Log:
         self.waiting_bytes = 0
 
     def takes(self, lines):
-        """Let lines wait; tell whether there is room for them in memory."""
+        """Add lines to those that wait; return whether memory has room for them."""
         if self.waiting_bytes > WAITING_BYTES:
             return False
         self.waiting_bytes += len(lines)
@@ -175,13 +175,13 @@ class _Log:
         return True
 
     def write(self):
-        """Write what waits, by one write, so that lines of several threads do not mix."""
+        """Write the waiting lines with one write, so that lines of several threads do not mix."""
         taken = []
         try:
             while self._waiting:
                 taken.append(self._waiting.popleft())
         except IndexError:
-            let_through()  # another thread took the last in between
+            let_through()  # another thread took the last one in between
         data = b"".join(taken)
         try:
             if data and self._file is None:
@@ -190,12 +190,13 @@ class _Log:
                 data = data[UNPATCHED.write(self._file.descriptor(), data) :]
         except OSError:
             let_through()
-            self._waiting.appendleft(data)  # disk full, or closed by the job; half a line goes on where it was
+            # disk full, or closed by the job; a line cut in half continues where it stopped
+            self._waiting.appendleft(data)
         self.waiting_bytes = len(data)
 
 
 def remove_tree(directory):
-    """Remove a directory and all in it. os.walk and shutil are the job's to mock."""
+    """Remove a directory and its contents. The job may mock os.walk and shutil."""
     for name in UNPATCHED.listdir(directory):
         path = os.path.join(directory, name)
         if UNPATCHED.isdir(path):
@@ -217,7 +218,7 @@ def _version_of(package):
 
 
 def _arguments():
-    """Return the command line; sys.argv is not there yet while a module named by -m is being found."""
+    """Return the command line; sys.argv does not exist yet while a module named by -m is being found."""
     original = getattr(sys, "orig_argv", None)
     if original:
         return [str(argument) for argument in original]
@@ -229,7 +230,7 @@ def _arguments():
 
 
 def _program(arguments):
-    """Return the command that this process belongs to, where multiprocessing or joblib started it for a function."""
+    """Return the command that a process started by multiprocessing or joblib for a function belongs to."""
     is_spawned = any(
         argument.startswith("from multiprocessing.") or "loky.backend" in argument for argument in arguments
     )
@@ -254,7 +255,7 @@ def _target(path):
 
 
 def _pid_started_ticks():
-    """Return field 22 of /proc/self/stat: with the pid it names a process for good. None without /proc."""
+    """Return field 22 of /proc/self/stat, which with the pid identifies a process for good. None without /proc."""
     try:
         return int(read_file("/proc/self/stat").rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -263,7 +264,7 @@ def _pid_started_ticks():
 
 
 def _monotonic_ns(ticks):
-    """Return the monotonic time of so many ticks since the machine started, which unlike ours go on while it sleeps."""
+    """Return the monotonic time of a number of ticks since boot; ticks go on while the machine sleeps."""
     try:
         asleep_ns = int(UNPATCHED.clock_gettime(_BOOT_CLOCK) * 1e9) - UNPATCHED.monotonic_ns()
         return ticks * 1000 * 1000 * 1000 // UNPATCHED.sysconf("SC_CLK_TCK") - asleep_ns

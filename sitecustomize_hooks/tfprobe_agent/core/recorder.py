@@ -1,4 +1,4 @@
-"""The recording of this process: its folder, its steps file, its schedule; made anew in a forked child."""
+"""The recording of this process: its folder, steps file, schedule and loops; created anew in a forked child."""
 
 import os
 import sys
@@ -37,20 +37,21 @@ from .steps_layout import (
 from .threads import ENDED, THREAD, this_thread
 
 MAX_REQUEST = 1000000
-# The last works of the file, one for each of KINDS, are kept for jobs of very many threads or kinds of step.
+# The last loops of the file, one for each of KINDS, are reserved for jobs of very many threads or kinds of step.
 OVERFLOW_LOOPS = 10
-# A job that ends before its budget allowed the code maps gets them at its end, for this many times the budget.
+# A job that ends before its budget allowed the code maps gets them at exit, for this many times the budget.
 EXIT_OVERDRAFT = 3
-# How long an exit waits for a traced step of another thread, in seconds; one that waits itself, for a queue, is left.
+# How long the exit waits for a traced step of another thread, in seconds. A step that waits itself, for a queue, is
+# left.
 EXIT_WAIT_S = 0.2
-# How long an exit waits for a thread that deletes a Session, which takes milliseconds unless the machine is busy.
+# How long the exit waits for a thread that deletes a Session, which takes milliseconds unless the machine is busy.
 DELETION_WAIT_S = 1.0
 DELETION_LOOK_S = 0.005
 SESSION_FILE = os.path.join("python", "client", "session.py")
 
 
 def find_named(kind, name):
-    """Return this thread's Work of that kind and name, finding or making one at first sight."""
+    """Return this thread's Loop of that kind and name, creating it at first use."""
     loops = THREAD.current.loops
     key = (kind, name)
     loop = loops.get(key)
@@ -75,13 +76,13 @@ class Recorder:
         STATE.log.paths.append(self.process_dir.path("agent.log"))
         self.steps = StepsFile(self.process_dir.path("steps.bin"), started_ns)
         self.request_seen = 0
-        self.shared = {}  # the work of all threads for what finds no block of its own, by kind
-        self.free = {}  # works of ended threads by kind and name
+        self.shared = {}  # the loop shared by all threads without a block of their own, by kind
+        self.free = {}  # loops of ended threads, by kind and name
         self.loops = self.schedule.loops = []
         self.calibrated = False
         self.settings_written = False
         self.watches = set()  # the open ones of all threads
-        self.event_ns = None  # what an event of theirs costs, once measured
+        self.event_ns = None  # the cost of one profile event, once measured
         self.has_process_file = False
         self.write_process()
         if parent is not None:
@@ -89,17 +90,17 @@ class Recorder:
         self.process_dir.event("start", tensorflow=tensorflow_version())
 
     def write_process(self):
-        """Write process.json, again when devices and perhaps a cluster become known; ranks sample the same steps."""
+        """Write process.json, again when devices and possibly a cluster become known; ranks trace the same steps."""
         try:
             self.process_dir.write_process()
             self.has_process_file = True
         except OSError:
-            let_through()  # a full disk: once more at exit
+            let_through()  # a full disk: try again at exit
         rank = self.process_dir.rank
         self.schedule.is_rank = rank is not None and rank["world"] != 1
 
     def add_loop(self, kind, name):
-        """Return a Work for this thread: of a thread that has ended, a new one, or, without room, one for all."""
+        """Return a Loop for this thread: one of an ended thread, a new one, or, without room, one that all share."""
         current = THREAD.current
         loop = current.loops.get((kind, UNTIMED))
         if loop is not None:
@@ -115,7 +116,7 @@ class Recorder:
             return loop or self._forwarding(current, kind) or self._untimed(current, kind)
 
     def _free_ended(self):
-        """Take over the works of threads that have ended; those of the parent process are not ours."""
+        """Take over the loops of threads that have ended, except those of the parent process."""
         while ENDED:
             for key, loop in ENDED.popleft().items():
                 if loop.file is self.steps and loop.index >= 0 and loop.shared is None:
@@ -132,7 +133,7 @@ class Recorder:
         return loop
 
     def _forwarding(self, current, kind):
-        """Return this thread's way to the work of all threads for this kind; None while there is no room for one."""
+        """Return this thread's way to the loop that all threads share for this kind; None if there is no room."""
         key = (kind, FURTHER)
         if key not in current.loops:
             shared = self.shared.get(kind)
@@ -147,7 +148,7 @@ class Recorder:
         return current.loops[key]
 
     def _untimed(self, current, kind):
-        """Return what counts this thread's steps of a kind for which there is no room, for some time."""
+        """Return a loop that only counts this thread's steps of a kind, for some time, because there is no room."""
         key = (kind, UNTIMED)
 
         def look_for_room():
@@ -163,7 +164,7 @@ class Recorder:
         return loop
 
     def poll_request(self, loop):
-        """Read the control words after they changed: take the order in them, or tell why not."""
+        """Read the control words after they changed: accept the trace request in them, or write why not."""
         with self.lock:
             words, schedule = self.steps.words, self.schedule
             sequence = words[REQUEST]
@@ -181,9 +182,9 @@ class Recorder:
             self.steps.put(REQUEST_SEEN, sequence)
 
     def _take(self, sequence, steps, index):
-        """Take an order in place of the one before, which may lack samples."""
+        """Accept a trace request in place of the previous one, which may lack traced steps."""
         schedule = self.schedule
-        for loop in self.loops:  # why a sample is not taken is told anew
+        for loop in self.loops:  # the reasons for declining are reported anew
             self._report_declined(loop)
             loop.declined = None, 0, 0
         self.process_dir.event(
@@ -193,15 +194,15 @@ class Recorder:
         schedule.request(steps, index, sequence)
 
     def _declines(self, steps, index):
-        """Return why an order is not taken, or None."""
+        """Return why a trace request is not accepted, or None."""
         if not (1 <= steps <= MAX_REQUEST and -1 <= index < self.steps.used):
             return "unreadable control word"
         if self.config.trace_level == "off":
             return "recorded with --trace-level off"  # tracing may be what this job cannot bear
-        return None if STATE.tracing else "sampling has ended after an error"
+        return None if STATE.tracing else "tracing has ended after an error"
 
     def captured(self, loop, added_ns, sequence=None):
-        """Account a capture of the step just recorded."""
+        """Account for a capture of the step just recorded."""
         with self.lock:
             self.schedule.taken(loop, added_ns, sequence)
             self.steps.add(CAPTURES, 1)
@@ -210,7 +211,7 @@ class Recorder:
             self.steps.put(ACTIVE_WORD, UNPATCHED.monotonic_ns())
 
     def watched(self, loop, why, added_ns):
-        """Account what watching a gap took; behind a traced step the next sample is planned with it."""
+        """Account for watching a gap. After a traced step this counts in planning the next one."""
         with self.lock:
             if why == "traced":
                 loop.cost_ns += added_ns
@@ -220,7 +221,7 @@ class Recorder:
             self.steps.add(TRACED_NS, added_ns)
 
     def declined(self, loop, why):
-        """Note that a sample was wanted and not taken; told at the 1st, 2nd, 4th ... time in a row, and at the end."""
+        """Note that a step was to be traced and was not; written at the 1st, 2nd, 4th ... time in a row and at exit."""
         self.schedule.declined(loop)
         if why != loop.declined[0]:
             self._report_declined(loop)
@@ -240,21 +241,22 @@ class Recorder:
             loop.declined = why, times, times
 
     def spent_once(self, added_ns, in_budget=True):
-        """Account work done once: patching, graphs, code maps."""
+        """Account for costs that occur once: patching, graphs, code maps."""
         self.steps.add(ONCE_NS, int(added_ns))
         if in_budget:
             self.schedule.spent_ns += added_ns
 
     def measured_hook(self, calls, added_ns):
-        """Store the agent's measurement of its own cost on a step that is not sampled."""
+        """Store the agent's measurement of its own cost on a step that is not traced."""
         self.steps.put(HOOK_CALLS, calls)
         self.steps.put(HOOK_NS, max(0, added_ns))
 
     def finish(self):
         """Mark the process as ended by a normal exit.
 
-        The interpreter will kill daemon threads where they next ask for its lock. In the middle of a traced step that
-        may be under C++ which cannot be unwound, and the process aborts: none begins any more, and one is let end.
+        The interpreter kills daemon threads where they next ask for its lock. In the middle of a traced step that may
+        be below C++ frames that cannot be unwound, and the process would abort. So no traced step begins any more, and
+        one under way is given time to end.
         """
         STATE.leaving = True
         never_raise_noting(gaps.end_all)(self, THREAD.current)
@@ -263,7 +265,7 @@ class Recorder:
             self._report_declined(loop)
         window = tracing.TRACING.window
         if window is not None:
-            window.surrender()  # after the last step of an eager loop: no mark comes to end it
+            window.surrender()  # after the last step of an eager loop, no further step ends its window
         if tracing.is_given_back(EXIT_WAIT_S):
             never_raise_tracing(self.process_dir.remove_windows)()
         never_raise_tracing(graphs.write_code_maps)(self, EXIT_OVERDRAFT)
@@ -279,10 +281,10 @@ class Recorder:
 
 
 def _await_deletions():
-    """Let threads that delete a Session come back to Python, for some time.
+    """Wait, for some time, until threads that delete a Session are back in Python.
 
-    The last one to hold a Session may be a queue thread, which is a daemon: the interpreter kills it as it comes back
-    from C++ that cannot be unwound, and the process aborts. Recording makes threads end later: that must not end there.
+    The last one to hold a Session may be a queue thread, which is a daemon: the interpreter kills it as it returns from
+    C++ that cannot be unwound, and the process aborts. Recording makes threads end later, and must not cause that.
     """
     until_ns = UNPATCHED.monotonic_ns() + int(DELETION_WAIT_S * 1e9)
     current = threading.get_ident()
@@ -290,7 +292,7 @@ def _await_deletions():
         frames = sys._current_frames()
         if not any(_deletes_session(frame) for ident, frame in frames.items() if ident != current):
             return
-        del frames  # of the job's, and what they hold
+        del frames  # they are the job's, and keep objects alive
         UNPATCHED.sleep(DELETION_LOOK_S)
 
 
@@ -317,7 +319,7 @@ CURRENT = _Current()
 
 
 def current_recorder():
-    """Return this process's recorder, opening it if need be; raises OSError or ValueError when that fails."""
+    """Return this process's recorder, opening it if needed; raise OSError or ValueError when that fails."""
     if CURRENT.recorder is not None:
         return CURRENT.recorder
     with CURRENT.opening:
@@ -329,9 +331,9 @@ def current_recorder():
 
 
 def forget_parent():
-    """In a forked child: leave the parent's files alone; the child's first step opens its own."""
+    """Leave the parent's files alone, in a forked child; the child's first step opens its own."""
     parent = CURRENT.recorder
-    if parent is not None:  # otherwise the nearest ancestor that was recorded: a daemon forks twice before it works
+    if parent is not None:  # else keep the nearest ancestor that was recorded: a daemon forks twice before it runs
         CURRENT.parent = parent.process_dir.name
         parent.steps.leave(parent.loops)
     CURRENT.recorder = None
@@ -346,7 +348,7 @@ def forget_parent():
 
 @never_raise
 def at_exit():
-    """Finish the recording, in the process that made it only: a child of os.fork runs its parent's exit hooks too."""
+    """Finish the recording in the process that made it; a child of os.fork runs its parent's exit hooks, too."""
     recorder = CURRENT.recorder
     if recorder is not None and recorder.pid == UNPATCHED.getpid():
         recorder.finish()
@@ -358,8 +360,8 @@ def _report_failure(where, what, disabled):
         return
     recorder.process_dir.event("error", where=where, what=what)
     if not STATE.tracing:
-        recorder.steps.put(TRACING_ENDED, 1)  # the event may have found no room
+        recorder.steps.put(TRACING_ENDED, 1)  # there may have been no room for the event
     if disabled:
         recorder.process_dir.event("aside", why="an error in %s" % where)
         recorder.steps.put(STATE_WORD, DISABLED)
-        recorder.steps.write()  # no step looks any more
+        recorder.steps.write()  # no step will look any more

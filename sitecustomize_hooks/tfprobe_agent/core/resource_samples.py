@@ -1,6 +1,10 @@
-"""pulses.jsonl: what the process and its machine have used up, at most once a second. Without a thread.
+"""pulses.jsonl: samples of what the process and its machine have used, at most one per second. Without a thread.
 
-A step takes one where it looks at the control word anyway, so that a job that does not step has none.
+A step takes a sample where it looks at the control words anyway, so a job that does not step has none.
+
+Limits come from the process's control groups, in both versions of the kernel's interface. Garbage collections are timed
+by `gc.callbacks`, by a callback that is composed of C functions: they check for no signals. An exception that a signal
+handler of the job raised in Python code there would be printed by the collector, and lost.
 """
 
 import gc
@@ -25,9 +29,9 @@ except ImportError:  # a Python built without it
 
 FILE = "pulses.jsonl"
 PAUSE_NS = 1000 * 1000 * 1000
-# A job of days takes this many, then as many at twice the distance, and so on.
+# A job of days takes this many samples, then as many at twice the distance, and so on.
 SAMPLES_AT_A_PAUSE = 1000
-# After two reads of /proc/stat that took so long, the next pulses do without.
+# After two reads of /proc/stat that took this long, the next samples do without it.
 SLOW_READ_NS = 500 * 1000
 SLOW_READS_SKIP = 15
 
@@ -35,22 +39,22 @@ _STATUS = {b"VmRSS": "resident_bytes", b"VmHWM": "peak_resident_bytes", b"Thread
 _IO = {b"read_bytes": "read_bytes", b"write_bytes": "written_bytes"}
 _LINE_BYTES = 512
 _UNKNOWN = dict.fromkeys(tuple(_STATUS.values()) + tuple(_IO.values()))
-# Of the first line of /proc/stat, which counts ticks of all CPUs together since the machine started.
+# Fields of the first line of /proc/stat, which counts ticks of all CPUs together since boot.
 _BUSY, _IO_WAIT, _STEAL = (0, 1, 2, 5, 6), 4, 7
 
 
 class _MachineCpus:
-    """What all CPUs of the machine did, for whom ever: summed over CPUs.
+    """What all CPUs of the machine did, for any process: summed over CPUs.
 
-    The kernel writes the whole of /proc/stat to tell its first line, which takes ms where there are hundreds of CPUs.
-    There it is read seldom.
+    The kernel generates all of /proc/stat to return its first line, which takes milliseconds if there are hundreds of
+    CPUs. There it is read seldom.
     """
 
     def __init__(self):
         self._skip = self._slow_reads = 0
 
     def read(self):
-        """Return ns since the machine started; None where the system does not tell, or is not asked this time."""
+        """Return times since boot; None if the system does not provide them, or they are not read this time."""
         unknown = dict.fromkeys(("machine_busy_ns", "machine_io_wait_ns", "machine_steal_ns"))
         if self._skip:
             self._skip -= 1
@@ -58,7 +62,7 @@ class _MachineCpus:
         began_ns = UNPATCHED.monotonic_ns()
         ticks = _words("/proc/stat")[1:]
         self._slow_reads = self._slow_reads + 1 if UNPATCHED.monotonic_ns() - began_ns > SLOW_READ_NS else 0
-        # Once is chance: the thread may have lost its CPU meanwhile.
+        # A single slow read may be chance: the thread may have lost its CPU.
         if self._slow_reads > 1:
             self._skip = SLOW_READS_SKIP
         per_s = _or_none(lambda: UNPATCHED.sysconf("SC_CLK_TCK"))
@@ -74,7 +78,7 @@ class _MachineCpus:
 
 
 class _ResourceSamples:
-    """When the next is due, and what need not be read again; made anew after a fork."""
+    """When the next sample is due, and values that need not be read again; created anew after a fork."""
 
     def __init__(self):
         self.next_ns = 0
@@ -90,14 +94,14 @@ RESOURCE_SAMPLES = _ResourceSamples()
 
 
 def reset():
-    """Forget the parent's, in a forked child."""
+    """Forget the parent's state, in a forked child."""
     RESOURCE_SAMPLES.__init__()
     PAUSES.forget_parent()
 
 
 @never_raise_noting
 def take_sample(now_ns, at_exit=False):
-    """Take a pulse, as a step begins or at the exit of the process."""
+    """Take a sample, as a step begins or at the exit of the process."""
     samples = RESOURCE_SAMPLES
     samples.next_ns = now_ns + (PAUSE_NS << min(samples.taken // SAMPLES_AT_A_PAUSE, 20))
     samples.taken += 1
@@ -122,14 +126,14 @@ def take_sample(now_ns, at_exit=False):
 
 @never_raise_noting
 def at_exit():
-    """Take a last pulse, in the process that made the recording and has taken others."""
+    """Take a last sample, in the process that made the recording and has taken others."""
     recorder = CURRENT.recorder
     if recorder is not None and recorder.pid == UNPATCHED.getpid() and RESOURCE_SAMPLES.taken:
         take_sample(UNPATCHED.monotonic_ns(), at_exit=True)
 
 
 def _usage():
-    """Return what all threads of the process used, those that have ended included (/proc tells of the first alone)."""
+    """Return what all threads of the process used, including ended ones, which /proc leaves out."""
     used = getrusage and getrusage(RUSAGE_SELF)
     return {
         "user_ns": used and int(used.ru_utime * 1e9),
@@ -150,12 +154,12 @@ def _fields(path, names):
                 words = value.split()
                 fields[names[name]] = int(words[0]) << (10 if words[1:] == [b"kB"] else 0)
     except (OSError, ValueError, IndexError):
-        let_through()  # no /proc, or one that says it otherwise: the numbers stay unknown
+        let_through()  # no /proc, or an unknown format: the numbers stay unknown
     return fields
 
 
 def _garbage(samples):
-    """Return what garbage collections took so far, and the longest since the last pulse one by one."""
+    """Return the total time of garbage collections, and the longest since the last sample one by one."""
     if not PAUSES.is_followed():
         return {"gc_ns": None, "gc_pauses": None}
     pauses = PAUSES.longest(samples.gc_until_ns)
@@ -170,7 +174,7 @@ def _run_delay_ns():
 
 
 def _words(path):
-    """Return the words of the first line of a file, none where there is no such file."""
+    """Return the words of the first line of a file, none if there is no such file."""
     try:
         return read_file(path, _LINE_BYTES).split(b"\n")[0].split()
     except OSError:
@@ -197,14 +201,14 @@ def _or_none(question):
 
 
 ROOT = "/sys/fs/cgroup"
-# A limit seldom changes, and looking takes a file for each group above ours.
+# Limits seldom change, and reading them takes a file for each enclosing group.
 READS_A_LIMIT = 64
 # Version 1 writes "no limit" as the largest number of pages.
 _NO_LIMIT_BYTES = 1 << 60
 
 
 class Cgroup:
-    """The groups of this process, and what was read of them."""
+    """The control groups of this process, and what was read of them."""
 
     def __init__(self, membership="/proc/self/cgroup", root=ROOT):
         self._reads = 0
@@ -213,14 +217,14 @@ class Cgroup:
         self._cpu, self._memory = _groups(membership, root)
 
     def read(self):
-        """Return the limits, and how long the CPU's held this process back; None for what there is not."""
+        """Return the limits, and how long the CPU limit throttled this process; None for what is unknown."""
         if self._reads % READS_A_LIMIT == 0:
             self._read_limits()
         self._reads += 1
         return dict(self._limits, throttled_ns=_throttled_ns(self._stat))
 
     def _read_limits(self):
-        """Find the tightest limits: those of a group hold for all below it. Throttling is told where the limit is."""
+        """Find the tightest limits: a group's limit holds for all below it. Throttling is read at the limit."""
         cpu = [(limit, group) for limit, group in ((_cpus(group), group) for group in self._cpu) if limit is not None]
         memory = [limit for limit in map(_memory_bytes, self._memory) if limit is not None]
         tightest = min(cpu) if cpu else (None, self._cpu[0] if self._cpu else None)
@@ -233,7 +237,7 @@ def _groups(membership, root):
     cpu, memory = [], []
     for line in _text(membership).splitlines():
         _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
-        if not controllers:  # version 2; mounted beside version 1, it is in a directory of its own
+        if not controllers:  # version 2; mounted beside version 1, it has a directory of its own
             for mount in (root, os.path.join(root, "unified")):
                 cpu += _above(mount, path)
                 memory += _above(mount, path)
@@ -254,7 +258,7 @@ def _above(mount, path):
 
 
 def _cpus(group):
-    """Return how many CPUs a group may use up, or None where it is not limited."""
+    """Return how many CPUs a group may use, or None if it is not limited."""
     words = _text(os.path.join(group, "cpu.max")).split()
     if len(words) == 2:
         return _ratio(words[0], words[1])
@@ -276,7 +280,7 @@ def _memory_bytes(group):
 
 
 def _throttled_ns(stat):
-    """Return how long processes of a group waited for its limit: in us in version 2, in ns in version 1."""
+    """Return how long processes of a group were throttled: in us in version 2, in ns in version 1."""
     for line in _text(stat).splitlines() if stat else ():
         name, _, value = line.partition(" ")
         if name in ("throttled_usec", "throttled_time") and _number(value) is not None:
@@ -297,32 +301,32 @@ def _text(path):
         return ""
 
 
-# Of the collections between two samples the longest are told one by one, if they are long enough to be felt.
+# Of the collections between two samples the longest are written one by one, if they are noticeable.
 MOST_PAUSES = 8
 LEAST_PAUSE_NS = 1000 * 1000
-# So many readings of the clock are looked through for them, two of each collection.
+# Number of clock readings that are searched for them, two per collection.
 READINGS = 2048
 
 
 class _Readings(zip):
-    """An iterator of which `taken`, an attribute, takes one more item."""
+    """An iterator whose attribute `taken` takes one more item."""
 
     taken = property(next)
 
 
 class Pauses:
-    """What the collections of this interpreter took. The collector calls us at the start and at the end of each."""
+    """Durations of the garbage collections of this interpreter. The collector calls us at the start and end of each."""
 
     def __init__(self):
         self._total_ns = deque((0,), 1)
         self._recent_ns = deque(maxlen=READINGS)
         self._before_fork_ns = 0
-        # Starts are negative, ends positive: so their sum is, after each end, the time of all collections.
+        # Starts are negative, ends positive: their sum is, after each end, the time of all collections.
         unit_ns = UNPATCHED.c_clock_unit_ns
         readings = map(mul, cycle((-unit_ns, unit_ns)), starmap(UNPATCHED.c_clock, repeat(())))
         summed, kept = tee(readings)
         stored = _Readings(map(self._total_ns.append, accumulate(summed)), map(self._recent_ns.append, kept))
-        # Whatever the collector gives a format, it takes an item, which stores the reading.
+        # Whatever the collector passes to the format, it takes an item, which stores the reading.
         self._callback = partial(str.format, "{0.taken}", stored)
 
     def follow(self):
@@ -330,15 +334,15 @@ class Pauses:
         gc.callbacks.append(self._callback)
 
     def forget_parent(self):
-        """Begin anew at 0, in a forked child."""
+        """Start again at 0, in a forked child."""
         self._before_fork_ns = self._total_ns[0]
 
     def is_followed(self):
-        """Say whether the collector still calls us: the job may empty the list."""
+        """Return whether the collector still calls us: the job may empty the list."""
         return self._callback in gc.callbacks
 
     def total_ns(self):
-        """Return what all collections have taken."""
+        """Return the total duration of collections."""
         return int(self._total_ns[0] - self._before_fork_ns)
 
     def longest(self, since_ns):

@@ -1,7 +1,12 @@
-"""steps.bin: true counts and times of every step, in a file that survives any death of the process.
+"""steps.bin: exact counts and times of all steps, in a file that survives any death of the process.
 
-A step costs three stores into mapped memory; aggregates are folded from the ring every FOLD steps into the slot that is
-not active, which then becomes active.
+A step costs three stores into mapped memory; aggregates are folded from the ring every FOLD steps into the inactive
+slot, which then becomes active.
+
+Where a page fault in a mapping could end or stop the job, the words are in memory and the file is kept up to date by
+plain writes. A page of a mapped file may be read and written back at any store into it. If a server does that and
+fails, the kernel ends the process by SIGBUS, whereas an error of a write can be handled. A step that looks at the
+control words writes what is new.
 """
 
 import array
@@ -71,7 +76,7 @@ class StepsFile:
         size = FILE_WORDS * WORD
         descriptor = self._file.descriptor()
         if is_remote(descriptor):
-            raise OSError(95, "a page of it may be lost")
+            raise OSError(95, "its pages may be lost")
         UNPATCHED.ftruncate(descriptor, size)
         # Allocated blocks cannot raise SIGBUS on a full disk; a sparse page can.
         UNPATCHED.fallocate(descriptor, 0, HEADER_WORDS * WORD)
@@ -97,12 +102,12 @@ class StepsFile:
         self.write()
 
     def note_exit(self):
-        """Note this moment as the end of the process, on both clocks: somebody may set the wall clock."""
+        """Note this moment as the end of the process, on both clocks: the wall clock may be set."""
         self.put(EXIT_MONO_WORD, UNPATCHED.monotonic_ns())
         self.put(EXIT_WORD, UNPATCHED.unix_ns())
 
     def add_loop(self, kind, name, thread_name, thread_id, now_ns, make=None):
-        """Allocate the next work block and return its Work, by `make`; None when the file or the disk is full."""
+        """Allocate the next loop block and return its Loop, created by `make`; None if the file or the disk is full."""
         if self.used >= self.capacity or now_ns < self._refused_until_ns:
             return None
         base = HEADER_WORDS + self.used * LOOP_WORDS
@@ -112,7 +117,7 @@ class StepsFile:
             except OSError:
                 let_through()
                 self._refused_until_ns = now_ns + REFUSED_NS
-                return None  # disk full, or closed by the job: the works so far go on
+                return None  # disk full, or closed by the job: the existing loops go on
         words = self.words
         words[base] = KINDS.index(kind)
         words[base + THREAD_ID] = thread_id
@@ -128,16 +133,16 @@ class StepsFile:
         return loop
 
     def look(self, now_ns):
-        """Where the file is not mapped: write what is new and read what others write, if that is due."""
+        """If the file is not mapped, write what is new and read the control words, when that is due."""
         if self._exchange is not None:
             self._exchange.look(now_ns)
 
     def write(self):
-        """Where the file is not mapped: write what is new; tell whether all is in the file."""
+        """If the file is not mapped, write what is new; return whether everything is in the file."""
         return self._exchange is None or self._exchange.write()
 
     def status_page(self):
-        """Return a mapping of the first page, for the C library to store in when Python is gone; None without one."""
+        """Return a mapping of the first page, where the C library stores after Python has ended; None without one."""
         if self.mapping is not None:
             return self.mapping
         try:
@@ -148,14 +153,14 @@ class StepsFile:
             return None
 
     def leave(self, loops):
-        """In a forked child: what is still written here, by a step in whose midst it forked, stays in its memory."""
+        """Keep out of the file what a step stores that began before the fork, in the forked child."""
         self.words = self.scratch().words
         self._exchange = None
         for loop in loops:
             loop.place(self.words, HEADER_WORDS)
 
     def scratch(self):
-        """Return a file that is nowhere, with room for one work: to measure ourselves on."""
+        """Return a file in memory only, with room for one loop: to measure the agent itself."""
         return _Scratch()
 
     def add(self, word, amount):
@@ -168,7 +173,7 @@ class StepsFile:
 
 
 class _Scratch:
-    """Words in memory only, in the shape of a StepsFile."""
+    """Words in memory only, with the layout of a StepsFile."""
 
     def __init__(self):
         self.words = memoryview(bytearray((HEADER_WORDS + LOOP_WORDS) * WORD)).cast("q")
@@ -190,13 +195,13 @@ REMOTE = frozenset(
 )  # fmt: skip
 # Writing may take this part of the time: a slow disk is written less often.
 WRITE_SHARE = 100
-# While a thread writes, no other one does; for so long, should an exception of the job end the writing unnoticed.
+# While one thread writes, no other does; for this long, in case an exception of the job ends the writing unnoticed.
 CLAIM_NS = 600 * 1000 * 1000 * 1000
 MOUNTS_BYTES = 16 << 20
 
 
 def is_remote(descriptor):
-    """Tell whether an open file is on a file system whose page faults may fail or wait; False where nobody tells."""
+    """Return whether an open file is on a file system whose page faults may fail or block; False if unknown."""
     try:
         facts = read_file("/proc/self/fdinfo/%d" % descriptor).split()
         mount = facts[facts.index(b"mnt_id:") + 1]
@@ -210,17 +215,17 @@ def is_remote(descriptor):
 
 
 class Exchange:
-    """What of the words in memory is in the file already, and when the next write is due."""
+    """Which words are in the file already, and when the next write is due."""
 
     def __init__(self, file, words):
         self._file = file
         self._words = words
         self._due_ns = 0
-        self._header = {}  # parts of the header as they were written, by their first word
-        self._loops = {}  # of each work as it was written: its first words, and how many steps its aggregate has
+        self._header = {}  # parts of the header as written, by their first word
+        self._loops = {}  # of each loop as written: its first words, and the number of steps in its aggregate
 
     def look(self, now_ns):
-        """Write what is new and read what others write, unless that was done a moment ago."""
+        """Write what is new and read the control words, unless that was done a moment ago."""
         if now_ns < self._due_ns:
             return
         self._due_ns = now_ns + CLAIM_NS
@@ -235,7 +240,7 @@ class Exchange:
             self._due_ns = UNPATCHED.monotonic_ns() + pause_ns
 
     def write(self):
-        """Write what is new; tell whether all of it is written. Otherwise the next write is one of everything."""
+        """Write what is new; return whether all of it was written. If not, the next call writes everything."""
         try:
             descriptor = self._file.descriptor()
             for index in range(self._words[USED]):
@@ -250,7 +255,7 @@ class Exchange:
             return False
 
     def _write_loop(self, descriptor, index):
-        """Write the steps of a work since the last time, then what they add up to, then how many they are."""
+        """Write the steps of a loop since the last time, then their aggregate, then their number."""
         words = self._words
         base = HEADER_WORDS + index * LOOP_WORDS
         head = bytes(words[base : base + HEAD_WORDS])
@@ -259,7 +264,7 @@ class Exchange:
         before = self._loops.get(index)
         if before == (head, folded):
             return
-        # All that goes together is copied before anything is written: other threads go on meanwhile.
+        # Everything that belongs together is copied before anything is written: other threads go on meanwhile.
         if before is None:
             parts = self._steps(base, 0, _word(head, COUNT))
             parts.append((base + HEAD_WORDS, bytes(words[base + HEAD_WORDS : base + RING_AT])))
@@ -273,7 +278,7 @@ class Exchange:
         self._loops[index] = head, folded
 
     def _steps(self, base, written, count):
-        """Return the slots of the ring from the last step that was written, which may have got a flag since."""
+        """Return the slots of the ring from the last written step on, which may have got a flag since."""
         words = self._words
         first = max(written - 1, count - RING_STEPS, 0)
         parts = []
@@ -297,7 +302,7 @@ class Exchange:
             data = UNPATCHED.pread(self._file.descriptor(), 3 * WORD, REQUEST * WORD)
         except OSError:
             let_through()
-            return  # closed by the job: nobody can ask it any more
+            return  # closed by the job: requests no longer reach it
         if len(data) == 3 * WORD:
             self._words[REQUEST : REQUEST + 3] = memoryview(data).cast("q")
 
@@ -307,6 +312,6 @@ def _word(data, index):
 
 
 def _write_words(descriptor, offset, data):
-    """Write words at their place; raises OSError also where only some found room."""
+    """Write words at their offset; raise OSError if not all of them found room."""
     if UNPATCHED.pwrite(descriptor, data, offset * WORD) != len(data):
-        raise OSError(28, "some words found no room")
+        raise OSError(28, "not all words were written")

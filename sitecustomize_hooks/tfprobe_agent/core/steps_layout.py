@@ -1,4 +1,4 @@
-"""Where steps.bin has what, as docs/design.md fixes it in section 3."""
+"""The layout of steps.bin, which docs/design.md specifies in section 3."""
 
 KINDS = (
     "session_run",
@@ -34,7 +34,7 @@ RAISED_FLAG = 1 << 60
 TIME_MASK = RAISED_FLAG - 1
 
 RUNNING, FINISHED, DISABLED = 1, 2, 3
-# Header words, by name.
+# Words of the header.
 USED = 10
 STATE_WORD, EXIT_WORD = 11, 12
 HOOK_CALLS, HOOK_NS, FOLD_NS, CAPTURES, TRACED_NS, ONCE_NS = 13, 14, 15, 16, 17, 18
@@ -42,16 +42,16 @@ STARTED_WORD, ACTIVE_WORD = 19, 20
 UNTIMED_STEPS, UNTIMED_THREADS, EXIT_MONO_WORD = 21, 22, 23
 ENDING_WORD, STATUS_WORD = 24, 25  # the status takes three words
 REQUEST, REQUEST_STEPS, REQUEST_LOOP, REQUEST_SEEN, REQUEST_LEFT, TRACING_ENDED = 32, 33, 34, 40, 41, 42
-# The header but for the words that others write.
+# The header except for the words that others write.
 OWN_HEADER = (0, REQUEST), (REQUEST_SEEN, HEADER_WORDS)
-# Words of a work block.
+# Words of a loop block.
 HEAD_WORDS = 16
 COUNT, RAISED, TRACED, THREAD_ID, PER_EXECUTION, OPTIMIZER_STEPS = 1, 2, 3, 4, 6, 7
 SLOT, RETRACES, LOOK, THREADS = 8, 9, 10, 11
 
 NEVER = 1 << 62
-# A step looks at the control word if the last look was this long ago: reading a word of another page is dear. Who asks
-# for samples need not wait for it: he stores 0 in the word of each work that says when to look.
+# A step looks at the control words if the last look is this long ago: reading a word of another page is expensive.
+# Whoever requests traces need not wait for it: it stores 0 in the word of each loop that says when to look.
 POLL_NS = 10 * 1000 * 1000
-# A disk that had no room for a work block is asked again after this time.
+# A disk that had no room for a loop block is tried again after this time.
 REFUSED_NS = 10 * 1000 * 1000 * 1000

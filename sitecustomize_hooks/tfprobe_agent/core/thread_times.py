@@ -1,7 +1,7 @@
-"""Which threads the CPU time of the process went to, and where those that run Python stand. Told with the pulses.
+"""The CPU time of each thread of the process, and where those that run Python are. Part of the resource samples.
 
-The kernel has a clock for each thread, which is read without giving up the interpreter's lock: where another thread
-holds that lock most of the time, each read of a file may take 5 ms. So files are read for what is new alone.
+The kernel has a clock for each thread, which is read without releasing the interpreter's lock: if another thread holds
+that lock most of the time, each read of a file may take 5 ms. So files are read only for threads that are new.
 """
 
 import sys
@@ -17,15 +17,15 @@ from .calls import is_ours
 from .threads import python_threads
 
 TASKS = "/proc/self/task"
-# Of the time since the first sample all may take one part in this many; the first may take more.
+# All samples may take one part in this many of the time since the first; the early ones may take more.
 PART_OF_TIME = 2000
 EARLY_SAMPLES = 4
-# Naming new threads ends after this long, and goes on when that is one part in as many of the time.
+# Naming new threads stops after this long, and goes on when that is one part in PART_OF_TIME of the time.
 NAMING_NS = 1000 * 1000
-# Of Python's threads those that used most are told one by one, of the frames in other threads some.
+# Of Python's threads the busiest are listed one by one; of other threads that run Python, some.
 MOST_THREADS = 16
 MOST_GUESTS = 4
-# Where a thread stands is told if it used this part of the time: of others chance says where they wait.
+# The place of a thread is reported if it used this part of the time: of others chance decides where they wait.
 STACK_PART = 20
 FURTHER = "(further threads)"
 UNNAMED = ""
@@ -34,10 +34,10 @@ _FILE_LENGTH = 256
 _DIGITS = "0123456789"
 # linux/posix-timers.h: CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
 _OF_THREAD = 6
-# A thread within a call of C may have given up the lock; one at another instruction was made to.
+# A thread within a C call may have released the lock; one at another instruction was forced to.
 _CALLS = ("CALL", "PRECALL")
 
-# Lines of Python that ops were seen to run since the last sample: file, line, function, False. Others add to it.
+# Lines of Python that ops were seen to run since the last sample: file, line, function, False. Added by `python_ops`.
 OP_PLACES = deque(maxlen=4)
 
 
@@ -46,20 +46,20 @@ class ThreadTimes:
 
     def __init__(self):
         self._used_ns = {}  # by native id
-        self._names = {}  # of the kernel, by native id; none of those that are Python's
-        self._unsure = set()  # native ids of those named once: a thread may name itself after its start
+        self._names = {}  # the kernel's names, by native id; not those of Python's threads
+        self._unsure = set()  # native ids of threads named once: a thread may name itself after its start
         self._naming_from_ns = 0
-        self._count = None  # how many the kernel told of when they were listed
+        self._count = None  # the kernel's number of threads when they were listed
         self._since_ns = None
         self._first_ns = None
         self._spent_ns = 0
         self._taken = 0
 
     def read(self, count, step_threads, is_last):
-        """Return what threads used since the sample before, or None if no sample is due or /proc tells of none.
+        """Return what threads used since the previous sample, or None if no sample is due or /proc has none.
 
-        `count` is how many there are, `step_threads` the ids of those that run steps. The last one is always due: no
-        step waits for it.
+        `count` is the number of threads, `step_threads` are the ids of those that run steps. The last sample is always
+        due: no step waits for it.
         """
         now_ns = UNPATCHED.monotonic_ns()
         if count is None or not (is_last or self._is_due(now_ns)):
@@ -103,7 +103,7 @@ class ThreadTimes:
         return self._spent_ns + usual_ns <= (now_ns - self._first_ns) // PART_OF_TIME
 
     def _used(self, count):
-        """Return the CPU time of all threads by native id; None where nobody tells it."""
+        """Return the CPU time of all threads by native id; None if unknown."""
         tids = list(self._used_ns) if count == self._count else None
         if tids is not None:
             used_ns = {tid: _cpu_ns(tid) for tid in tids}
@@ -141,7 +141,7 @@ class ThreadTimes:
             self._naming_from_ns = began_ns + PART_OF_TIME * took_ns
 
     def _by_name(self, natives, grown_ns):
-        """Return name, number and CPU time of the threads that are not Python's, together by name."""
+        """Return name, number and CPU time of the threads that are not Python's, grouped by name."""
         groups = {}
         for tid, ns in grown_ns.items():
             if tid not in natives:
@@ -160,11 +160,11 @@ def _take_op_places():
 
 
 def _natives(own_ident):
-    """Return Python's threads by native id, and the idents of those whose native id nobody tells."""
+    """Return Python's threads by native id, and the idents of those whose native id is unknown."""
     natives, unmapped = {}, set()
     idents = set(sys._current_frames())
     for thread in python_threads():
-        # One that Python met and did not start stays in its list when it has ended.
+        # A thread that Python did not start stays in its list after it has ended.
         is_guest = isinstance(thread, threading._DummyThread)
         if thread.ident is None or (is_guest and thread.ident not in idents):
             continue
@@ -183,14 +183,14 @@ def _natives(own_ident):
 def _native_of(ident):
     """Return the native id of a thread in Python 3.7, None in 3.6.
 
-    The C library reads it from the thread itself, so it must be one that is there.
+    The C library reads it from the thread itself, so the thread must exist.
     """
     clock_of = UNPATCHED.pthread_getcpuclockid
     return None if clock_of is None else ~(clock_of(ident) >> 3)
 
 
 def _cpu_ns(tid):
-    """Return the CPU time of a thread of this process, None where there is none."""
+    """Return the CPU time of a thread of this process, None if there is no such thread."""
     try:
         return int(UNPATCHED.clock_gettime((~tid << 3) | _OF_THREAD) * 1e9)
     except OSError:
@@ -199,7 +199,7 @@ def _cpu_ns(tid):
 
 
 def _stack_places(busy, known, unmapped):
-    """Return where these threads stand by ident, and where those do that Python has not started (a few of them)."""
+    """Return the places of these threads by ident, and of a few threads that Python has not started."""
     places, guests = {}, []
     frames = sys._current_frames()
     try:
@@ -209,13 +209,13 @@ def _stack_places(busy, known, unmapped):
             elif ident not in known and ident not in unmapped and len(guests) < MOST_GUESTS:
                 guests.append(_place(frame))
     finally:
-        # They are the job's, and hold what its functions hold.
+        # They are the job's, and keep alive what its functions hold.
         frames = frame = None
     return places, [place for place in guests if place[0]]
 
 
 def _place(frame):
-    """Return file, line and function of the job's innermost code, or else of the innermost; and if it runs Python."""
+    """Return file, line and function of the job's innermost frame, or else of the innermost; and if it runs Python."""
     code = frame.f_code
     runs = not opname[code.co_code[max(frame.f_lasti, 0)]].startswith(_CALLS)
     inner = frame

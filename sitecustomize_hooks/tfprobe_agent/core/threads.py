@@ -1,4 +1,9 @@
-"""The state of each thread of the process: the steps it runs, what it is in the middle of, and its name."""
+"""The state of each thread of the process: the loops it runs, what it is in the middle of, and its name.
+
+A greenlet may be left in the middle of a step for another of its thread, so in a process that has the module
+`greenlet`, which gevent and eventlet import, each greenlet has a state of its own. A step finds its state by the
+greenlet instead of the thread then, which costs 0.2 us.
+"""
 
 import threading
 import weakref
@@ -8,14 +13,14 @@ from collections import deque
 from tfprobe_agent.interruptions import let_through
 from tfprobe_agent.unpatched import UNPATCHED
 
-# Ways to name a step that one thread remembers; a job that builds new fetches all the time starts over.
+# Keys in one thread's cache of loops; a job that builds new fetches all the time starts over.
 MAX_KEYS = 4096
-# References to what has died are thrown away when there are so many of them.
+# References to dead objects are dropped when there are this many.
 SPARE_KEYS = 64
 
 
 class ThreadState:
-    """What the doors need to know about a thread."""
+    """What the step wrappers need to know about a thread."""
 
     __slots__ = (
         "awaiting_tape",
@@ -37,29 +42,29 @@ class ThreadState:
 
     def __init__(self):
         self.depth = 0  # > 0 inside a step
-        self.loops = {}  # this thread's works by kind and name
-        self.loop_cache = {}  # the same by the id of what they are steps of, or a key with ids in it: see `remember`
+        self.loops = {}  # this thread's loops by kind and name
+        self.loop_cache = {}  # the same by the id of what their steps run, or a key with ids in it: see `cache_loop`
         self.cache_references = {}
         self.role = None  # Keras graph mode: which of its functions runs
         self.phase = None  # the Keras method this thread is inside
-        self.awaiting_tape = None  # the eager work whose next step is to be sampled
-        self.eager_loop = None  # the eager work whose window is open
-        self.gradients = []  # of steps that may be by hand, behind how many others there were; None with an optimizer
+        self.awaiting_tape = None  # the eager loop whose next step is to be traced
+        self.eager_loop = None  # the eager loop whose window is open
+        self.gradients = []  # of steps that may end at them, after the number of other steps; None with an optimizer
         self.has_tape = False  # one was entered since the last gradient
-        self.collecting = None  # functions called inside a sampled step
+        self.collecting = None  # functions called inside a traced step
         self.doing = ()  # kinds of activity under way
-        self.name = None  # once asked for
-        self.watch = None  # the open watch of the time after a recorded step
+        self.name = None  # once needed
+        self.watch = None  # the open watch of the gap after a step
         self.untimed = False  # it had steps for which there was no room
 
 
-# The `works` of threads that have ended, for others to go on with. A deque: whatever frees a thread's state, and
-# wherever it interrupts us, may append to it.
+# The `loops` of threads that have ended, for other threads to reuse. A deque: whatever frees a thread's state, at any
+# point of the agent's code, may append to it.
 ENDED = deque()
 
 
 class _End:
-    """Held by a thread's local storage alone, so it goes when the thread ends."""
+    """Referenced by a thread's local storage alone, so it is freed when the thread ends."""
 
     __slots__ = ("_append", "_loops")
 
@@ -72,20 +77,20 @@ class _End:
 
 
 class _Threads(UNPATCHED.local):
-    """The calling thread's OneThread as `mine`. One lookup a step: a thread-local costs more than a slot."""
+    """The calling thread's ThreadState as `current`. One lookup per step: a thread-local costs more than a slot."""
 
     def __init__(self):
         self.renew()
 
     def renew(self):
-        """Begin anew in the calling thread, or greenlet."""
+        """Start with a new state in the calling thread, or greenlet."""
         current = self.current = ThreadState()
         if self.__dict__.get("current") is current:
             self.end = _End(current.loops)
 
     @classmethod
     def forget_greenlets(cls):
-        """Let all greenlets begin anew, where they are followed."""
+        """Start with new states in all greenlets, if they are followed."""
         states = getattr(cls, "current", None)
         if isinstance(states, property):
             states.fdel(None)
@@ -95,22 +100,22 @@ THREAD = _Threads()
 
 
 def follow_greenlets(module):
-    """From now on, keep apart the greenlets of a thread: `module` is greenlet, which the job has imported."""
+    """Distinguish the greenlets of a thread from now on; `module` is greenlet, which the job has imported."""
     if not isinstance(getattr(_Threads, "current", None), property):
         _Threads.current = state_property(module, "current", ThreadState, lambda current: ENDED.append(current.loops))
 
 
 def forget():
-    """Begin anew in the calling thread, and in all greenlets: in a forked child nothing of the parent's goes on."""
+    """Start with new states in the calling thread and all greenlets, in a forked child."""
     _Threads.forget_greenlets()
     THREAD.renew()
 
 
 def cache_loop(key, owner, loop, things=()):
-    """Let this thread find `work` in `known` under `key`, whose ids are those of `owner` or of `things`.
+    """Let this thread find `loop` in `loop_cache` under `key`, whose ids are those of `owner` or of `things`.
 
-    An id names a thing while it lives, so the entry goes with the first of them. Nothing of the job's is kept alive but
-    strings: a tensor leads to its graph and from there, through a py_function, to whatever the job put there.
+    An id identifies an object while it lives, so the entry is removed with the first of them. No object of the job is
+    kept alive except strings: a tensor leads to its graph and from there, through a py_function, to anything.
     """
     current = THREAD.current
     loop_cache, references = current.loop_cache, current.cache_references
@@ -125,26 +130,28 @@ def cache_loop(key, owner, loop, things=()):
         references[key] = entry_of(owner, loop_cache, key), watched
     except TypeError:
         let_through()
-        return  # something that cannot be watched: its work is looked up by name at each step
+        return  # no weak reference is possible: the loop is looked up by name at each step
     loop_cache[key] = loop
 
 
 class _Entry(weakref.ref):
-    """A weak reference that takes its entry out of a table. In C alone: an exception that the job throws into a
-    callback written in Python would be printed and lost."""
+    """A weak reference that removes its entry from a table, by C functions only.
+
+    An exception that the job throws into a callback written in Python would be printed and lost.
+    """
 
     __slots__ = ("pop",)
 
 
 def entry_of(thing, table, key):
-    """Return a weak reference that takes `key` out of `table` when the thing dies; raises TypeError."""
+    """Return a weak reference that removes `key` from `table` when the object dies; raise TypeError if impossible."""
     entry = _Entry(thing, methodcaller("pop", key, None))
     entry.pop = table.pop
     return entry
 
 
 def thread_name():
-    """Return the name of the calling thread, as it was when first asked for."""
+    """Return the name of the calling thread, as it was at the first call."""
     current = THREAD.current
     if current.name is None:
         current.name = this_thread()[0]
@@ -152,22 +159,22 @@ def thread_name():
 
 
 def name_of(ident):
-    """Return the name of the thread with that ident, "" of one that has ended."""
+    """Return the name of the thread with that ident, "" if it has ended."""
     if ident == threading.get_ident():
         return thread_name()
     return getattr(threading._active.get(ident), "name", "")
 
 
 def python_threads():
-    """Return the threads that Python knows, as `enumerate` does, but for those that are being started.
+    """Return the threads that Python knows, like `enumerate`, except those that are being started.
 
-    It takes no lock: a signal handler of the job may run a step while the code it has interrupted holds that one.
+    Takes no lock: a signal handler of the job may run a step while the interrupted code holds that lock.
     """
     return list(threading._active.copy().values())
 
 
 def this_thread():
-    """Return name and id of the calling thread. `current_thread` would enter one made in C++ in the job's own list."""
+    """Return name and id of the calling thread. `current_thread` would add a thread made in C++ to the job's list."""
     ident = threading.get_ident()
     thread = threading._active.get(ident)
     if thread is None:
@@ -175,12 +182,12 @@ def this_thread():
     return thread.name, getattr(thread, "native_id", None) or ident
 
 
-# Greenlets that have ended may be kept by the job: one looks for them when there are this many more states.
+# Greenlets that have ended may be kept alive by the job: they are searched for after this many more states.
 GREENLETS_AT_A_LOOK = 64
 
 
 class _States:
-    """States by the id of their greenlet; a weak reference takes them out, so that no id is met again."""
+    """States by the id of their greenlet; a weak reference removes them, so that no id is met again."""
 
     def __init__(self, end):
         self.by_id = {}
@@ -188,7 +195,7 @@ class _States:
         self._look_at = GREENLETS_AT_A_LOOK
 
     def put(self, greenlet, state):
-        """Let this be the state of the greenlet."""
+        """Set the state of the greenlet."""
         if len(self.by_id) >= self._look_at:
             self._free_dead()
         key = id(greenlet)
@@ -209,9 +216,9 @@ class _States:
 
 
 def state_property(module, name, make, end):
-    """Return a property for the class of a thread-local: the state of the calling greenlet, by `make()` at first.
+    """Return a property for the class of a thread-local: the state of the calling greenlet, created by `make()`.
 
-    That of a thread's first greenlet is the thread's own, an attribute of the thread-local with this `name`.
+    The state of a thread's first greenlet is the thread's own, an attribute of the thread-local with this `name`.
     """
     getcurrent = module.getcurrent
     states = _States(end)
@@ -237,7 +244,7 @@ def state_property(module, name, make, end):
             states.put(greenlet, state)
 
     def forget(_local):
-        """In a forked child: its greenlets go on, the steps that they have recorded are its parent's."""
+        """In a forked child: its greenlets go on, but the steps that they have recorded are its parent's."""
         by_id.clear()
 
     return property(find, put, forget)

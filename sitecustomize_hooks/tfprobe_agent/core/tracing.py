@@ -1,8 +1,8 @@
 """Who may use TensorFlow's one profiler right now. A traced step that meets another session fails after it ran.
 
-TensorFlow allows one profiler session in a process. `Session.run` with FULL_TRACE opens one inside the step and raises
-AlreadyExists when there is another, although the step's updates are already applied; so a conflict is prevented before
-the step, never answered after it. SOFTWARE_TRACE opens none and is safe at any time.
+TensorFlow allows one profiler session per process. `Session.run` with FULL_TRACE opens one inside the step and raises
+AlreadyExists if there is another, although the step's updates are already applied. So a conflict is prevented before
+the step, not handled after it. SOFTWARE_TRACE opens none and is safe at any time.
 """
 
 import sys
@@ -11,19 +11,19 @@ import threading
 from tfprobe_agent import config
 from tfprobe_agent.unpatched import UNPATCHED
 
-# How long a profiler call of the job waits for a traced step of ours to end, in seconds. A step that lasts longer may
-# be waiting for the very caller; then the job gets TensorFlow's own answer.
+# How long a profiler call of the job waits for a traced step to end, in seconds. A longer step may be waiting for that
+# very call; then the job gets TensorFlow's own answer.
 USER_WAIT_S = 5.0
-# How often those who wait look, in seconds.
+# Interval at which waiting threads look, in seconds.
 _LOOK_S = 0.001
 _PROFILER = "profiler"
 
 
 class _Tracing:
-    """The state of this process; made anew after a fork."""
+    """The state of this process; created anew after a fork."""
 
     def __init__(self):
-        self.holders = {}  # under _PROFILER whoever has the profiler while a session of ours may be open
+        self.holders = {}  # under _PROFILER the holder of the profiler while a session of the agent may be open
         self.giving_back = threading.Lock()
         self.window = None  # the open profiler window, if any
         self.job_calls = set()  # calls of the job that are tracing or starting a profiler right now
@@ -45,16 +45,16 @@ def profiler_modules():
 
 
 def job_holds_profiler():
-    """Tell whether the job itself has, or is about to have, a profiler session."""
+    """Return whether the job itself has, or is about to have, a profiler session."""
     return len(TRACING.job_calls) > 0 or any(
         getattr(module, "_profiler", None) is not None for module in profiler_modules()
     )
 
 
 def take(holder):
-    """Try to take the profiler; True if it is the holder's (then call `give_back`).
+    """Try to take the profiler; return whether it is the holder's (then call `give_back`).
 
-    By one call of a function in C: an exception that the job throws in behind it finds the holder there.
+    This is one call of a C function, so an exception that the job throws in after it finds the holder there.
     """
     return TRACING.holders.setdefault(_PROFILER, holder) is holder
 
@@ -67,12 +67,12 @@ def give_back(holder):
 
 
 def holder():
-    """Return whoever has the profiler, or None."""
+    """Return the holder of the profiler, or None."""
     return TRACING.holders.get(_PROFILER)
 
 
 def is_given_back(patience_s):
-    """Wait until nobody has the profiler; False if somebody still does then."""
+    """Wait until nobody has the profiler; return False if somebody still has."""
     until_ns = UNPATCHED.monotonic_ns() + int(patience_s * 1e9)
     while holder() is not None:
         if UNPATCHED.monotonic_ns() >= until_ns:
@@ -82,7 +82,7 @@ def is_given_back(patience_s):
 
 
 def take_full(holder):
-    """Try to take the profiler for one step of ours that is to be traced on all devices."""
+    """Try to take the profiler for one step that is to be traced on all devices."""
     if config.profiling_disabled() or config.foreign_profiler() or TRACING.job_server:
         return False
     if not take(holder):
@@ -94,9 +94,9 @@ def take_full(holder):
 
 
 def job_begins(call):
-    """Make way for a profiler call of the job: close our window, or wait for our traced step to end.
+    """Make way for a profiler call of the job: close the window, or wait for the traced step to end.
 
-    `call` is any object; when the call has returned it is to be discarded from `job_calls`.
+    `call` is any object; discard it from `job_calls` when the call has returned.
     """
     calls = TRACING.job_calls
     try:

@@ -1,4 +1,9 @@
-"""The tf.function doors: outermost calls of `Function` and `ConcreteFunction` that execute eagerly."""
+"""The tf.function wrappers: outermost calls of `Function` and `ConcreteFunction` that execute eagerly.
+
+The graphs that really run are those that placement and grappler make of tf.functions, and the captures name their ops.
+TensorFlow returns them only while it prepares a function, which is at its first call; so the first step of a loop runs
+with graph collection switched on. That changes no step, and a job that collects graphs itself is left alone.
+"""
 
 import re
 import sys
@@ -24,7 +29,7 @@ KERAS_FUNCTIONS = {}
 
 
 class _Eager:
-    """TensorFlow's module of the eager context, found once: every step asks it."""
+    """TensorFlow's module of the eager context, looked up once: every step uses it."""
 
     module = None
 
@@ -38,7 +43,7 @@ def patch(module):
         if name == "Function" and not hasattr(cls, "get_concrete_function"):
             continue
         if module.__name__ == "tensorflow.python.eager.function" and name == "Function":
-            continue  # the tracing machinery under def_function.Function, not a door
+            continue  # the tracing machinery below def_function.Function, whose calls are no steps
         # A parameter server's coordinator calls concrete functions below __call__, to be able to cancel them.
         method = "_call_impl" if name == "ConcreteFunction" and "_call_impl" in cls.__dict__ else "__call__"
         patching.patch_method(cls, method, step_wrapper.make(find, profiler.trace, applies=executing_eagerly))
@@ -54,7 +59,7 @@ def mark_keras(function, kind, model_name):
 
 
 def executing_eagerly():
-    """Tell whether a call runs now rather than adds to a graph; without creating TensorFlow's context."""
+    """Return whether a call runs now rather than adds to a graph; without creating TensorFlow's context."""
     module = _Eager.module
     if module is None:
         module = _Eager.module = sys.modules[_CONTEXT]
@@ -63,7 +68,7 @@ def executing_eagerly():
 
 
 def find(current, args, kwargs):
-    """Return the Work of a call of this function."""
+    """Return the Loop of a call of this function."""
     if not args or not executing_eagerly():
         return None
     instance = args[0]
@@ -89,13 +94,13 @@ def _name_of(function):
 
 
 def plain_name(name):
-    """Return the name of a function without what TensorFlow adds when it traces it."""
+    """Return the name of a function without the parts that TensorFlow adds when it traces it."""
     traced = _TRACED_NAME.match(name)
     return traced.group(1) if traced else name
 
 
 def note_retraces(loop):
-    """Store how often this work's function was traced again after its first trace."""
+    """Store how often this loop's function was retraced after its first trace."""
     function = loop.owner() if loop.owner is not None else None
     counter = getattr(function, "experimental_get_tracing_count", None)
     retraces = counter() - 1 if counter is not None else 0
@@ -106,7 +111,7 @@ def note_retraces(loop):
 
 
 def collect_first_step(loop):
-    """Collect the graphs of the first step of this work, which is about to run."""
+    """Collect the graphs of the first step of this loop, which is about to run."""
     if loop.n or loop.after_first is not None or current_recorder().config.trace_level == "off" or not STATE.tracing:
         return
     if (tensorflow_version() or "1.").startswith("1.") or threading.active_count() > 1:
@@ -115,7 +120,7 @@ def collect_first_step(loop):
         return  # tf.summary.trace_on: the graphs are the job's
     context = sys.modules[_CONTEXT]._context
     if context is None or not getattr(context, "_context_handle", None):
-        return  # nothing has run yet; asking would create the devices before the job does
+        return  # nothing has run yet; this would create the devices before the job does
     began_ns = UNPATCHED.monotonic_ns()
     context.enable_run_metadata()
     loop.after_first = _write_optimized
@@ -124,7 +129,7 @@ def collect_first_step(loop):
 
 
 def _write_optimized(loop):
-    """Store the graphs collected and stop collecting."""
+    """Store the collected graphs and stop collecting."""
     began_ns = UNPATCHED.monotonic_ns()
     context = sys.modules[_CONTEXT]._context
     try:

@@ -1,4 +1,4 @@
-"""The Keras doors: train, test and predict functions inside fit, evaluate and predict, and the *_on_batch methods."""
+"""The Keras wrappers: train, test and predict functions inside fit, evaluate and predict, and *_on_batch methods."""
 
 import functools
 import weakref
@@ -72,7 +72,7 @@ class Phase:
 
 
 def _in_phase(kind, activity=None):
-    """Note which Keras method a thread is in; the steps inside it have doors of their own."""
+    """Note which Keras method a thread is in; the steps inside it have step wrappers of their own."""
 
     def around(original):
         def method(self, *args, **kwargs):
@@ -105,7 +105,7 @@ def _in_phase(kind, activity=None):
 
 
 def _on_batch(kind):
-    """One call is one step where Keras executes eagerly; in graph mode the step is the callable inside."""
+    """One call is one step if Keras executes eagerly; in graph mode the step is the callable inside."""
     salt = 1 + _ON_BATCH.index(kind)
 
     def find(current, args, kwargs):
@@ -121,7 +121,7 @@ def _on_batch(kind):
 
 
 def _adopting(attribute, kind):
-    """After Keras makes its train function, have its calls counted as steps. `train_on_batch` asks for it each time."""
+    """Have the calls of Keras' train function counted as steps. `train_on_batch` requests the function each time."""
 
     def around(original):
         def make(self, *args, **kwargs):
@@ -135,7 +135,7 @@ def _adopting(attribute, kind):
                     return made
                 return _adopt(self, attribute, kind, made)
             except Exception:
-                failed("adopting %s" % attribute)
+                failed("wrapping %s" % attribute)
             return made
 
         return make
@@ -144,7 +144,7 @@ def _adopting(attribute, kind):
 
 
 def _adopt(model, attribute, kind, made):
-    """Mark a tf.function as ours to count; put a door around a plain function (run eagerly, Keras 3, a schedule)."""
+    """Mark a tf.function as counted; wrap a plain function (run eagerly, Keras 3, a schedule) in a step wrapper."""
     function = made if callable(made) else getattr(model, attribute, None)
     if function is None or getattr(function, _WRAPPED, False):
         return made
@@ -177,7 +177,7 @@ def _with_step_wrapper(model, kind, function):
 
 
 class _Token:
-    """What stands for one function of one model: the job may use one function for two."""
+    """Stands for one function of one model: the job may use one function for two models."""
 
     __slots__ = ("__weakref__",)
 
@@ -190,10 +190,10 @@ def _note_steps_per_execution(loop, model):
 
 
 def _optimizer_steps(model):
-    """Return the optimizer's own count of steps; None where there is none to be read here and now.
+    """Return the optimizer's own count of steps; None if it cannot be read here and now.
 
-    Looks at what is there: the property `iterations` of older optimizers makes the variable when first read, which is
-    the job's to do, under its own name and strategy.
+    Reads what exists: the property `iterations` of older optimizers creates the variable when first read, which is for
+    the job to do, under its own name and strategy.
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None or not functions.executing_eagerly() or getattr(model, "_cluster_coordinator", None):
@@ -206,7 +206,7 @@ def _optimizer_steps(model):
 
 
 def _note_optimizer_steps(model, before):
-    """Store how many steps the optimizer itself counted during a fit: the check on our own count."""
+    """Store how many steps the optimizer itself counted during a fit: a check of the agent's own count."""
     if before is None:
         return
     after = _optimizer_steps(model)

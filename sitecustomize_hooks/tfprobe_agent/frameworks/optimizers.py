@@ -1,6 +1,6 @@
-"""The eager door: in a loop without tf.function, each outermost `apply_gradients` ends a step.
+"""Eager steps: in a loop without tf.function, each outermost `apply_gradients` ends a step.
 
-Where weights are updated by hand, there is none: then the outermost `GradientTape.gradient` of each tape does.
+A loop that updates its weights itself has none: then the outermost `GradientTape.gradient` of each tape ends a step.
 """
 
 import sys
@@ -16,10 +16,10 @@ from tfprobe_agent.unpatched import UNPATCHED
 from . import functions, profiler
 from .step_wrapper import UNSET, abandon, finish_trace, start_trace
 
-# A loop with an optimizer computes as many gradients at most before it first applies one.
+# Upper bound of the gradients that a loop with an optimizer computes before it first applies one.
 BY_HAND_LEAST = 5
 _BY_HAND = "GradientTape"
-# Where TensorFlow tells whether a tape records; from 2.13 on it is the first.
+# Where TensorFlow tells whether a tape records; from 2.13 on in the first one.
 _TAPES = ("tensorflow.python.eager.record", "tensorflow.python.eager.tape")
 
 _CLASSES = ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2", "Optimizer")
@@ -36,7 +36,7 @@ def patch(module):
 
 
 def _around(original):
-    """Return `apply_gradients` with a mark behind it: the step is what lies between two marks."""
+    """Return `apply_gradients` with a mark after it: a step lies between two marks."""
     thread, state, clock, executing_eagerly = THREAD, STATE, UNPATCHED.monotonic_ns, functions.executing_eagerly
     unset = UNSET
 
@@ -46,20 +46,20 @@ def _around(original):
         try:
             current = thread.current
             if not current.depth and not state.disabled and executing_eagerly():
-                current.gradients = None  # what ends its steps are these
+                current.gradients = None  # its steps end here
                 loop = current.loop_cache.get(id(self)) or _new_loop(self)
                 if loop is not None:
                     began_ns = clock()
                     current.depth = 1
                     result = original(self, *args, **kwargs)
                     current.depth = 0
-                    start = loop.marks or began_ns
+                    start = loop.mark_ns or began_ns
                     _end_step(current, loop, start, clock())
                     return result
         except BaseException as error:
-            # What is the job's goes on from each of these branches: what it threw into our code, too.
+            # An exception of the job leaves each branch unchanged, also one thrown into the agent's code.
             if result is not unset:
-                _settle(current, loop, start or loop.marks or began_ns, clock())
+                _settle(current, loop, start or loop.mark_ns or began_ns, clock())
                 failed("after apply_gradients")
                 return result
             if loop is not None and current.depth:
@@ -73,23 +73,23 @@ def _around(original):
             leave_traceback(error)
             raise
 
-    gaps.STEP_CODES[:] = [(apply.__code__, executing_eagerly)]  # where no tape comes before it
+    gaps.STEP_CODES[:] = [(apply.__code__, executing_eagerly)]  # if no tape comes before it
     return apply
 
 
 def _end_step(current, loop, start_ns, end_ns):
-    """Record an eager step, whose mark is its `apply_gradients` that has returned; its next one begins."""
+    """Record an eager step, whose mark is its `apply_gradients` that has returned; the next one begins."""
     if current.eager_loop is None and loop.collected is None:
         loop.record(start_ns, end_ns)
     else:
         end_ns = _end_trace(current, loop, start_ns, end_ns)
-    loop.marks = end_ns
+    loop.mark_ns = end_ns
     if loop.n >= loop.next_check or (end_ns >= loop.words[loop.poll_at] and current.awaiting_tape is None):
         current.awaiting_tape = loop
 
 
 def _settle(current, loop, start_ns, end_ns):
-    """Leave a step after which an exception came: it is recorded, nothing stays open, the next one begins."""
+    """Finish a step after which an exception came: it is recorded, nothing stays open, the next one begins."""
     current.depth = 0
     try:
         traced, loop.collected = loop.collected, None
@@ -97,7 +97,7 @@ def _settle(current, loop, start_ns, end_ns):
             traced.abandon()
         abandon(None)
         loop.ensure_recorded(start_ns, end_ns)
-        loop.marks = end_ns
+        loop.mark_ns = end_ns
     except Exception:
         failed("after apply_gradients")
 
@@ -109,7 +109,7 @@ def _new_loop(instance):
 
 
 def _end_trace(current, loop, start_ns, end_ns):
-    """Record the step of `work` where a window is open, its own or another optimizer's; return when the next begins."""
+    """Record the step of `loop` if a window is open, its own or another optimizer's; return when the next begins."""
     other, current.eager_loop = current.eager_loop, None
     if other is not None and other is not loop and other.collected is not None:
         # That loop ended at a tape: another optimizer's step comes first.
@@ -122,19 +122,19 @@ def _end_trace(current, loop, start_ns, end_ns):
         return end_ns
     traced, loop.collected = loop.collected, None
     finish_trace(loop, traced, None, start_ns, end_ns)
-    return UNPATCHED.monotonic_ns()  # what the agent did between two steps belongs to neither
+    return UNPATCHED.monotonic_ns()  # the agent's own work between two steps belongs to neither
 
 
 def patch_tape(module):
-    """Patch GradientTape, where the part of an eager step that can be traced begins, and one by hand ends."""
+    """Patch GradientTape: it begins the part of an eager step that can be traced, and may end a step."""
     patching.patch_method(module.GradientTape, "__enter__", _around_tape)
     patching.patch_method(module.GradientTape, "gradient", _around_gradient)
 
 
 def _around_tape(original):
-    """Open the window of a sampled eager step at its tape.
+    """Open the window of a traced eager step at its tape.
 
-    Not at the mark before it: after the last step of a loop no mark follows, and an open window grows by 1 kB an op.
+    Not at the mark before it: after the last step of a loop no mark follows, and an open window grows by 1 kB per op.
     """
     thread = THREAD
 
@@ -164,7 +164,7 @@ def _open_at_tape(current):
 
 
 def _around_gradient(original):
-    """Return `gradient` with a mark behind it, for threads in which no optimizer ends a step."""
+    """Return `gradient` with a mark after it, for threads in which no optimizer ends a step."""
     thread, state, clock, executing_eagerly = THREAD, STATE, UNPATCHED.monotonic_ns, functions.executing_eagerly
 
     def gradient(self, *args, **kwargs):
@@ -183,7 +183,7 @@ def _around_gradient(original):
             is_outermost = not current.depth and not state.disabled and executing_eagerly()
             is_counted = current.gradients is not None and began_ns is not None
             if is_counted and current.has_tape and is_outermost and not _records():
-                current.has_tape = False  # several gradients of tapes that were entered together are of one step
+                current.has_tape = False  # several gradients of tapes that were entered together belong to one step
                 _by_hand(current, began_ns, clock())
         except BaseException:
             abandon(None)
@@ -194,7 +194,7 @@ def _around_gradient(original):
 
 
 def _records():
-    """Tell whether a tape goes on to record: then the gradient is a part of what it records."""
+    """Return whether a tape is still recording: then the gradient is part of what it records."""
     for name in _TAPES:
         could_record = getattr(sys.modules.get(name), "could_possibly_record", None)
         if could_record is not None:
@@ -203,12 +203,12 @@ def _records():
 
 
 def _by_hand(current, began_ns, end_ns):
-    """End a step that updates its weights by hand, once there were so many gradients and no other steps."""
+    """End a step that updates its weights itself, once there were enough gradients and no other steps."""
     loop, others = current.loops.get(("eager", _BY_HAND)), 0
     if loop is None:
         others = sum(loop.n for loop in current.loops.values())
         if current.gradients and current.gradients[0] != others:
-            current.gradients = []  # another door counts the steps of this loop
+            current.gradients = []  # another wrapper counts the steps of this loop
         current.gradients = current.gradients or [others]
         current.gradients.append((began_ns, end_ns))
         if len(current.gradients) <= BY_HAND_LEAST:
@@ -217,10 +217,10 @@ def _by_hand(current, began_ns, end_ns):
         ends = current.gradients[1:]
         current.gradients = []
         for began_ns, end_ns in ends[:-1]:
-            loop.record(loop.marks or began_ns, end_ns)
-            loop.marks = end_ns
+            loop.record(loop.mark_ns or began_ns, end_ns)
+            loop.mark_ns = end_ns
         began_ns, end_ns = ends[-1]
-    _end_step(current, loop, loop.marks or began_ns, end_ns)
+    _end_step(current, loop, loop.mark_ns or began_ns, end_ns)
 
 
 def _open_window(loop, why, original, args, kwargs):

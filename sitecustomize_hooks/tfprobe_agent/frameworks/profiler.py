@@ -20,7 +20,7 @@ from . import traced_step
 
 _PROFILER = "tensorflow.python.profiler.profiler_v2"
 _CONTEXT = "tensorflow.python.eager.context"
-# TensorFlow's own defaults: host level 2, device level 1, no Python. Written out, 2.21 warns of each on stderr.
+# TensorFlow's own defaults: host level 2, device level 1, no Python. If written out, 2.21 warns of each on stderr.
 _OPTIONS = {}
 # From this version on, ending a session may crash a process that takes part in a cluster ("free(): invalid size" where
 # the recorder pairs activities that began and ended in different threads). Seen in every second job of 20 sessions in
@@ -29,7 +29,7 @@ _CRASHES_CLUSTERS = (2, 17)
 
 
 def patch(module):
-    """Make the job's own profiler calls win; in profiler_v2 and its TensorFlow 1 forerunner."""
+    """Give precedence to the job's own profiler calls; in profiler_v2 and its TensorFlow 1 predecessor."""
     patching.patch_call(module, "start", _around_start)
     patching.patch_call(module, "start_server", _around_start_server)
     patching.patch_call(module, "start_profiler_server", _around_start_server)
@@ -58,7 +58,7 @@ def _opened(loop, window):
     return None
 
 
-# An eager step that lasts longer gives way to others that are to be sampled.
+# An eager step that lasts longer gives way to others that are to be traced.
 STALE_NS = 2 * 1000 * 1000 * 1000
 
 
@@ -88,7 +88,7 @@ class Window(traced_step.TracedStep):
             if current_recorder().process_dir.devices is None:
                 graphs.note_devices(
                     current_recorder(), None
-                )  # no sample will: its place in the cluster is known by now
+                )  # no capture will: its place in the cluster is known by now
             return "TensorFlow %s crashes processes of a cluster when it profiles them" % tensorflow_version()
         if not tracing.take(self) and not self._reclaims():
             return "another step is being traced"
@@ -106,8 +106,8 @@ class Window(traced_step.TracedStep):
     def _start(self, module):
         locked = []
         try:
-            # By one call of a function in C, so that no exception of the job comes between the lock and our knowing of
-            # it: TensorFlow's own lock would stay locked.
+            # One call of a C function, so that no exception of the job comes between the lock and our knowing of it:
+            # TensorFlow's own lock would stay locked.
             locked.extend(map(module._profiler_lock.acquire, (False,)))
             if tracing.job_holds_profiler() or not locked[0] or module._profiler is not None:
                 return "the job is profiling"
@@ -127,7 +127,7 @@ class Window(traced_step.TracedStep):
                 module._profiler_lock.release()
 
     def surrender(self):
-        """End the window for the job's sake, keeping nothing; True if it was still open. Any thread may call this."""
+        """End the window for the job's sake, keeping nothing; return whether it was open. Any thread may call this."""
         return self._take() is not None
 
     def _take(self):
@@ -159,7 +159,7 @@ class Window(traced_step.TracedStep):
         self._close()
 
     def _reclaims(self):
-        """Take the profiler from a window that is stale; True if it is ours now."""
+        """Take the profiler from a window that is stale; return whether that succeeded."""
         window = tracing.TRACING.window
         if window is None or not window.is_stale():
             return False
@@ -167,22 +167,22 @@ class Window(traced_step.TracedStep):
         return tracing.take(self)
 
     def is_stale(self):
-        """Tell whether nothing may ever end this window: an eager step that takes too long, or whose loop is over."""
+        """Return whether nothing may ever end this window: an eager step that takes too long, or whose loop is over."""
         return self.call is None and UNPATCHED.monotonic_ns() - self.opened_ns > STALE_NS
 
     def _close(self):
-        """Give the profiler back, unless it was: a stale window is closed by whoever wants it and ended later."""
+        """Give the profiler back, if it was not yet: a stale window is closed by the next one and ended later."""
         if tracing.TRACING.window is self:
             tracing.TRACING.window = None
         tracing.give_back(self)
 
     def _export(self, session, name):
-        """Let TensorFlow write its files and keep the XSpace; returns its size in bytes."""
+        """Let TensorFlow write its files and keep the XSpace; return its size in bytes."""
         try:
             return self._keep(session, name)
         except BaseException:
             if UNPATCHED.isdir(self.directory):
-                remove_tree(self.directory)  # the next window would take for its own what is left of this one
+                remove_tree(self.directory)  # the next window would take what is left of this one for its own
             raise
 
     def _keep(self, session, name):
@@ -200,9 +200,9 @@ class Window(traced_step.TracedStep):
         return size
 
     def _written(self):
-        """Give the files of this window, then remove their directory.
+        """Yield the files of this window, then remove their directory.
 
-        Those above it stay until the process ends: making them anew would cost as much as a small trace.
+        Those above it stay until the process ends: creating them again would cost as much as a small trace.
         """
         for name in UNPATCHED.listdir(self.directory):
             if name != "plugins":
@@ -216,7 +216,7 @@ class Window(traced_step.TracedStep):
 
 
 def _crashes_here():
-    """Tell whether this process belongs to a cluster and this TensorFlow's profiler cannot bear that."""
+    """Return whether this process belongs to a cluster and this TensorFlow's profiler would crash it."""
     context = getattr(sys.modules.get(_CONTEXT), "_context", None)
     if getattr(context, "_collective_ops_server_def", None) is None and getattr(context, "_server_def", None) is None:
         return False
@@ -225,7 +225,7 @@ def _crashes_here():
 
 
 def wait_for_accelerators():
-    """Wait until what the step put on accelerators has run: calls return before kernels end. Nothing on a CPU."""
+    """Wait until accelerators have finished the step: calls return before kernels end. Does nothing on a CPU."""
     context = sys.modules[_CONTEXT]._context
     if context is None or not getattr(context, "_initialized", False):
         return
@@ -244,7 +244,7 @@ def _around_start(original):
                 tracing.job_begins(call)
             except Exception:
                 if tracing.TRACING.window is not None:
-                    tracing.TRACING.window.session = None  # whatever went wrong, this ends our profiler session
+                    tracing.TRACING.window.session = None  # whatever went wrong, this ends the agent's profiler session
                 failed("making way for the job's profiler")
             result = original(*args, **kwargs)
             _note_start(sys._getframe(1))

@@ -1,7 +1,8 @@
-"""Where the Python of ops goes: generators of data sets, py_function, numpy_function. Told with the thread times.
+"""Where the Python of ops spends its time: generators of data sets, py_function, numpy_function.
 
-It runs in threads of TensorFlow's, mostly while the thread of the steps waits for it, so that no sample that is taken
-at a step meets it. So now and then one call is watched, as a gap is.
+It runs in TensorFlow's threads, mostly while the thread of the steps waits for it, so that no sample taken at a step
+sees it. So now and then one call is watched, as a gap is; the place it spends its time at goes into the next sample of
+thread times.
 """
 
 import sys
@@ -17,38 +18,38 @@ from tfprobe_agent.imports import is_library
 from tfprobe_agent.interruptions import leave_traceback
 from tfprobe_agent.unpatched import UNPATCHED
 
-# The first calls make what later ones use.
+# The first calls set up what later ones use.
 FIRST_CALL = 4
-# Between two watches; the first pause is shorter, and the next ones are twice as long each.
+# Between two watches; the first pause is shorter, and later ones are twice as long each.
 FIRST_PAUSE_NS = 60 * 1000 * 1000
 PAUSE_NS = 1000 * 1000 * 1000
-# What one watch may cost, and of the budget all of them.
+# The limit of one watch, and the part of the budget for all of them.
 MAX_OWN_NS = 2 * 1000 * 1000
 SHARE = 0.1
 
 
 class _Watches:
-    """The watches of this process; made anew after a fork."""
+    """The watches of this process; created anew after a fork."""
 
     def __init__(self):
         self.calls = 0
         self.begun = 0
         self.spent_ns = 0
         self.next_ns = 0
-        self.taken = threading.Lock()  # by the one call that is watched: others run beside it in other threads
+        self.taken = threading.Lock()  # by the one call that is watched: others may run in other threads
 
 
 WATCHES = _Watches()
 
 
 def reset():
-    """Forget the parent's, in a forked child."""
+    """Forget the parent's watches, in a forked child."""
     WATCHES.__init__()
     OP_PLACES.clear()
 
 
 def patch(module):
-    """Patch what TensorFlow calls whenever an op is to run a function of Python."""
+    """Patch the function that TensorFlow calls whenever an op runs Python."""
     patching.patch_method(module.FuncRegistry, "__call__", _around)
 
 
@@ -73,7 +74,7 @@ def _around(original):
 
 @never_raise_noting
 def _begin(watches, begun):
-    """Watch the calling thread, unless somebody else does; what ends that is put into `begun`."""
+    """Watch the calling thread, unless another tool watches it; what `_end` needs is added to `begun`."""
     began_ns = UNPATCHED.monotonic_ns()
     recorder = CURRENT.recorder
     if recorder is None or recorder.pid != UNPATCHED.getpid() or not _is_affordable(watches, recorder, began_ns):
@@ -88,7 +89,7 @@ def _begin(watches, begun):
     began_ns = UNPATCHED.monotonic_ns()
     allowance = Allowance(min(MAX_EVENTS, MAX_OWN_NS // cost_ns), MAX_OWN_NS, cost_ns)
     profile, settle = calls.make_profile_function(sys._getframe(1), began_ns, allowance, _never, _never)
-    begun += recorder, profile, settle, cost_ns  # before an exception of the job's may come
+    begun += recorder, profile, settle, cost_ns  # before an exception of the job may come
     UNPATCHED.setprofile(profile)
 
 
@@ -107,7 +108,7 @@ def _end(watches, recorder, profile, settle, cost_ns):
     ended_ns = UNPATCHED.monotonic_ns()
     nodes, events, made_ns = settle(ended_ns)
     place = _place(nodes)
-    for node in nodes:  # they hold each other
+    for node in nodes:  # they refer to each other
         node.parent = node.children = None
     if place is not None:
         OP_PLACES.append(place)
@@ -121,7 +122,7 @@ def _place(nodes):
     """Return the line of the job's outermost function that took most, if the job took most of the call."""
     outermost, places, took_ns = {}, {}, {}
     whole_ns = 0
-    for node in nodes:  # callers come before what they call
+    for node in nodes:  # callers precede their callees
         above, place = outermost.get(id(node.parent)), None
         if node.is_ours:
             above = ()  # the call begins below, whoever made it
@@ -147,5 +148,5 @@ def _is_job(code):
 
 
 def _never(_):
-    """Say that no step begins here, and do nothing when a watch has ended by itself."""
+    """Stand in for the two callbacks of a profile function: no step begins here, and nothing follows its end."""
     return False

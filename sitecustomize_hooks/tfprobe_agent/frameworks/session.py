@@ -1,4 +1,4 @@
-"""The Session doors: `BaseSession.run`, `make_callable`, and the C++ callables under Keras' graph mode."""
+"""The Session wrappers: `BaseSession.run`, `make_callable`, and the C++ callables under Keras' graph mode."""
 
 import functools
 import weakref
@@ -15,7 +15,7 @@ from tfprobe_agent.unpatched import UNPATCHED
 from . import step_wrapper, traced_step
 
 _CONTAINERS = (list, tuple, dict)
-# Fetch names are shown up to this many characters; longer ones end in a digest that keeps works apart.
+# Fetch names are cut to this many characters; longer ones end in a digest that keeps loops apart.
 _NAME_LENGTH = 160
 _ROLES = (("train_function", "fit"), ("test_function", "evaluate"), ("predict_function", "predict"))
 
@@ -23,7 +23,7 @@ _ROLES = (("train_function", "fit"), ("test_function", "evaluate"), ("predict_fu
 def patch(module):
     """Patch the session classes in tensorflow.python.client.session."""
     base = module.BaseSession
-    # Everything below calls the original methods, found before any of them is wrapped.
+    # Everything below calls the original methods, looked up before any of them is wrapped.
     wrappers = _SessionWrappers(module, base._make_callable_from_options)
     patching.patch_method(base, "run", step_wrapper.make(_find_run, wrappers.trace_run, _observe_job_trace, by=1))
     patching.patch_method(base, "make_callable", _with_made(wrappers.wrap_made))
@@ -41,7 +41,7 @@ def patch_keras_backend(module):
 
 
 def _with_made(use):
-    """Return what replaces a method of a session that makes a callable, by one that returns what `use` does with it."""
+    """Return a decorator for session methods that make a callable; the new one returns what `use` makes of that."""
 
     def around(original):
         def make(session, *args, **kwargs):
@@ -69,7 +69,7 @@ def _with_role(original):
             try:
                 current.role = _role_of(self)
                 if current.role is not None:
-                    # Called outside of fit before, its callable may be known for no role: this call has one.
+                    # Called outside of fit before, its callable may be cached without a role: this call has one.
                     current.loop_cache.pop(id(getattr(self, "_callable_fn", None)), None)
             except Exception:
                 failed("entering a Keras function")
@@ -84,7 +84,7 @@ def _with_role(original):
 
 
 def _role_of(function):
-    """Return what a graph function is to the model this thread works on (some Keras drop the name it was given)."""
+    """Return the role of a graph function in this thread's model (some Keras drop the name it was given)."""
     model = THREAD.current.phase.model() if THREAD.current.phase is not None else None
     for attribute, role in _ROLES:
         if getattr(function, "name", None) == attribute or vars(model or _NoModel).get(attribute) is function:
@@ -93,11 +93,11 @@ def _role_of(function):
 
 
 class _NoModel:
-    """Outside any Keras method."""
+    """Stands for the model outside any Keras method."""
 
 
 class _SessionWrappers:
-    """The wrappers, and the originals they need."""
+    """The wrappers, and the original functions they need."""
 
     def __init__(self, module, make_from_options):
         self.protos = module.config_pb2
@@ -113,7 +113,7 @@ class _SessionWrappers:
         return self._traced_run(loop, instance, original, (instance,), given)
 
     def _traced_run(self, loop, session, call, args, given):
-        """Start `call`, a `Session.run` with these arguments, traced in place of what the job gave for it; or None."""
+        """Start `call`, a `Session.run` with these arguments, traced in place of the job's options; or return None."""
         options, metadata = given.get("options"), given.get("run_metadata")
         if self._decline(loop, session, options, metadata):
             return None
@@ -123,7 +123,7 @@ class _SessionWrappers:
         return traced
 
     def _decline(self, loop, session, options, metadata):
-        """Decline to trace a step whose trace TensorFlow or the job cannot bear; return whether it was declined."""
+        """Decline to trace a step if TensorFlow or the job could not bear it; return whether it was declined."""
         why = None
         if options is not None and _traces(options):
             why = "the job traces this step itself"
@@ -136,7 +136,7 @@ class _SessionWrappers:
         return why is not None
 
     def wrap_made(self, made, session, args, kwargs):
-        """Wrap the function that `make_callable` returned in a door of its own."""
+        """Wrap the function that `make_callable` returned in a step wrapper of its own."""
         given = dict(zip(("fetches", "feed_list", "accept_options"), args))
         given.update(kwargs)
         feed_list = given.get("feed_list")
@@ -155,13 +155,13 @@ class _SessionWrappers:
         return functools.wraps(made)(step_wrapper.make(find, trace, _observe_job_trace)(made, made))
 
     def keep_options(self, made, _session, args, kwargs):
-        """Keep the options of a C++ callable; its traced twin is made from them when it is first sampled."""
+        """Keep the options of a C++ callable; its traced twin is made from them when it is first traced."""
         options = args[0] if args else kwargs["callable_options"]
         self.callable_options[made] = options.SerializeToString()
         return made
 
     def find_callable(self, current, args, kwargs):
-        """Return the Work of a C++ callable: a step of Keras where Keras says so."""
+        """Return the Loop of a C++ callable: a step of Keras if Keras calls it."""
         if not args:
             return None
         instance = args[0]
@@ -192,7 +192,7 @@ class _SessionWrappers:
         instance = args[0]
         options = self._options_of(instance)
         if options is None:
-            current_recorder().declined(loop, "made before the agent was armed")
+            current_recorder().declined(loop, "created before the agent was installed")
             return None
         if self._decline(loop, instance._session, options.run_options, kwargs.get("run_metadata")):
             return None
@@ -217,7 +217,7 @@ class _SessionWrappers:
 
 
 class _TracedSessionStep(traced_step.TracedStep):
-    """A traced run: FULL_TRACE when TensorFlow's profiler is free, otherwise SOFTWARE_TRACE, which needs none."""
+    """A traced run: FULL_TRACE if TensorFlow's profiler is free, otherwise SOFTWARE_TRACE, which needs none."""
 
     def __init__(self, protos, loop, session, call, args, kwargs, job_metadata):
         traced_step.TracedStep.__init__(self, call, args, kwargs)
@@ -233,14 +233,14 @@ class _TracedSessionStep(traced_step.TracedStep):
         self.session_config = getattr(session, "_config", None)
 
     def feeds(self):
-        # A callable is fed by position; the instance that stands first in other calls is no feed.
+        # A callable is fed by position; the instance that comes first in other calls is no feed.
         by_name = self.kwargs.get("feed_dict")
         if by_name is not None:
             return by_name.values() if isinstance(by_name, dict) else (by_name,)
         return self.args if "fetches" not in self.kwargs else ()
 
     def options_for(self, job_options):
-        """Return RunOptions like the job's own, traced; takes the profiler if that is possible."""
+        """Return RunOptions like the job's own, traced; take the profiler if possible."""
         self.job_options = job_options
         options = self.protos.RunOptions()
         if job_options is not None:
@@ -263,7 +263,7 @@ class _TracedSessionStep(traced_step.TracedStep):
         return name, size, self.graph.fingerprint
 
     def _fill_job_metadata(self):
-        """Give the job the metadata that its own options would have given it: no trace that it did not ask for."""
+        """Give the job the metadata that its own options would have given it, without a trace it did not ask for."""
         if self.job_metadata is None:
             return
         self.job_metadata.CopyFrom(self.metadata)
@@ -280,7 +280,7 @@ def _find_run(current, args, kwargs):
         return None
     fetches = args[1] if len(args) > 1 else kwargs.get("fetches")
     if type(fetches) is dict and "caller" in fetches:
-        fetches = fetches["caller"]  # a MonitoredSession: what its hooks fetch beside makes no other kind of step
+        fetches = fetches["caller"]  # a MonitoredSession: what its hooks fetch in addition makes no other kind of step
     key = _key(fetches)
     loop = current.loop_cache.get(key)
     if loop is None:
@@ -292,7 +292,7 @@ def _find_run(current, args, kwargs):
 
 
 def _key(fetches):
-    """Return what tells these fetches from others without asking TensorFlow: the identities of the leaves."""
+    """Return a key of these fetches without calling TensorFlow: the identities of the leaves."""
     if not isinstance(fetches, _CONTAINERS):
         return id(fetches)
     items = fetches.values() if isinstance(fetches, dict) else fetches
@@ -309,7 +309,7 @@ def _leaves(fetches):
 
 
 def _is_stable(leaf):
-    """Tell whether a fetch is a graph element that lives as long as its graph, not an object made for one call."""
+    """Return whether a fetch is a graph element that lives as long as its graph, not an object made for one call."""
     return isinstance(leaf, str) or (hasattr(leaf, "graph") and hasattr(leaf, "name"))
 
 
@@ -345,13 +345,13 @@ def _observe_job_trace(args, kwargs):
 
 
 def _debugs(options):
-    """Tell whether the options carry tfdbg's watches."""
+    """Return whether the options carry tfdbg's watches."""
     debug_options = getattr(options, "debug_options", None)
     return len(getattr(debug_options, "debug_tensor_watch_opts", ())) > 0
 
 
 def _collects_stats(session, options):
-    """Tell whether the job's own settings make TensorFlow fill the step statistics of its RunMetadata, untraced."""
+    """Return whether the job's settings make TensorFlow fill the step statistics of its RunMetadata, untraced."""
     config = getattr(session, "_config", None)
     builds_cost_model = config is not None and config.graph_options.build_cost_model > 0
     return builds_cost_model or getattr(options, "report_tensor_allocations_upon_oom", False)

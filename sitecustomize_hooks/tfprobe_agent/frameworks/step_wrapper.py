@@ -1,6 +1,6 @@
-"""A door: the wrapper around a method of the job whose call is one step. The one place where the original is called.
+"""The step wrapper: replaces a method of the job whose call is one step, and calls the original in one place.
 
-The fast path is inline and on purpose free of calls into the agent: it is paid by every step of every job.
+The fast path is inline and deliberately free of calls into the agent: every step of every job pays for it.
 """
 
 import sys
@@ -28,24 +28,24 @@ from tfprobe_agent.unpatched import UNPATCHED
 
 from . import traced_step
 
-# Calls timed, once a process, to know what a step that is not sampled costs.
+# Calls timed, once per process, to measure the cost of a step that is not traced.
 CALIBRATION_CALLS = 512
 # The result of a call that has not returned.
 UNSET = object()
 
 
 def make(find, tracer, observe=None, by=0, salt=0, applies=None, otherwise=None):
-    """Return a function that takes the original method and returns the door to put in its place.
+    """Return a function that takes the original method and returns the step wrapper to put in its place.
 
-    `args` are all that the door got: a method's instance is the first of them.
-    `find(mine, args, kwargs)` returns the Work of this call, or None to let it pass. It is not asked if the thread
-    knows a Work by the id of argument `by` plus `salt` (below 8, which ids are multiples of: it tells doors of one
-    instance apart), and `applies` (if given) returns true.
-    `tracer(work, why, original, args, kwargs)` starts a sample and returns it, or None if it declines.
-    `notice(args, kwargs)` looks at calls with more than three arguments or with `options`; what it returns is called
-    when the step is over.
-    `otherwise(original)` returns what is called where the call is no step, if that is not the original.
-    `around(original, owner)` is for a function that is no method: its Work is known by the id of `owner`.
+    `args` are all arguments of the wrapper: a method's instance is the first of them.
+    `find(current, args, kwargs)` returns the Loop of this call, or None to let it pass. It is not called if the thread
+    has cached a Loop by the id of argument `by` plus `salt` (below 8, which ids are multiples of: it tells wrappers of
+    one instance apart), and `applies` (if given) returns true.
+    `tracer(loop, why, original, args, kwargs)` starts a traced step and returns it, or None if it declines.
+    `observe(args, kwargs)` inspects calls with more than three arguments or with `options`; its result is called when
+    the step is over.
+    `otherwise(original)` returns what to call if the call is no step, if that is not the original.
+    `around(original, owner)` is for a function that is no method: its Loop is cached by the id of `owner`.
     """
     thread, state, clock, unset = THREAD, STATE, UNPATCHED.monotonic_ns, UNSET
 
@@ -54,7 +54,7 @@ def make(find, tracer, observe=None, by=0, salt=0, applies=None, otherwise=None)
         key_at, fixed = (by, None) if owner is None else (sys.maxsize, id(owner))
 
         def step_wrapper(*args, **kwargs):
-            current = loop = traced = over = None
+            current = loop = traced = on_end = None
             result = unset
             try:
                 current = thread.current
@@ -67,7 +67,7 @@ def make(find, tracer, observe=None, by=0, salt=0, applies=None, otherwise=None)
                         loop = find(current, args, kwargs)
                     if loop is not None:
                         if observe is not None and (len(args) > 3 or "options" in kwargs):
-                            over = observe(args, kwargs)
+                            on_end = observe(args, kwargs)
                         start = clock()
                         if loop.n >= loop.next_check or start >= loop.words[loop.poll_at]:
                             traced = start_trace(loop, tracer, original, args, kwargs)
@@ -91,24 +91,24 @@ def make(find, tracer, observe=None, by=0, salt=0, applies=None, otherwise=None)
                             loop.words[loop.count_at] = step
                             if step >= loop.next_fold:
                                 loop.stored()
-                        if over is not None:
-                            over, ending = None, over
-                            ending()
+                        if on_end is not None:
+                            on_end, call_on_end = None, on_end
+                            call_on_end()
                         return result
             except BaseException as error:
-                # What is the job's goes on from each of these branches: what it threw into our code, too.
+                # An exception of the job leaves each branch unchanged, also one thrown into the agent's code.
                 if result is not unset:
                     current.depth = 0
-                    _settle(loop, traced, over, start)
+                    _settle(loop, traced, on_end, start)
                     failed("after a step")
                     return result
                 if loop is not None and current.depth:
-                    current.depth = 0  # before any call of ours: at the recursion limit none succeeds
-                    _settle(loop, traced, over, start, RAISED_FLAG)
+                    current.depth = 0  # before any call of the agent: at the recursion limit none succeeds
+                    _settle(loop, traced, on_end, start, RAISED_FLAG)
                     leave_traceback(error)
                     raise
                 loop = None
-                _give_up(traced, over)
+                _give_up(traced, on_end)
                 failed("before a step")
             try:
                 return passing(*args, **kwargs)
@@ -122,9 +122,9 @@ def make(find, tracer, observe=None, by=0, salt=0, applies=None, otherwise=None)
 
 
 def start_trace(loop, tracer, original, args, kwargs):
-    """Start a sample of the next step if one is due and possible; look whether one is wanted from outside.
+    """Start a trace of the next step if one is due and possible; look whether one is requested.
 
-    Where none is, the gap after the step may be watched all the same: then a GapWatch is returned.
+    Otherwise the gap after the step may be watched all the same: then a GapWatch is returned.
     """
     current = THREAD.current
     is_after_long = gaps.observe(current, loop.shared or loop, UNPATCHED.monotonic_ns())
@@ -133,7 +133,7 @@ def start_trace(loop, tracer, original, args, kwargs):
     loop.words[loop.poll_at] = began_ns + POLL_NS
     if began_ns >= RESOURCE_SAMPLES.next_ns:
         take_sample(began_ns)
-        began_ns = UNPATCHED.monotonic_ns()  # a pulse has an account of its own
+        began_ns = UNPATCHED.monotonic_ns()  # a resource sample is accounted for separately
     if loop.shared is not None:
         loop = loop.shared
     loop.file.look(began_ns)
@@ -166,7 +166,7 @@ def start_trace(loop, tracer, original, args, kwargs):
         return traced
     except BaseException:
         abandon(traced)
-        return failed("starting a sample", tracing_only=True)
+        return failed("starting a trace", tracing_only=True)
 
 
 @never_raise_noting
@@ -175,7 +175,7 @@ def _why_watched(current, loop, now_ns, is_after_long):
 
 
 def abandon(traced):
-    """End a trace that was begun for a step that is not recorded; `sample` may not have come as far as its caller."""
+    """End a trace that was begun for a step that is not recorded; `traced` may not have reached its caller."""
     if traced is None:
         holder, eager = tracing.holder(), THREAD.current.eager_loop
         if holder is not None and holder.thread == threading.get_ident() and holder is not (eager and eager.collected):
@@ -185,7 +185,7 @@ def abandon(traced):
 
 
 def finish_trace(loop, traced, result, start_ns, end_ns):
-    """Record the sampled step, then its capture, and account what it cost."""
+    """Record the traced step, then its capture, and account for the cost."""
     if traced.watch is not None:
         step = loop.record(start_ns, end_ns)
         gaps.begin(THREAD.current, current_recorder(), loop.shared or loop, step, traced.watch)
@@ -201,11 +201,11 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
         result_bytes = traced_step.result_bytes(result)
         stored = traced.finish(loop, step, result)
         added_ns = traced.opening_ns + UNPATCHED.monotonic_ns() - end_ns
-        added_ns -= recorder.steps.words[ONCE_NS] - once_ns  # graphs and code maps have an account of their own
+        added_ns -= recorder.steps.words[ONCE_NS] - once_ns  # graphs and code maps are accounted for separately
         if usual_ns is not None:
             added_ns += max(0, end_ns - start_ns - usual_ns)
         if stored is None:
-            recorder.declined(loop, "the profiler was taken over before the step ended")
+            recorder.declined(loop, "the job took the profiler before the step ended")
             return
         loop.look()
         name, size, graph = stored
@@ -223,35 +223,35 @@ def finish_trace(loop, traced, result, start_ns, end_ns):
             traced_step.write_settings(traced.session_config)
         gaps.begin(THREAD.current, recorder, loop, step, "traced")
     except Exception:
-        failed("finishing a sample", tracing_only=True)
+        failed("finishing a trace", tracing_only=True)
 
 
 def _end_gap():
-    """End the watch of the time before this step, if there is one."""
+    """End the watch of the gap before this step, if there is one."""
     try:
         current = THREAD.current
         if current.watch is not None:
             gaps.end(current)
     except Exception:
-        failed("ending a gap", noting_only=True)
+        failed("ending a gap watch", noting_only=True)
 
 
-def _give_up(traced, over):
+def _give_up(traced, on_end):
     """End what was begun for a step that will not be called."""
     try:
-        if over is not None:
-            over()
+        if on_end is not None:
+            on_end()
         abandon(traced)
     except Exception:
-        failed("giving up a sample", tracing_only=True)
+        failed("abandoning a trace", tracing_only=True)
 
 
-def _settle(loop, traced, over, start_ns, flags=0):
-    """Leave a step whose call raised, or after whose call an exception came: it is recorded, nothing stays open."""
+def _settle(loop, traced, on_end, start_ns, flags=0):
+    """Finish a step whose call raised, or after whose call an exception came: record it, leave nothing open."""
     try:
         loop.ensure_recorded(start_ns, UNPATCHED.monotonic_ns(), flags)
-        if over is not None:
-            over()
+        if on_end is not None:
+            on_end()
         if traced is not None:
             traced.abandon()
     except Exception:
@@ -259,7 +259,7 @@ def _settle(loop, traced, over, start_ns, flags=0):
 
 
 def _calibrate(recorder):
-    """Measure once what a door adds to a call, by calling a function that does nothing through a door and without."""
+    """Measure once what a step wrapper adds to a call, by calling an empty function with and without one."""
     if recorder.calibrated:
         return
     recorder.calibrated = True

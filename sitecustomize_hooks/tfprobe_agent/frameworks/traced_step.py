@@ -1,4 +1,8 @@
-"""How many bytes a step was fed and gave back. Looks at shapes and types: converts, copies and waits for nothing."""
+"""A step being traced, what it was fed and returned, and the settings of the job that its speed depends on.
+
+Sizes come from shapes and types: nothing is converted, copied or waited for. Settings are read from what exists:
+TensorFlow is not called for them.
+"""
 
 import sys
 import threading
@@ -12,25 +16,25 @@ from tfprobe_agent.unpatched import UNPATCHED
 
 
 class TracedStep:
-    """A step being recorded: what to call instead, and how to end. Subclasses know TensorFlow."""
+    """A step being traced: what to call instead, and how to end. Subclasses know TensorFlow."""
 
     level = "full"
-    session_config = None  # of the Session whose step it is
-    watch = None  # why the gap after it is watched, of a step that is not traced
+    session_config = None  # of the Session that runs the step
+    watch = None  # why the gap after it is watched, for a step that is not traced
 
     def __init__(self, call, args, kwargs):
         self.call = call
         self.args = args
         self.kwargs = kwargs
         self.why = None
-        self.request = None  # the sequence of the order it is taken for, if any
+        self.request = None  # the sequence number of the trace request it is for, if any
         self.called_at = "", 0  # file and line of the job
         self.opening_ns = 0
         self.clock_ns = 0  # unix time less monotonic time when the step began
         self.thread = threading.get_ident()
 
     def feeds(self):
-        """Return what the step was fed; None where steps are not fed."""
+        """Return what the step was fed; None if steps are not fed."""
 
     def finish(self, loop, step, result):
         """End the trace and store the capture; return (file name, bytes, graph fingerprint or None), or None."""
@@ -42,7 +46,7 @@ class TracedStep:
 
 
 class GapWatch(TracedStep):
-    """A step that is not traced, whose gap is to be watched for some reason."""
+    """A step that is not traced, whose gap is to be watched."""
 
     def __init__(self, watch, call, args, kwargs):
         TracedStep.__init__(self, call, args, kwargs)
@@ -52,16 +56,16 @@ class GapWatch(TracedStep):
         """Nothing has begun yet."""
 
 
-# A step with more leaves than this is not looked through.
+# A step with more leaves than this is not examined.
 MAX_LEAVES = 100
 _CONTEXT = "tensorflow.python.eager.context"
 
 
 @never_raise_noting
 def fed_bytes(feeds):
-    """Return the bytes of the arrays among what a Session step was fed; None if something else was, or too much.
+    """Return the bytes of the arrays that a Session step was fed; None if other things or too many were.
 
-    Numbers are some bytes each, and count as none.
+    Numbers are a few bytes each, and count as none.
     """
     numpy = sys.modules.get("numpy")
     feeds = list(feeds)
@@ -78,7 +82,7 @@ def fed_bytes(feeds):
 
 @never_raise_noting
 def result_bytes(result):
-    """Return the bytes of the tensors and arrays that a step returned; None of what is nested deeper, or too much."""
+    """Return the bytes of the tensors and arrays that a step returned; None if nested deeper, or too many."""
     leaves = _leaves(result)
     if leaves is None or _is_asynchronous():
         return None
@@ -96,7 +100,7 @@ def _leaves(result):
 
 
 def _is_asynchronous():
-    """Tell whether the shape of a tensor may have to be waited for."""
+    """Return whether the shape of a tensor may have to be waited for."""
     context = getattr(sys.modules.get(_CONTEXT), "_context", None)
     return bool(getattr(context, "_default_is_async", False))
 
@@ -142,7 +146,7 @@ _RATHER_A_NAME = 200
 
 @never_raise_noting
 def write_settings(session_config):
-    """Write the event; `session_config` is the ConfigProto of the Session whose step was sampled, or None."""
+    """Write the settings event; `session_config` is the ConfigProto of the Session that ran the step, or None."""
     began_ns = UNPATCHED.monotonic_ns()
     recorder = current_recorder()
     recorder.process_dir.event("settings", settings=read_settings(session_config))
@@ -150,7 +154,7 @@ def write_settings(session_config):
 
 
 def read_settings(session_config):
-    """Return the settings by name, as docs/design.md has them; None for what is not known."""
+    """Return the settings by name, as listed in docs/design.md; None if not known."""
     context = getattr(sys.modules.get(_CONTEXT), "_context", None)
     model = THREAD.current.phase.model() if THREAD.current.phase is not None else None
     variables = speed_variables()
@@ -176,7 +180,7 @@ def _or_none(question):
         return question()
     except Exception:
         let_through()
-        return None  # another TensorFlow's words: this one setting stays unknown
+        return None  # another TensorFlow's names: this one setting stays unknown
 
 
 def _first_int(session_config, context, name):
@@ -192,7 +196,7 @@ def _policy():
 
 
 def _jit(session_config, context):
-    """Tell whether XLA clusters ops of its own accord."""
+    """Return whether XLA clusters ops automatically."""
     if session_config is not None and session_config.graph_options.optimizer_options.global_jit_level > 0:
         return True
     return bool(getattr(context, "_optimizer_jit", None))
@@ -224,7 +228,7 @@ def _attribute(modules, name):
 
 
 def _plain(value):
-    """Return what can be written down: a number, a truth or a short text."""
+    """Return what can be written to JSON: a number, a boolean or a short text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     return str(value)[:_RATHER_A_NAME]
