@@ -1,4 +1,4 @@
-"""Fixtures: a place for jobs with the toy TensorFlow, and the agent in this very process."""
+"""Fixtures: a directory for jobs with the toy TensorFlow, and the agent in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.agent import Laboratory, load
 
 @pytest.fixture
 def laboratory(tmp_path: Path) -> Laboratory:
-    """A fresh place, not armed yet."""
+    """A fresh directory without a boot directory."""
     return Laboratory(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Many jobs at once into one output directory: nothing is mixed, nothing is lost."""
+"""Many jobs at once with one output directory: nothing is mixed or lost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _counts(run: Path) -> dict[str, int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A training script beside the toy TensorFlow."""
+    """A training script and the toy TensorFlow."""
     toy_tensorflow.write(tmp_path / "packages")
     (tmp_path / "train.py").write_text(JOB)
     return tmp_path
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_jobs_started_at_once_stay_separate_and_complete(folder: Path) -> None:
-    """32 of them, each with another number of steps; all end well and say what they say."""
+    """32 of them, each with another number of steps; all end well and print their own number."""
     numbers = [3000 + 7 * index for index in range(32)]
 
     with ThreadPoolExecutor(32) as pool:

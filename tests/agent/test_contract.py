@@ -1,4 +1,4 @@
-"""What the agent writes is what the analyser reads: counts, times, flags and gaps of every step."""
+"""The analyser reads what the agent writes: counts, times, flags and gaps of every step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import errno
 import itertools
 import os
 import random
-import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,12 +30,12 @@ START_NS = 7_000_000_000_000
 def _times(count: int, seed: int = 1) -> list[tuple[int, int]]:
     """Steps of 1 ns to 17 minutes, some of which take no time, with gaps between them."""
     dice = random.Random(seed)
-    found, now = [], START_NS
+    times, now = [], START_NS
     for _ in range(count):
         start = now + dice.choice([0, 1, 700, dice.randrange(10**6)])
         now = start + int(2 ** dice.uniform(-1, 40))
-        found.append((start, now))
-    return found
+        times.append((start, now))
+    return times
 
 
 def _flags(step: int) -> int:
@@ -105,22 +102,22 @@ def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithme
     assert _as_tuple(record.gaps) == _as_tuple(_aggregate(gaps))
 
 
-def test_the_ring_holds_the_latest_steps_with_their_flags(tmp_path: Path, place: str) -> None:
-    """Start, end and what became of each of the last 8192 steps, less the one being written."""
+def test_the_ring_has_the_latest_steps_with_their_flags(tmp_path: Path, place: str) -> None:
+    """Start, end and flags of each of the last 8192 steps, except the one being written."""
     times = _times(20_000)
 
     recent = _write(tmp_path / "steps.bin", times, _flags).recent
 
-    held = range(recent.first_step, 20_000)
-    assert len(held) >= layout.RING_STEPS - 1
+    steps = range(recent.first_step, 20_000)
+    assert len(steps) >= layout.RING_STEPS - 1
     rows = zip(recent.start_ns.tolist(), recent.end_ns.tolist(), strict=True)
-    assert list(rows) == [times[step] for step in held]
-    assert recent.sampled.tolist() == [_flags(step) & TRACED != 0 for step in held]
-    assert recent.raised.tolist() == [_flags(step) & RAISED != 0 for step in held]
+    assert list(rows) == [times[step] for step in steps]
+    assert recent.sampled.tolist() == [_flags(step) & TRACED != 0 for step in steps]
+    assert recent.raised.tolist() == [_flags(step) & RAISED != 0 for step in steps]
 
 
-def test_the_usual_time_leaves_out_sampled_and_raised_steps(tmp_path: Path) -> None:
-    """What a traced step is compared with is the median of the plain ones before it."""
+def test_the_usual_time_excludes_traced_and_raised_steps(tmp_path: Path) -> None:
+    """A traced step is compared with the median of the ordinary ones before it."""
     file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
     loop = file.add_loop("fit", "model", "MainThread", 77, START_NS)
     for length, flags in [(50, 0), (70, 0), (60, 0), (900, TRACED), (1, RAISED)]:
@@ -129,8 +126,8 @@ def test_the_usual_time_leaves_out_sampled_and_raised_steps(tmp_path: Path) -> N
     assert loop.usual_ns() == 60
 
 
-def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, monkeypatch) -> None:
-    """mmap may fail where allocation works: FUSE, 9p."""
+def test_a_file_that_cannot_be_mapped_is_still_written(tmp_path: Path, monkeypatch) -> None:
+    """mmap may fail where allocation succeeds: FUSE, 9p."""
     mmap = steps_file.mmap.mmap
 
     def in_memory(descriptor: int, *rest: int) -> object:
@@ -146,7 +143,7 @@ def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, mo
 
 
 def test_names_are_cut_between_characters(tmp_path: Path) -> None:
-    """A name longer than its place stays readable."""
+    """A name that is too long stays readable."""
     file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
     file.add_loop("function", "é" * 200, "ü" * 100, 1, START_NS)
 
@@ -156,49 +153,8 @@ def test_names_are_cut_between_characters(tmp_path: Path) -> None:
     assert record.thread == "ü" * 63
 
 
-STEPPING = """
-step = def_function.Function()
-while True:
-    step(1)
-    session.run("loss")
-    os.write(1, b".")
-"""
-
-
-def test_a_kill_at_any_moment_loses_no_step(laboratory: Laboratory) -> None:
-    """Each of twelve jobs says when it has completed a round of two steps, and is killed."""
-    laboratory.arm(trace_level="off")
-    dice = random.Random(4)
-
-    def killed(delay_s: float) -> tuple[int, int]:
-        job = laboratory.start(STEPPING)
-        assert job.stdout is not None
-        rounds = len(os.read(job.stdout.fileno(), 1))
-        deadline = time.monotonic() + delay_s
-        while time.monotonic() < deadline:
-            rounds += len(os.read(job.stdout.fileno(), 1 << 16))
-        job.kill()
-        rounds += len(job.communicate()[0])
-        assert job.returncode == -signal.SIGKILL
-        return job.pid, rounds
-
-    with ThreadPoolExecutor(4) as pool:
-        jobs = dict(pool.map(killed, [dice.uniform(0, 0.3) for _ in range(12)]))
-
-    assert len(laboratory.folders()) == 12
-    for folder in laboratory.folders():
-        rounds = jobs[int(folder.name.split("-")[0])]
-        counts = laboratory.counts(folder)
-        assert rounds <= counts["step"] <= rounds + 1
-        assert counts.get("loss", 0) in (rounds, counts["step"])
-        for work in laboratory.steps(folder).works:
-            assert work.steps.count == work.executed
-            assert int(work.steps.buckets.sum()) == work.executed
-            assert bool((work.recent.end_ns >= work.recent.start_ns).all())
-
-
-def test_kinds_of_step_beyond_the_file_are_counted_together(laboratory: Laboratory) -> None:
-    """A job may make up more names than the file has places; no step of it goes uncounted."""
+def test_loops_beyond_the_capacity_of_the_file_are_counted_together(laboratory: Laboratory) -> None:
+    """A job may make up more names than the file has blocks; all its steps are counted."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish("for i in range(600): session.run('op%d' % (i % 300))")
@@ -210,7 +166,7 @@ def test_kinds_of_step_beyond_the_file_are_counted_together(laboratory: Laborato
     assert len(laboratory.steps().works) <= 256
 
 
-def test_names_that_found_no_place_are_not_kept(laboratory: Laboratory) -> None:
+def test_names_without_a_block_are_not_kept(laboratory: Laboratory) -> None:
     """A job that makes up a new name at every step does not grow by it."""
     laboratory.arm(trace_level="off")
 
@@ -225,7 +181,7 @@ print(sum(type(key[0]) is str for key in THREAD.current.loops))
 
 
 def test_a_full_disk_ends_neither_the_job_nor_the_counts(laboratory: Laboratory) -> None:
-    """Works that have their place are counted on; what would need more room is left out."""
+    """Existing loops are still counted; whatever needs more room is left out."""
     laboratory.arm(every=10)
 
     lines = laboratory.finish("""
@@ -245,7 +201,7 @@ print("done")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 @pytest.mark.parametrize("size_kb", [64, 400, 800])
 def test_a_small_file_system_ends_neither_the_job_nor_the_counts(tmp_path: Path, size_kb) -> None:
-    """Full from the start, or in the middle: the job says the same."""
+    """Full from the start, or in the middle: the job prints the same."""
     mount = tmp_path / "small"
     mount.mkdir()
     options = f"size={size_kb}k"
@@ -266,16 +222,18 @@ print("done")
 """)
 
         assert lines == ["done"]
-        found = laboratory.steps()
-        assert {work.count for work in found.works} <= {100}
-        assert len(found.works) >= size_kb // 400
-        assert sum(work.count for work in found.works) + found.header.untimed_steps == 2000
+        steps = laboratory.steps()
+        assert {work.count for work in steps.works} <= {100}
+        assert len(steps.works) >= size_kb // 400
+        assert sum(work.count for work in steps.works) + steps.header.untimed_steps == 2000
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
 
 
 def test_a_job_that_closes_all_files_keeps_its_own(laboratory: Laboratory, tmp_path: Path) -> None:
-    """A daemon closes what it does not know and opens its own: nothing of ours gets in there."""
+    """A daemon closes unknown descriptors and opens its own files: the agent writes to none of
+    them.
+    """
     laboratory.arm(every=2)
 
     laboratory.finish(f"""
@@ -292,7 +250,7 @@ for i in range(10): session.run("after")
 
 
 def test_no_step_is_traced_once_the_process_ends(laboratory: Laboratory) -> None:
-    """A daemon thread that is killed in the middle of a traced step takes the process with it."""
+    """A daemon thread that is killed in the middle of a traced step would abort the process."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -306,8 +264,8 @@ for i in range(4): session.run("loss")
     assert (work.count, work.sampled) == (8, 4)
 
 
-def test_a_traced_step_of_another_thread_is_let_end(laboratory: Laboratory) -> None:
-    """The exit waits for it, but not for one that waits for something itself."""
+def test_the_exit_waits_for_a_traced_step_of_another_thread(laboratory: Laboratory) -> None:
+    """But not for one that waits for something itself."""
     laboratory.arm(every=1)
 
     short, long = laboratory.finish("""
@@ -332,8 +290,8 @@ for seconds, patience in ((0.05, 60), (60, 0.2)):
     assert (short, long) == ("False", "True")
 
 
-def test_a_thread_that_deletes_a_session_is_let_end(laboratory: Laboratory) -> None:
-    """The interpreter would kill it in C++, and abort; but no exit waits for ever."""
+def test_the_exit_waits_for_a_thread_that_deletes_a_session(laboratory: Laboratory) -> None:
+    """The interpreter would kill it below C++, and abort; but no exit waits for ever."""
     laboratory.arm(trace_level="off")
 
     short, long = laboratory.finish("""
@@ -361,8 +319,8 @@ for seconds, patience in ((0.05, 60), (60, 0.2)):
     assert (short, long) == ("True", "False")
 
 
-def test_a_thread_made_in_c_is_not_entered_in_the_jobs_list(laboratory: Laboratory) -> None:
-    """threading.enumerate() shows the job the threads it had without us."""
+def test_a_thread_made_in_c_is_not_added_to_the_jobs_list(laboratory: Laboratory) -> None:
+    """threading.enumerate() returns the same threads as without the agent."""
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish("""
@@ -381,8 +339,8 @@ done.acquire()
     assert laboratory.counts() == {"loss": 1}
 
 
-def test_an_eager_loop_without_a_place_leaves_other_steps_counted(laboratory: Laboratory) -> None:
-    """A file that is full for one kind of step is not full for those it knows."""
+def test_an_eager_loop_without_a_block_leaves_other_steps_counted(laboratory: Laboratory) -> None:
+    """A file that is full for one kind of step is not full for those it has."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish("""

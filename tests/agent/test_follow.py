@@ -14,7 +14,7 @@ from tfprobe.profile.reader.run import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 
-# Does so many steps as each line of stdin says, in a fork where it says so, and answers.
+# Makes as many steps as each line of stdin says, in a forked child if it says so, and answers.
 JOB = """
 step = def_function.Function()
 for line in sys.stdin:
@@ -35,7 +35,7 @@ for line in sys.stdin:
 
 
 class Job:
-    """A job that does what it is told, and is waited for."""
+    """A job that runs its instructions, and is waited for."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._process = laboratory.start(JOB)
@@ -57,7 +57,7 @@ def laboratory(tmp_path: Path) -> Laboratory:
     return Laboratory(tmp_path).arm(every=5)
 
 
-def test_at_each_moment_it_is_what_loading_gives(laboratory: Laboratory) -> None:
+def test_following_gives_what_loading_gives(laboratory: Laboratory) -> None:
     """Steps, captures, a fork that writes its own folder, and the exit."""
     folder, here = RunFolder(laboratory.run), this_machine()
     following, job = Following(folder, here), Job(laboratory)
@@ -70,26 +70,26 @@ def test_at_each_moment_it_is_what_loading_gives(laboratory: Laboratory) -> None
 
     assert plain(profile) == plain(load(folder, here))
     assert following.has_ended
-    assert [each.state for each in profile.processes] == ["finished"] * 2
+    assert [process.state for process in profile.processes] == ["finished"] * 2
     assert sum(work.count for work in profile.works) == 2 * (3 + 12 + 7 + 2000 + 1)
 
 
-def test_follow_tells_each_step_once_and_ends_with_the_job(laboratory: Laboratory) -> None:
-    """However the looks fall between the steps."""
+def test_follow_yields_each_step_once_and_ends_with_the_job(laboratory: Laboratory) -> None:
+    """However its reads fall between the steps."""
     job = Job(laboratory)
     job.do("4")
     updates = tfprobe.open_run(laboratory.run).follow(every_s=0.01)
-    told = [next(updates)]
+    received = [next(updates)]
     job.do("20")
     job.do("5 fork")
     job.end()
-    told += updates
+    received += updates
 
-    counts = [each.count for update in told for each in update.steps]
-    captures = [each for update in told for each in update.captures]
+    counts = [steps.count for update in received for steps in update.steps]
+    captures = [capture for update in received for capture in update.captures]
     assert sum(counts) == 2 * (4 + 20 + 5)
-    assert len(captures) == len(told[-1].profile().captures) > 0
+    assert len(captures) == len(received[-1].profile().captures) > 0
     assert [sum(len(part) for part in parts) for parts in (
-        [update.appeared for update in told], [update.ended for update in told]
+        [update.appeared for update in received], [update.ended for update in received]
     )] == [2, 2]  # fmt: skip
-    assert told[-1].profile().run.state == "finished"
+    assert received[-1].profile().run.state == "finished"

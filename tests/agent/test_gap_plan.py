@@ -1,15 +1,14 @@
-"""Gaps are watched on their own: some of all, and long ones that come at one distance in steps."""
+"""Gaps are watched apart from traced steps: a sample of all, and long ones that recur."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
 from tests.support.agent import Laboratory, load
-from tests.support.interpreters import need_interpreter
+from tests.support.interpreters import python_path
 
 MS = 1_000_000
 gaps = load("core.gaps")
@@ -20,9 +19,7 @@ NEVER = load("core.steps_layout").NEVER
 @pytest.fixture(params=["this", "3.6", "3.8", "3.12", "3.13"])
 def python(request: pytest.FixtureRequest) -> str:
     """Profile functions were rebuilt in Python 3.11 and again in 3.12."""
-    if request.param == "this":
-        return sys.executable
-    return str(need_interpreter(request.param))
+    return python_path(request.param)
 
 
 EPOCHS = """
@@ -35,7 +32,7 @@ for step in range(9 * 50):
 
 
 def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) -> None:
-    """Behind the step before each, by what lies in them; the steps themselves are not traced."""
+    """With the calls made in them; the steps themselves are not traced."""
     laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
 
     laboratory.finish(EPOCHS, python=python)
@@ -51,7 +48,7 @@ def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) ->
 
 
 def test_gaps_are_watched_apart_from_traced_steps(laboratory: Laboratory, python: str) -> None:
-    """As many as the budget pays for, each marked in the steps file, with its thread's CPU time."""
+    """As many as the budget allows, each flagged in the steps file, with its thread's CPU time."""
     laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
 
     laboratory.finish(
@@ -75,10 +72,10 @@ for _ in range(80):
 
 
 @pytest.mark.parametrize(("trace_level", "budget"), [("off", 0.5), ("full", 0.0)])
-def test_nothing_is_watched_without_leave(
+def test_nothing_is_watched_without_permission(
     laboratory: Laboratory, trace_level: str, budget: float
 ) -> None:
-    """`--trace-level off` and a budget of nothing mean it."""
+    """`--trace-level off` and a budget of zero."""
     laboratory.arm(budget=budget, steps=[[10**6, 10**6]], trace_level=trace_level)
 
     laboratory.finish(EPOCHS)
@@ -86,8 +83,8 @@ def test_nothing_is_watched_without_leave(
     assert laboratory.gaps() == ()
 
 
-def test_the_long_gap_belongs_to_the_step_before_it(laboratory: Laboratory) -> None:
-    """A validation between two epochs is steps of another work, whose first ends the gap."""
+def test_a_long_gap_belongs_to_the_step_before_it(laboratory: Laboratory) -> None:
+    """A validation between two epochs is another loop, whose first step ends the gap."""
     laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
 
     laboratory.finish("""
@@ -126,21 +123,21 @@ for epoch in range(8):
         ([], 5, NEVER),
     ],
 )
-def test_what_comes_at_one_distance_is_expected(
+def test_gaps_that_recur_at_one_distance_are_foreseen(
     long_gaps: list[int], steps: int, expected: int
 ) -> None:
-    """Three at one distance, the beginning of the loop among them; of two at first."""
+    """Three at one distance, the start of the loop among them; two at first."""
     assert gaps.next_of(long_gaps, steps) == expected
 
 
 class Loop:
-    """A kind of step that only takes time."""
+    """A loop that only takes time."""
 
     index, n, foreseen, watch_cost_ns, next_watch, long_gaps = 0, 100, 0, 0, NEVER, ()
 
 
 def test_watches_keep_to_their_part_of_the_budget() -> None:
-    """A quarter of it, less where traces have used it up; and they are spread over a long job."""
+    """A quarter of it, less if traces have used it up; and they are spread over a long job."""
     config = SimpleNamespace(budget=0.01, trace_level="full", steps=None, every=None)
     plan = gaps.GapPlan(schedule.Schedule(config, 0))
     current, loop = SimpleNamespace(loops={"loss": 1}), Loop()

@@ -21,7 +21,7 @@ NEW, OLD = "/tmp/__autograph_generated_fileab12cd34.py", "/tmp/tmpab12cd34.py"
 
 
 class Code:
-    """What caches of conversions are keyed by, weakly."""
+    """The weak keys of caches of conversions."""
 
 
 class LineLocation(NamedTuple):
@@ -63,8 +63,8 @@ def autograph(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("file", [NEW, OLD])
-def test_a_generated_line_is_the_line_it_was_made_from(autograph: Any, file: str) -> None:
-    """What AutoGraph put around it stands for no line and is left out."""
+def test_a_generated_line_is_mapped_to_its_origin(autograph: Any, file: str) -> None:
+    """Code that AutoGraph added has no origin and is left out."""
     autograph(source_map(file, {20: 12}))
 
     places = [(TRAIN, 30, "<module>"), (file, 18, "loop_body"), (file, 20, "tf__model")]
@@ -72,28 +72,28 @@ def test_a_generated_line_is_the_line_it_was_made_from(autograph: Any, file: str
     assert graphs.sources_of(places) == [(TRAIN, 30, "<module>"), None, (TRAIN, 12, "model")]
 
 
-def test_what_was_converted_twice_is_traced_back_twice(autograph: Any) -> None:
+def test_code_converted_twice_is_mapped_twice(autograph: Any) -> None:
     """Generated code may be given to AutoGraph again."""
     autograph(source_map(NEW, {20: 12}), source_map(OLD, {7: 20}, source=NEW))
 
     assert graphs.sources_of([(OLD, 7, "tf__tf__model")]) == [(TRAIN, 12, "model")]
 
 
-def test_a_map_that_leads_in_circles_ends(autograph: Any) -> None:
-    """Whatever is there, looking ends."""
+def test_a_circular_map_ends(autograph: Any) -> None:
+    """The search ends whatever the map contains."""
     autograph(source_map(NEW, {20: 20}, source=NEW))
 
     assert graphs.sources_of([(NEW, 20, "f")]) == [None]
 
 
-def test_a_file_of_the_job_with_such_a_name_stays(autograph: Any) -> None:
+def test_a_file_of_the_job_with_such_a_name_is_unchanged(autograph: Any) -> None:
     """A notebook's cell may run from a temporary file."""
     autograph(source_map(NEW, {20: 12}))
 
     assert graphs.sources_of([(OLD, 3, "main")]) == [(OLD, 3, "main")]
 
 
-def test_nothing_is_imported_where_autograph_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_imported_without_autograph(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that never converted anything has no such module."""
     for name in [name for name in sys.modules if ".autograph.impl" in name]:
         monkeypatch.delitem(sys.modules, name)
@@ -119,8 +119,8 @@ def test_a_gap_names_the_function_that_was_written(autograph: Any) -> None:
     assert [call[2] for call in calls] == [30, 31, 22]
 
 
-def test_a_code_map_holds_no_generated_file(autograph: Any) -> None:
-    """Frames that go leave the stacks of ops whole."""
+def test_a_code_map_has_no_generated_file(autograph: Any) -> None:
+    """The stacks of ops stay whole without the frames that are left out."""
     autograph(source_map(NEW, {20: 12}))
     code = graphs._CodeMap()
     stack = [(TRAIN, 30, "<module>", ""), (NEW, 18, "loop_body", ""), (NEW, 20, "tf__model", "")]
@@ -136,8 +136,8 @@ def test_a_code_map_holds_no_generated_file(autograph: Any) -> None:
     ]
 
 
-def test_the_agent_needs_no_file(tmp_path: Path) -> None:
-    """The generated file is deleted when the job ends: nothing is read from it."""
+def test_the_generated_file_is_not_needed(tmp_path: Path) -> None:
+    """It is deleted when the job ends: nothing is read from it."""
     assert graphs.sources_of([(str(tmp_path / "tmpgone.py"), 1, "f")]) == [
         (str(tmp_path / "tmpgone.py"), 1, "f")
     ]

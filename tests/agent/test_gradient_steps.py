@@ -1,4 +1,4 @@
-"""Eager loops that update their weights by hand: each gradient of a tape ends a step."""
+"""Eager loops without an optimizer: each gradient of a tape ends a step."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_a_graph():
         ("in_a_graph", 7, {}),
     ],
 )
-def test_gradients_are_steps_where_nothing_else_is(
+def test_gradients_are_steps_if_nothing_else_is(
     laboratory: Laboratory, loop: str, turns: int, counts: dict[str, int]
 ) -> None:
     """A gradient that another tape records, or of a tape entered with one before, ends none."""
@@ -61,8 +61,8 @@ def test_gradients_are_steps_where_nothing_else_is(
     assert laboratory.counts() == counts
 
 
-def test_an_optimizer_ends_what_was_counted_by_hand(laboratory: Laboratory) -> None:
-    """A loop of gradients alone comes first, as of a model that is looked at before training."""
+def test_an_optimizer_ends_the_steps_counted_by_gradients(laboratory: Laboratory) -> None:
+    """A loop of gradients alone may come first, for example to inspect a model before training."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
@@ -72,7 +72,7 @@ def test_an_optimizer_ends_what_was_counted_by_hand(laboratory: Laboratory) -> N
     assert laboratory.counts() == {"GradientTape": 7, "Optimizer": 6}
 
 
-def test_steps_by_hand_lie_between_their_gradients(laboratory: Laboratory) -> None:
+def test_steps_lie_between_their_gradients(laboratory: Laboratory) -> None:
     """Those that were counted late keep their own times."""
     laboratory.arm(trace_level="off")
 

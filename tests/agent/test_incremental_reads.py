@@ -1,4 +1,4 @@
-"""Whoever reads steps.bin again and again knows what one who reads it whole knows."""
+"""Reading steps.bin again and again gives the same as reading it whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = (0, 0, 0, layout.TRACED_FLAG, layout.RAISED_FLAG)
 
 
 class Writer:
-    """The agent's own file, with steps whose times only a seed knows."""
+    """The agent's own file, with steps whose times come from a seed."""
 
     def __init__(self, path: Path, seed: int, works: int = 1) -> None:
         self.path = path
@@ -50,7 +50,10 @@ def _facts(aggregate: Aggregate) -> tuple[object, ...]:
 
 def _rows(recent: RecentSteps, last: int) -> list[object]:
     columns = (recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
-    return [recent.first_step + len(recent.end_ns), *(each[-last:].tolist() for each in columns)]
+    return [
+        recent.first_step + len(recent.end_ns),
+        *(column[-last:].tolist() for column in columns),
+    ]
 
 
 def _known(file: StepsFile) -> list[object]:
@@ -82,8 +85,8 @@ def number() -> list[int]:
         max_size=8,
     ),
 )
-def test_what_is_read_again_is_what_a_new_reader_reads(tmp_path, number, seed, turns):
-    """Counts, sums, extremes, histograms and the latest steps, whatever came between two looks."""
+def test_reading_again_gives_what_a_new_reader_reads(tmp_path, number, seed, turns):
+    """Counts, sums, extremes, histograms and the latest steps, whatever came between two reads."""
     writer = Writer(tmp_path / f"{number.pop()}.bin", seed, works=2)
     reader = StepsReader(writer.path, keep_steps=KEPT)
     again, anew = [], []
@@ -96,8 +99,8 @@ def test_what_is_read_again_is_what_a_new_reader_reads(tmp_path, number, seed, t
     assert again == anew
 
 
-def test_where_nothing_came_nothing_is_read_but_first_words(tmp_path, monkeypatch):
-    """Of a process that waits a look reads the header and, of each work, 80 bytes."""
+def test_without_new_steps_only_the_first_words_are_read(tmp_path, monkeypatch):
+    """Of an idle process a read takes the header and 80 bytes per loop."""
     writer = Writer(tmp_path / "steps.bin", 1, works=3)
     writer.step(5000)
     reader = StepsReader(writer.path)
@@ -111,8 +114,8 @@ def test_where_nothing_came_nothing_is_read_but_first_words(tmp_path, monkeypatc
     assert sizes == [4096, 80, 80, 80]
 
 
-def test_of_a_step_only_its_row_is_read(tmp_path, monkeypatch):
-    """The slot is not read again until it has changed, nor the steps that are known."""
+def test_for_a_new_step_only_its_row_is_read(tmp_path, monkeypatch):
+    """Neither the slot, unless it has changed, nor the known steps are read again."""
     writer = Writer(tmp_path / "steps.bin", 1)
     writer.step(5000)
     reader = StepsReader(writer.path)
@@ -129,8 +132,8 @@ def test_of_a_step_only_its_row_is_read(tmp_path, monkeypatch):
     assert sizes == [4096, 80, 8, 4 * 16, 8, 8]
 
 
-def test_a_work_that_comes_later_is_read(tmp_path):
-    """A job that begins to evaluate has one more work."""
+def test_a_loop_that_comes_later_is_read(tmp_path):
+    """A job that begins to evaluate has one more loop."""
     writer = Writer(tmp_path / "steps.bin", 1)
     reader = StepsReader(writer.path)
     before = [work.name for work in reader.read().works]
@@ -157,7 +160,7 @@ def test_another_file_at_the_path_is_read_from_its_start(tmp_path):
 
 
 def test_a_file_with_fewer_steps_than_before_is_read_anew(tmp_path):
-    """Whoever writes into the file in place, a reader believes what is there now."""
+    """If the file is overwritten in place, a reader returns what is there now."""
     path = tmp_path / "steps.bin"
     Writer(path, 1).step(3000)
     longer = path.read_bytes()

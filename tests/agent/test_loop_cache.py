@@ -1,12 +1,12 @@
-"""Each step goes to the work it is a step of, and knowing it keeps nothing of the job alive."""
+"""Each step is counted in its loop, and the cache of loops keeps no object of the job alive."""
 
 from __future__ import annotations
 
 from tests.support.agent import Laboratory
 
 
-def test_fetches_made_anew_for_every_call_are_told_apart(laboratory: Laboratory) -> None:
-    """Named tuples and nested lists die at once, and their ids come again."""
+def test_fetches_created_for_every_call_are_distinguished(laboratory: Laboratory) -> None:
+    """Named tuples and nested lists are freed at once, and their ids recur."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
@@ -27,8 +27,8 @@ for _ in range(300):
     }  # fmt: skip
 
 
-def test_nothing_of_the_job_lives_longer(laboratory: Laboratory) -> None:
-    """A session, what it fetched, and what its graph leads to can be collected as without us."""
+def test_no_object_of_the_job_lives_longer(laboratory: Laboratory) -> None:
+    """A session, its fetches, and what its graph leads to can be collected as without the agent."""
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish(
@@ -55,8 +55,8 @@ print(sum(each() is not None for each in trials))
     assert laboratory.counts() == {"fetch": 15}
 
 
-def test_what_cannot_be_watched_is_looked_up_by_name(laboratory: Laboratory) -> None:
-    """A fetch without weak references is counted like any other."""
+def test_an_object_without_weak_references_is_looked_up_by_name(laboratory: Laboratory) -> None:
+    """Such a fetch is counted like any other."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
@@ -73,18 +73,19 @@ for _ in range(7): session.run(fetch)
     assert laboratory.counts() == {"slotted": 7}
 
 
-def test_an_order_from_before_the_first_step_is_met(laboratory: Laboratory) -> None:
-    """Steps may be asked for while the job still loads its data."""
+def test_a_trace_request_from_before_the_first_step_is_met(laboratory: Laboratory) -> None:
+    """It may come while the job still loads its data."""
     laboratory.arm(steps=[[1000, 1000]])
 
     laboratory.finish(
         """
 from tfprobe_agent.core import recorder
+from tfprobe_agent.core.steps_layout import REQUEST, REQUEST_LOOP, REQUEST_STEPS
 words = recorder.current_recorder().steps.words
-words[33], words[34], words[32] = 2, -1, 1
+words[REQUEST_STEPS], words[REQUEST_LOOP], words[REQUEST] = 2, -1, 1
 for _ in range(20): session.run("loss")
 """
     )
 
-    samples = [event["step"] for event in laboratory.events() if event["event"] == "sample"]
+    samples = [event["step"] for event in laboratory.events(kind="sample")]
     assert samples == [0, 1]

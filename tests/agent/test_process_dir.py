@@ -7,29 +7,27 @@ import json
 import os
 from collections import deque
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tests.support.agent import load
+from tests.support.agent import load, replace_unpatched
 
 process_dir = load("core.process_dir")
 SECOND_NS = 1_000_000_000
 
 
 class Disk:
-    """Where the journal writes: each write takes its time, and may fail after some bytes."""
+    """A disk on which each write takes time, and may fail after some bytes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = SECOND_NS
         self.write_ns = 0
         self.writes = 0
         self.room_bytes: int | None = None
-        original = process_dir.UNPATCHED
-        calls = {name: getattr(original, name) for name in dir(original) if name[0] != "_"}
-        self._write = original.write
-        calls.update(write=self.write, monotonic_ns=lambda: self.now_ns)
-        monkeypatch.setattr(process_dir, "UNPATCHED", SimpleNamespace(**calls))
+        self._write = process_dir.UNPATCHED.write
+        replace_unpatched(
+            monkeypatch, process_dir, write=self.write, monotonic_ns=lambda: self.now_ns
+        )
 
     def write(self, descriptor: int, data: bytes) -> int:
         self.now_ns += self.write_ns
@@ -45,7 +43,7 @@ class Disk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A disk of a job."""
+    """The disk of a job."""
     return Disk(monkeypatch)
 
 
@@ -62,7 +60,7 @@ def _numbers(log) -> list[object]:
 
 @pytest.mark.parametrize("room_bytes", [0, 1, 40, 70, 150])
 def test_lines_wait_for_room(log, disk: Disk, room_bytes: int) -> None:
-    """None is lost, none is there twice, and half a line is ended where it was."""
+    """None is lost or repeated, and a line cut in half continues where it stopped."""
     log.event("first", number=0)
     disk.room_bytes = room_bytes
     for number in range(1, 5):
@@ -75,7 +73,7 @@ def test_lines_wait_for_room(log, disk: Disk, room_bytes: int) -> None:
 
 
 class Emptied(deque[bytes]):
-    """Lines of which another thread takes the last right after one has seen that there are some."""
+    """Lines of which another thread takes the last one right after the check for some."""
 
     def __bool__(self) -> bool:
         return True
@@ -92,7 +90,7 @@ def test_two_threads_may_write_at_once(log) -> None:
     assert _numbers(log) == [0, 1]
 
 
-def test_how_many_lines_were_lost_is_told(log, disk: Disk) -> None:
+def test_the_number_of_lost_lines_is_written(log, disk: Disk) -> None:
     """A disk that stays full does not fill the memory of the job instead."""
     disk.room_bytes = 0
     for number in range(20):
@@ -101,13 +99,13 @@ def test_how_many_lines_were_lost_is_told(log, disk: Disk) -> None:
 
     log.write_lines()
 
-    *numbers, told = _numbers(log)
+    *numbers, lost = _numbers(log)
     assert numbers == list(range(10))
-    assert told == "10 lines found no room"
+    assert lost == "10 lines found no room"
 
 
-def test_a_slow_disk_is_written_for_a_hundredth_of_the_time(log, disk: Disk) -> None:
-    """Lines wait for those that come after them."""
+def test_writing_to_a_slow_disk_takes_a_hundredth_of_the_time(log, disk: Disk) -> None:
+    """Lines wait for later ones."""
     disk.write_ns = SECOND_NS
     for number in range(1000):
         disk.now_ns += SECOND_NS
@@ -116,13 +114,13 @@ def test_a_slow_disk_is_written_for_a_hundredth_of_the_time(log, disk: Disk) -> 
 
     log.write_lines()
 
-    # a write a second long, then a hundred seconds, at a line a second or two
+    # a write of one second, then a pause of a hundred, with a line every second or two
     assert writes <= 12
     assert _numbers(log) == list(range(1000))
 
 
-def test_a_disk_that_is_not_slow_is_written_at_once(log, disk: Disk) -> None:
-    """Whoever watches the job sees each line as it comes."""
+def test_a_fast_disk_is_written_at_once(log, disk: Disk) -> None:
+    """Whoever follows the job sees each line as it comes."""
     for number in range(3):
         log.event("next", number=number)
 

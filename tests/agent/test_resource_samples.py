@@ -1,8 +1,7 @@
-"""What a process used up is told at most once a second, by steps that look anyway."""
+"""What a process has used is sampled at most once per second, by steps that look anyway."""
 
 from __future__ import annotations
 
-import json
 import resource
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ resource_samples = load("core.resource_samples")
 
 
 def _lines(laboratory: Laboratory, folder: Path | None = None) -> list[dict[str, Any]]:
-    (folder,) = [folder] if folder is not None else laboratory.folders()
-    return [json.loads(line) for line in (folder / "pulses.jsonl").read_text().splitlines()]
+    return laboratory.lines("pulses.jsonl", folder)
 
 
-def test_the_first_step_and_the_exit_take_one(laboratory: Laboratory) -> None:
-    """A job of a second has two, of a longer one there is one a second more."""
+def test_the_first_step_and_the_exit_take_a_sample(laboratory: Laboratory) -> None:
+    """A job of a second has two, a longer one has one more per second."""
     laboratory.arm()
 
     laboratory.finish("for _ in range(100): session.run('loss')")
@@ -32,7 +30,7 @@ def test_the_first_step_and_the_exit_take_one(laboratory: Laboratory) -> None:
     assert first["mono_ns"] < last["mono_ns"]
 
 
-def test_one_a_second_and_later_fewer(laboratory: Laboratory) -> None:
+def test_one_sample_a_second_and_later_fewer(laboratory: Laboratory) -> None:
     """From the thousandth on at twice the distance: a job of a week writes some megabytes."""
     laboratory.arm()
 
@@ -55,7 +53,7 @@ for value in sorted(set(seen)): print(value)
 
 
 def test_the_numbers_are_those_of_the_process(laboratory: Laboratory) -> None:
-    """CPU time, memory, threads, switches, storage, of all threads; none is made up."""
+    """CPU time, memory, threads, switches, storage, of all threads."""
     laboratory.arm()
 
     (allocated, user_s) = laboratory.finish("""
@@ -85,7 +83,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
     assert last["voluntary_switches"] >= first["voluntary_switches"] >= 0
     assert last["major_faults"] >= first["major_faults"] >= 0
     assert last["run_delay_ns"] >= first["run_delay_ns"] >= 0
-    # Counted in ticks, mostly of 10 ms, of all CPUs and whoever ran on them.
+    # Counted in ticks, mostly of 10 ms, of all CPUs and all processes.
     assert last["machine_busy_ns"] - first["machine_busy_ns"] > 0.2e9
     assert last["machine_io_wait_ns"] >= first["machine_io_wait_ns"] >= 0
     assert last["machine_steal_ns"] >= first["machine_steal_ns"] >= 0
@@ -93,8 +91,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
 
 @pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.12", "3.13"])
 def test_garbage_collections_are_timed(laboratory: Laboratory, version: str) -> None:
-    """They take what the job sees them take, the longest one by one; a forked child begins anew.
-    Python 3.6 tells nobody of a fork before there was a second thread.
+    """They take as long as the job sees, the longest are listed; a forked child starts again.
+
+    Python 3.6 notifies nobody of a fork before there was a second thread.
     """
     python = str(need_interpreter(version))
     laboratory.arm()
@@ -133,8 +132,8 @@ os.wait()
     assert first["gc_ns"] < int(took_ns)
 
 
-def test_no_python_of_ours_runs_in_a_collection(laboratory: Laboratory) -> None:
-    """What a signal handler of the job raises there the collector would print, and drop."""
+def test_no_python_of_the_agent_runs_in_a_collection(laboratory: Laboratory) -> None:
+    """The collector would print, and drop, what a signal handler of the job raises there."""
     laboratory.arm()
 
     (seen,) = laboratory.finish("""
@@ -150,8 +149,10 @@ print(sum("tfprobe" in each for each in frames))
     assert seen == "0"
 
 
-def test_a_machine_of_many_cpus_is_asked_seldom(laboratory: Laboratory) -> None:
-    """The kernel takes ms to write /proc/stat there; the samples between have no such numbers."""
+def test_a_machine_of_many_cpus_is_read_seldom(laboratory: Laboratory) -> None:
+    """The kernel takes milliseconds to write /proc/stat there; samples in between have no such
+    numbers.
+    """
     laboratory.arm()
 
     laboratory.finish("""
@@ -168,9 +169,7 @@ for _ in range(33): resource_samples.take_sample(time.monotonic_ns())
 @pytest.mark.parametrize(
     "line", ["", "cpu", "cpu 1 2 3", "cpu 1 2 3 4 5 6 x 8", "cpu 1 2 3 4 5 6 7 -8"]
 )
-def test_a_system_that_tells_it_otherwise_ends_no_samples(
-    laboratory: Laboratory, line: str
-) -> None:
+def test_an_unknown_format_ends_no_samples(laboratory: Laboratory, line: str) -> None:
     """What stands in for /proc in a container may write less, or something else."""
     laboratory.arm()
 
@@ -184,11 +183,11 @@ session.run("loss")
 """)
 
     assert [sample["machine_busy_ns"] for sample in _lines(laboratory)] == [None, None]
-    assert [event for event in laboratory.events() if event["event"] == "error"] == []
+    assert laboratory.errors() == []
 
 
 def test_a_job_may_empty_the_list_of_callbacks(laboratory: Laboratory) -> None:
-    """From then on nobody knows what collections take, and no number is made up."""
+    """From then on the time of collections is unknown, and no number is made up."""
     laboratory.arm()
 
     laboratory.finish("""
@@ -203,7 +202,7 @@ gc.collect()
 
 
 def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
-    """No name is written that is not read, and none read that is not written."""
+    """Every name that is written is read, and the other way round."""
     laboratory.arm()
     laboratory.finish("session.run('loss')")
     (folder,) = laboratory.folders()
@@ -216,7 +215,7 @@ def test_the_reader_takes_what_the_agent_writes(laboratory: Laboratory) -> None:
     assert ([line.at_exit for line in log.lines], log.bad_lines) == ([False, True], 0)
 
 
-def test_what_cannot_be_read_is_null(laboratory: Laboratory) -> None:
+def test_values_that_cannot_be_read_are_null(laboratory: Laboratory) -> None:
     """A container without /proc, an interpreter without `resource`."""
     laboratory.arm()
 
@@ -239,10 +238,10 @@ session.run("loss")
             "gc_ns",
             "gc_pauses",
         }
-    assert [event for event in laboratory.events() if event["event"] == "error"] == []
+    assert laboratory.errors() == []
 
 
-def test_a_forked_child_has_pulses_of_its_own(laboratory: Laboratory) -> None:
+def test_a_forked_child_has_samples_of_its_own(laboratory: Laboratory) -> None:
     """Its steps are not its parent's."""
     laboratory.arm()
 
@@ -259,22 +258,23 @@ os.wait()
     assert [line["steps"] for line in _lines(laboratory, child)] == [0, 3]
 
 
-def test_a_pulse_is_cheap_and_in_the_agents_own_account(laboratory: Laboratory) -> None:
-    """Well under a millisecond even on a slow machine; what it takes is reported as our cost."""
+def test_a_sample_is_cheap_and_accounted_for(laboratory: Laboratory) -> None:
+    """Well under a millisecond even on a slow machine; its time is reported as the agent's cost."""
     laboratory.arm(trace_level="off")
 
     (best_ns, accounted_ns) = laboratory.finish("""
 from tfprobe_agent.core import resource_samples
 from tfprobe_agent.core.recorder import current_recorder
+from tfprobe_agent.core.steps_layout import ONCE_NS
 session.run("loss")
 words = current_recorder().steps.words
-before, best = words[18], 10**9
+before, best = words[ONCE_NS], 10**9
 for _ in range(50):
     began = time.monotonic_ns()
     resource_samples.take_sample(began)
     best = min(best, time.monotonic_ns() - began)
 print(best)
-print(words[18] - before)
+print(words[ONCE_NS] - before)
 """)
 
     assert int(best_ns) < 500_000
@@ -330,11 +330,11 @@ HYBRID_V1 = "4:memory:/docker/job\n2:cpu,cpuacct:/docker/job\n0::/\n"
 def test_limits_are_those_of_the_tightest_group(
     tmp_path: Path, membership: str, files: dict[str, str], expected: tuple[object, ...]
 ) -> None:
-    """A limit of a group above holds too; what it held back is told where the limit is."""
+    """A limit of an enclosing group holds, too; throttling is read where the limit is."""
     (tmp_path / "membership").write_text(membership)
     root = _tree(tmp_path / "cgroup", files)
 
-    found = resource_samples.Cgroup(str(tmp_path / "membership"), str(root)).read()
+    limits = resource_samples.Cgroup(str(tmp_path / "membership"), str(root)).read()
 
-    told = (found["cpu_limit"], found["throttled_ns"], found["memory_limit_bytes"])
-    assert told == expected
+    values = (limits["cpu_limit"], limits["throttled_ns"], limits["memory_limit_bytes"])
+    assert values == expected

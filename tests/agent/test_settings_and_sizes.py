@@ -1,4 +1,4 @@
-"""What the job has chosen is told once, at its first sample; nothing is asked of TensorFlow."""
+"""The job's settings are recorded once, at its first trace, without calling TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ traced_step = load("frameworks.traced_step")
 
 
 def _settings(laboratory: Laboratory) -> list[dict[str, Any]]:
-    return [event["settings"] for event in laboratory.events() if event["event"] == "settings"]
+    return [event["settings"] for event in laboratory.events(kind="settings")]
 
 
-def test_settings_are_told_at_the_first_sample(laboratory: Laboratory) -> None:
-    """Once; a job without samples tells none."""
+def test_settings_are_written_at_the_first_trace(laboratory: Laboratory) -> None:
+    """Once; a job without traces writes none."""
     laboratory.arm(every=2)
 
     laboratory.finish("for _ in range(9): session.run('loss')", env={"OMP_NUM_THREADS": "3"})
@@ -53,8 +53,8 @@ def_function.Function()(1)
     assert (settings["jit"], settings["eager"], settings["memory_growth"]) == (True, True, True)
 
 
-def test_only_variables_that_speed_depends_on_are_told(laboratory: Laboratory) -> None:
-    """A token in a variable that begins like TensorFlow's stays where it is."""
+def test_only_variables_that_affect_speed_are_written(laboratory: Laboratory) -> None:
+    """A token in a variable that begins like TensorFlow's is not."""
     laboratory.arm(every=1)
     given = {"TF_TOKEN_example_com": "secret", "TF_CONFIG": "{}", "TF_XLA_FLAGS": "--x" * 900}
 
@@ -76,7 +76,7 @@ class FakeNumber:
 
 
 class EagerTensor:
-    """Stands for TensorFlow's, whose value must not be asked for."""
+    """Stands for TensorFlow's, whose value must not be fetched."""
 
     def __init__(self, shape: tuple[int, ...], element: type) -> None:
         self._shape = shape
@@ -115,7 +115,7 @@ def numpy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     ids=["arrays and numbers", "nothing", "a list", "objects", "too many"],
 )
 def test_fed_bytes_are_those_of_arrays(numpy, feeds: list[object], expected: object) -> None:
-    """What would have to be converted to be known is unknown."""
+    """The size of a value that would have to be converted is unknown."""
     assert traced_step.fed_bytes(feeds) == expected
 
 
@@ -133,13 +133,13 @@ def test_fed_bytes_are_those_of_arrays(numpy, feeds: list[object], expected: obj
     ],
     ids=["tensor", "logs", "arrays", "nothing", "nested", "strings", "text", "too many"],
 )
-def test_result_bytes_are_told_by_shape(numpy, result: object, expected: object) -> None:
+def test_result_bytes_come_from_shapes(numpy, result: object, expected: object) -> None:
     """No value is fetched from a device to know its size."""
     assert traced_step.result_bytes(result) == expected
 
 
-def test_a_session_step_tells_what_it_was_fed(laboratory: Laboratory) -> None:
-    """In the event of its sample; a callable by position, a run by name."""
+def test_a_session_step_records_what_it_was_fed(laboratory: Laboratory) -> None:
+    """In the event of its trace; a callable by position, a run by name."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -154,5 +154,5 @@ session.run("loss")
 session.run("loss", feed_dict={"x": [1]})
 """)
 
-    fed = [event["fed_bytes"] for event in laboratory.events() if event["event"] == "sample"]
+    fed = [event["fed_bytes"] for event in laboratory.events(kind="sample")]
     assert fed == [80, 0, None]

@@ -1,4 +1,4 @@
-"""A door that is left on the way in leaves nothing open."""
+"""A step wrapper that is left before the call leaves nothing open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from tests.support.agent import load
 
 step_wrapper = load("frameworks.step_wrapper")
-guard = load("core.guard")
 loop_module = load("core.loop")
 steps_file = load("core.steps_file")
 
@@ -27,17 +26,14 @@ class Sample:
         self.abandoned += 1
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No error of another test, and none written anywhere."""
-    monkeypatch.setattr(guard.STATE, "disabled", False)
-    monkeypatch.setattr(guard.STATE, "tracing", True)
-    monkeypatch.setattr(guard.STATE, "on_failure", None)
+pytestmark = pytest.mark.usefixtures("state")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_started_trace_is_given_up_when_the_call_is_not_reached(monkeypatch, error) -> None:
-    """Ctrl-C between the two is the job's; an error of ours is not, and the step runs untraced."""
+def test_a_started_trace_is_abandoned_if_the_call_is_not_reached(monkeypatch, error) -> None:
+    """Ctrl-C in between goes to the job; an error of the agent does not, and the step runs
+    untraced.
+    """
     sample = Sample()
     times = iter([1, 2])
 
@@ -62,9 +58,10 @@ def test_a_started_trace_is_given_up_when_the_call_is_not_reached(monkeypatch, e
     assert step_wrapper.THREAD.current.depth == 0
 
 
-def test_a_step_inside_a_step_hands_over_its_instance_and_no_argument(monkeypatch) -> None:
-    """Of a method the instance may be a tf.function whose graph is wanted; a function's arguments
-    are the job's own and are not looked at.
+def test_a_step_inside_a_step_collects_its_instance_and_no_argument(monkeypatch) -> None:
+    """The instance of a method may be a tf.function whose graph is wanted.
+
+    A function's arguments are the job's own and are not inspected.
     """
     current = step_wrapper.THREAD.current
     monkeypatch.setattr(current, "depth", 1)

@@ -1,4 +1,4 @@
-"""`tfprobe trace` beside real processes that are idle, die, decline, or are asked twice."""
+"""`tfprobe trace` with real processes that are idle, die, decline, or get two requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tfprobe.runs.control import request_status
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 
-# One step for each line on stdin: s of a session, f of a function; d ends at once.
+# One step for each line on stdin: s of a session, f of a function; d exits at once.
 BY_LINES = """
 step = def_function.Function()
 print("ready", flush=True)
@@ -36,24 +36,24 @@ for line in sys.stdin:
 
 
 class Job:
-    """A job that steps when it is told to."""
+    """A job that steps on command."""
 
     def __init__(self, laboratory: Laboratory, process: subprocess.Popen[bytes]) -> None:
         self.laboratory = laboratory
         self.process = process
-        self._hear(b"ready\n")
+        self._expect(b"ready\n")
 
     def step(self, kinds: str) -> None:
         for kind in kinds:
-            self.tell(kind)
-            self._hear(b"stepped\n")
+            self.send(kind)
+            self._expect(b"stepped\n")
 
-    def tell(self, kind: str) -> None:
+    def send(self, kind: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{kind}\n".encode())
         self.process.stdin.flush()
 
-    def _hear(self, line: bytes) -> None:
+    def _expect(self, line: bytes) -> None:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == line
 
@@ -70,9 +70,9 @@ class Job:
 @pytest.fixture
 def job(laboratory: Laboratory) -> Iterator[Job]:
     """A job that has made three steps of each kind."""
-    with _job(laboratory) as found:
-        found.step("sfsfsf")
-        yield found
+    with _job(laboratory) as running:
+        running.step("sfsfsf")
+        yield running
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _trace(job: Job, capsys: pytest.CaptureFixture[str], *arguments: str) -> tup
 
 @contextmanager
 def _waiting(job: Job, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a `tfprobe trace --wait` of another shell, once its order is written."""
+    """Start `tfprobe trace --wait` in another process; yield it once its request is written."""
     before = request_status(job.steps).sequence
     command = [sys.executable, "-c", TFPROBE, "trace", job.run, "--wait", "--json", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -116,7 +116,7 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, Any]:
 
 
 def test_waiting_ends_when_the_captures_are_on_disk(job: Job) -> None:
-    """The files are there, and are those of the next steps."""
+    """The files exist, and are those of the next steps."""
     with _waiting(job, "--steps", "2") as waiting:
         job.step("ss")
         status, answer = _ended(waiting)
@@ -127,8 +127,8 @@ def test_waiting_ends_when_the_captures_are_on_disk(job: Job) -> None:
     assert all((folder / capture["file"]).is_file() for capture in answer["captures"])
 
 
-def test_an_idle_job_is_said_to_be_idle_and_takes_the_order_later(job: Job, capsys) -> None:
-    """Nothing new came for as long as one was ready to wait; the order stands."""
+def test_an_idle_job_is_reported_as_idle_and_takes_the_request_later(job: Job, capsys) -> None:
+    """Nothing new came within the timeout; the request stands."""
     status, answer = _trace(job, capsys, "--steps", "1", "--timeout", "0.1")
     job.step("s")
 
@@ -137,18 +137,18 @@ def test_an_idle_job_is_said_to_be_idle_and_takes_the_order_later(job: Job, caps
     assert request_status(job.steps).left == 0
 
 
-def test_a_job_that_has_not_stepped_takes_the_order_with_its_first_step(laboratory, capsys) -> None:
-    """An order may come before anything else."""
+def test_a_job_without_steps_takes_the_request_with_its_first_step(laboratory, capsys) -> None:
+    """A request may come before anything else."""
     with _job(laboratory, steps=[[50, 50]]) as job:
         status, answer = _trace(job, capsys, "--steps", "1", "--timeout", "0")
         job.step("ss")
 
         assert (status, answer["why"]) == (1, "no step yet")
-        assert [e["step"] for e in laboratory.events() if e["event"] == "sample"] == [0]
+        assert [e["step"] for e in laboratory.events(kind="sample")] == [0]
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_order(job: Job) -> None:
-    """The shell is told so, with the status of an interrupt."""
+def test_ctrl_c_ends_the_waiting_and_not_the_request(job: Job) -> None:
+    """The user is told so, and the exit status is that of an interrupt."""
     with _waiting(job, "--steps", "1") as waiting:
         waiting.send_signal(signal.SIGINT)
         _, stderr = waiting.communicate(timeout=PATIENCE_S)
@@ -159,14 +159,14 @@ def test_ctrl_c_ends_the_waiting_and_not_the_order(job: Job) -> None:
     assert request_status(job.steps).left == 0
 
 
-def test_of_two_orders_the_later_one_holds_and_the_earlier_is_told(job: Job, capsys) -> None:
-    """Whether or not the job had heard of the first; none is taken twice."""
-    with _waiting(job, "--steps", "5") as heard:
+def test_the_later_of_two_requests_holds_and_the_earlier_is_superseded(job: Job, capsys) -> None:
+    """Whether or not the job had seen the first; none is taken twice."""
+    with _waiting(job, "--steps", "5") as seen:
         job.step("ss")
-        with _waiting(job, "--steps", "4") as unheard:
+        with _waiting(job, "--steps", "4") as unseen:
             _trace(job, capsys, "--steps", "2", "--timeout", "0")
             job.step("ssss")
-            first, second = _ended(heard), _ended(unheard)
+            first, second = _ended(seen), _ended(unseen)
 
     assert [(s, a["answer"], len(a["captures"])) for s, a in (first, second)] == [
         (1, "superseded", 2),
@@ -176,11 +176,11 @@ def test_of_two_orders_the_later_one_holds_and_the_earlier_is_told(job: Job, cap
     assert len([e for e in job.laboratory.events() if e["event"] == "sample" and e["request"]]) == 4
 
 
-def test_a_job_that_dies_in_the_middle_is_told(job: Job) -> None:
+def test_a_job_that_dies_in_the_middle_is_reported(job: Job) -> None:
     """With what it had recorded by then."""
     with _waiting(job, "--steps", "5") as waiting:
         job.step("ss")
-        job.tell("d")
+        job.send("d")
         job.process.wait(PATIENCE_S)
         status, answer = _ended(waiting)
 
@@ -189,7 +189,7 @@ def test_a_job_that_dies_in_the_middle_is_told(job: Job) -> None:
 
 
 def test_a_stopped_job_is_not_waited_for(job: Job, capsys) -> None:
-    """It takes the order when it is let go on."""
+    """It takes the request when it continues."""
     job.process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, job.process.pid, os.WSTOPPED)
 
@@ -201,12 +201,12 @@ def test_a_stopped_job_is_not_waited_for(job: Job, capsys) -> None:
     assert request_status(job.steps).left == 0
 
 
-def test_a_work_that_steps_no_more_is_told(job: Job) -> None:
-    """The job has heard the order, and other works' steps are not for it."""
+def test_a_loop_that_has_stopped_stepping_is_reported(job: Job) -> None:
+    """The job has seen the request, and other loops' steps are not for it."""
     given = order(RunFolder(job.laboratory.run), this_machine(), steps=1, work="function step")
 
     deadline_s = time.monotonic() + PATIENCE_S
-    while request_status(job.steps).seen == 0:  # the other work looks 10 ms after its last look
+    while request_status(job.steps).seen == 0:  # the other loop looks 10 ms after its last look
         assert time.monotonic() < deadline_s
         job.step("s")
     (answer,) = given.answers()
@@ -226,8 +226,10 @@ def test_a_work_that_steps_no_more_is_told(job: Job) -> None:
         ("profiler.start('somewhere')", "the job is profiling"),
     ],
 )
-def test_why_a_job_declines_is_told(laboratory: Laboratory, change: str, why: str) -> None:
-    """What the agent notes beside the step it did not record."""
+def test_the_reason_why_a_job_declines_is_reported(
+    laboratory: Laboratory, change: str, why: str
+) -> None:
+    """The agent writes it for the step that it did not trace."""
     with _job(laboratory, change) as job:
         given = order(RunFolder(laboratory.run), this_machine(), steps=1)
         job.step("f")
@@ -237,7 +239,7 @@ def test_why_a_job_declines_is_told(laboratory: Laboratory, change: str, why: st
     assert why in str(answer.why)
 
 
-def test_a_job_that_is_not_to_be_traced_is_not_waited_for(laboratory: Laboratory) -> None:
+def test_a_job_with_tracing_off_is_not_waited_for(laboratory: Laboratory) -> None:
     """The refusal is final."""
     with _job(laboratory, trace_level="off") as job, _waiting(job, "--timeout", "1000") as waiting:
         job.step("s")
@@ -247,7 +249,7 @@ def test_a_job_that_is_not_to_be_traced_is_not_waited_for(laboratory: Laboratory
     assert answer["why"] == "recorded with --trace-level off"
 
 
-def test_a_run_that_has_ended_cannot_be_asked(laboratory: Laboratory, capsys) -> None:
+def test_a_run_that_has_ended_takes_no_request(laboratory: Laboratory, capsys) -> None:
     """One paragraph says so; nothing is written."""
     laboratory.arm().finish("session.run('loss')")
 
@@ -260,15 +262,15 @@ def test_a_run_that_has_ended_cannot_be_asked(laboratory: Laboratory, capsys) ->
     assert said.out == ""
 
 
-def test_one_process_of_a_run_is_asked(laboratory: Laboratory, capsys) -> None:
+def test_one_process_of_a_run_can_be_named(laboratory: Laboratory, capsys) -> None:
     """RUN/PID, with RUN a path or an id."""
     with _job(laboratory) as job:
         job.step("s")
         pid, output = job.process.pid, str(laboratory.folder)
         wanted = [f"{job.run}/{pid}", f"run/{pid}", f"{job.run}/{os.uname().nodename}/{pid}"]
 
-        for each in wanted:
-            main(["trace", each, "-o", output, "--timeout", "0"])
+        for name in wanted:
+            main(["trace", name, "-o", output, "--timeout", "0"])
         lines = capsys.readouterr().out.splitlines()
         refused = main(["trace", f"{job.run}/1", "-o", output])
 
@@ -278,7 +280,7 @@ def test_one_process_of_a_run_is_asked(laboratory: Laboratory, capsys) -> None:
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1"])
-def test_a_timeout_is_a_time(laboratory: Laboratory, capsys, value: str) -> None:
+def test_a_timeout_is_a_finite_time(laboratory: Laboratory, capsys, value: str) -> None:
     """One that would never end is a mistake."""
     assert main(["trace", str(laboratory.run), f"--timeout={value}"]) == 2
     assert "is no time to wait" in capsys.readouterr().err

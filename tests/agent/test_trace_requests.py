@@ -1,4 +1,4 @@
-"""An order for samples from outside: when it is heard, what becomes of it, what is told of it."""
+"""A trace request: when a job sees it, what becomes of it, and what is written about it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.agent import Laboratory
+from tests.support.agent import Laboratory, load
 from tfprobe.runs.control import request_samples, request_status
-from tfprobe.runs.steps_layout import HEADER_WORDS
 
+layout = load("core.steps_layout")
 A_DAY_NS = 86_400 * 10**9
 # One step for each line on stdin. The next look at the control words is a day away.
 SLOW_TO_LOOK = f"""
@@ -54,13 +54,13 @@ def _file(laboratory: Laboratory) -> Path:
     return folder / "steps.bin"
 
 
-def _asked(laboratory: Laboratory, kind: str) -> list[dict[str, Any]]:
-    found = [event for event in laboratory.events() if event["event"] == kind]
-    return [event for event in found if event.get("request") is not None]
+def _requested(laboratory: Laboratory, kind: str) -> list[dict[str, Any]]:
+    events = [event for event in laboratory.events() if event["event"] == kind]
+    return [event for event in events if event.get("request") is not None]
 
 
 def _captured(laboratory: Laboratory) -> list[tuple[int, int, int]]:
-    return [(e["request"], e["work"], e["step"]) for e in _asked(laboratory, "sample")]
+    return [(e["request"], e["work"], e["step"]) for e in _requested(laboratory, "sample")]
 
 
 def _overwrite(file: Path, word: int, *values: int) -> None:
@@ -69,8 +69,8 @@ def _overwrite(file: Path, word: int, *values: int) -> None:
         words.write(struct.pack(f"<{len(values)}q", *values))
 
 
-def test_the_next_step_takes_an_order(laboratory: Laboratory) -> None:
-    """However short steps are: whoever asks wakes every work, and none looks at a clock for it."""
+def test_the_next_step_takes_a_request(laboratory: Laboratory) -> None:
+    """However short steps are: a request wakes every loop, and none looks at a clock for it."""
     laboratory.arm(steps=[[0, 0]])
 
     with _started(laboratory, SLOW_TO_LOOK + BY_LINES) as job:
@@ -80,13 +80,13 @@ def test_the_next_step_takes_an_order(laboratory: Laboratory) -> None:
         sequence = request_samples(_file(laboratory), samples=2, work=1)
         _step(job, "ssfsfsf")
 
-    # Steps 0 were due. Five steps of the session and four of the function came before the order.
+    # Steps 0 were due. Five steps of the session and four of the function came before the request.
     assert _captured(laboratory) == [(1, 0, 5), (1, 1, 4), (1, 0, 6), (2, 1, 7), (2, 1, 8)]
     assert sequence == request_status(_file(laboratory)).seen == 2
 
 
-def test_the_next_eager_step_takes_an_order(laboratory: Laboratory) -> None:
-    """It is heard where a step ends, and the one after it is traced from its tape on."""
+def test_the_next_eager_step_takes_a_request(laboratory: Laboratory) -> None:
+    """It is seen where a step ends, and the step after that is traced from its tape on."""
     laboratory.arm(steps=[[0, 0]])
     eager = """
 import tensorflow.python.training.optimizer as optimizer_module
@@ -107,8 +107,8 @@ for line in sys.stdin: run(line)
     assert _captured(laboratory) == [(1, 0, 6), (1, 0, 7)]
 
 
-def test_an_order_takes_the_place_of_the_one_before(laboratory: Laboratory) -> None:
-    """The last one holds, and the job notes which order lacks how many samples for it."""
+def test_a_request_replaces_the_one_before(laboratory: Laboratory) -> None:
+    """The last one holds, and the job records how many traced steps the replaced one lacks."""
     laboratory.arm(steps=[[0, 0]])
 
     with _started(laboratory, BY_LINES) as job:
@@ -119,13 +119,15 @@ def test_an_order_takes_the_place_of_the_one_before(laboratory: Laboratory) -> N
         _step(job, "ssss")
 
     assert _captured(laboratory) == [(1, 0, 2), (1, 0, 3), (2, 0, 4)]
-    told = [(e["request"], e["superseded"], e["lacking"]) for e in _asked(laboratory, "request")]
-    assert told == [(1, None, 0), (2, 1, 3)]
+    requests = [
+        (e["request"], e["superseded"], e["lacking"]) for e in _requested(laboratory, "request")
+    ]
+    assert requests == [(1, None, 0), (2, 1, 3)]
     assert request_status(_file(laboratory)).left == 0
 
 
-def test_a_job_that_is_not_to_be_traced_declines_an_order(laboratory: Laboratory) -> None:
-    """Tracing may be what this job cannot bear: `--trace-level off` holds against an order, too."""
+def test_a_job_with_tracing_off_declines_a_request(laboratory: Laboratory) -> None:
+    """Tracing may be what this job cannot bear: `--trace-level off` overrides a request, too."""
     laboratory.arm(trace_level="off")
 
     with _started(laboratory, BY_LINES) as job:
@@ -133,51 +135,51 @@ def test_a_job_that_is_not_to_be_traced_declines_an_order(laboratory: Laboratory
         sequence = request_samples(_file(laboratory), samples=5)
         _step(job, "sss")
 
-    (declined,) = _asked(laboratory, "declined")
+    (declined,) = _requested(laboratory, "declined")
     assert (declined["request"], declined["why"]) == (1, "recorded with --trace-level off")
     status = request_status(_file(laboratory))
     assert (status.seen, status.left) == (sequence, 0)
     assert laboratory.counts() == {"loss": 5}
-    assert [event for event in laboratory.events() if event["event"] == "sample"] == []
+    assert laboratory.events(kind="sample") == []
 
 
-def test_garbage_in_the_words_passes(laboratory: Laboratory) -> None:
-    """Neither a senseless order nor a senseless time of the next look keeps a later order out."""
+def test_garbage_in_the_control_words_is_harmless(laboratory: Laboratory) -> None:
+    """Neither a senseless request nor a senseless time of the next look blocks a later request."""
     laboratory.arm(steps=[[0, 0]])
-    look = HEADER_WORDS + 10
+    look = layout.HEADER_WORDS + layout.LOOK
     many = "for _ in range(1024): session.run('loss')\n"
 
     with _started(laboratory, BY_LINES.replace("for line", many + "for line")) as job:
         _step(job, "s")
         for garbage in (-1, 1 << 62, -(1 << 63), (1 << 63) - 1):
             _overwrite(_file(laboratory), look, garbage)
-            _overwrite(_file(laboratory), 32, garbage, garbage, garbage)
+            _overwrite(_file(laboratory), layout.REQUEST, garbage, garbage, garbage)
             _step(job, "s")
         sequence = request_samples(_file(laboratory), samples=1)
         _step(job, "ss")
 
     assert [request for request, _, _ in _captured(laboratory)] == [sequence]
-    assert {e["why"] for e in _asked(laboratory, "declined")} <= {"unreadable control word"}
+    assert {e["why"] for e in _requested(laboratory, "declined")} <= {"unreadable control word"}
     assert laboratory.counts() == {"loss": 1024 + 7}
 
 
-def test_a_job_looks_again_whatever_was_written_where_it_notes_when(laboratory: Laboratory) -> None:
-    """At the latest after 1024 steps, without anybody waking it."""
+def test_a_job_looks_again_whatever_its_time_of_the_next_look(laboratory: Laboratory) -> None:
+    """At the latest after 1024 steps, without being woken."""
     laboratory.arm(steps=[[0, 0]])
     many = "    for _ in range(1024): session.run('loss')\n    print"
 
     with _started(laboratory, BY_LINES.replace("    print", many)) as job:
         _step(job, "s")
-        _overwrite(_file(laboratory), 33, 1, -1)
-        _overwrite(_file(laboratory), 32, 1)
-        _overwrite(_file(laboratory), HEADER_WORDS + 10, (1 << 63) - 1)
+        _overwrite(_file(laboratory), layout.REQUEST_STEPS, 1, -1)
+        _overwrite(_file(laboratory), layout.REQUEST, 1)
+        _overwrite(_file(laboratory), layout.HEADER_WORDS + layout.LOOK, (1 << 63) - 1)
         _step(job, "s")
 
     assert [request for request, _, _ in _captured(laboratory)] == [1]
 
 
-def test_a_file_that_cannot_be_mapped_takes_orders_too(laboratory: Laboratory) -> None:
-    """Its words are read at each look: there nobody can wake a step, so it takes some steps."""
+def test_a_file_that_cannot_be_mapped_takes_requests_too(laboratory: Laboratory) -> None:
+    """Its words are read at each look: a step cannot be woken there, so it takes some steps."""
     laboratory.arm(steps=[[0, 0]])
     forked = """
 def refuse(*_): raise OSError(95, "not on this file system")
@@ -199,7 +201,7 @@ while sys.stdin.readline() != "end\\n":
         assert job.stdout.readline() == b"ready\n"
         folder = laboratory.folders()[-1]
         sequence = request_samples(folder / "steps.bin", samples=2)
-        # A write that took long puts off the next look by a hundred times as much.
+        # A slow write delays the next look by a hundred times as much.
         deadline = time.monotonic() + 60
         while (status := request_status(folder / "steps.bin")).seen < sequence or status.left:
             assert time.monotonic() < deadline
@@ -213,8 +215,8 @@ while sys.stdin.readline() != "end\\n":
     assert [e["request"] for e in taken if e["why"] == "request"] == [sequence] * 2
 
 
-def test_that_no_sample_can_be_taken_any_more_stands_in_the_file(laboratory: Laboratory) -> None:
-    """A full disk takes no event that would say so."""
+def test_the_end_of_tracing_is_in_the_file(laboratory: Laboratory) -> None:
+    """A full disk has no room for an event that would say so."""
     laboratory.arm(steps=[[0, 0]])
     full = (
         """
@@ -231,23 +233,23 @@ session.run("loss")
         _step(job, "ss")
 
     assert request_status(_file(laboratory)).sampling_ended
-    (declined,) = _asked(laboratory, "declined")
+    (declined,) = _requested(laboratory, "declined")
     assert declined["why"] == "tracing has ended after an error"
     assert laboratory.counts() == {"loss": 4}
 
 
-def test_orders_given_at_the_same_time_have_numbers_of_their_own(laboratory: Laboratory) -> None:
-    """None is lost unnoticed: each is taken, or stands as superseded."""
+def test_concurrent_requests_have_numbers_of_their_own(laboratory: Laboratory) -> None:
+    """None is lost unnoticed: each is taken, or superseded."""
     laboratory.arm(steps=[[0, 0]])
 
     with _started(laboratory, BY_LINES) as job:
         _step(job, "s")
         with ThreadPoolExecutor(8) as pool:
-            asked = [
+            futures = [
                 pool.submit(request_samples, _file(laboratory), samples=1 + n % 3)
                 for n in range(40)
             ]
-            given = [each.result() for each in asked]
+            given = [future.result() for future in futures]
         time.sleep(0.02)
         _step(job, "ssss")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
 
-# What the interpreter or the job calls itself: each holds the call of the original, which is not
-# ours to fail, and everything it calls of ours is made to raise in its turn. `failed` answers
-# errors; alone it is never called.
+# Functions that the interpreter or the job calls: each contains the call of the original, which the
+# agent must not fail, and everything of the agent that it calls is made to raise in turn. `failed`
+# handles errors; alone it is never called.
 ENTRY_POINTS = frozenset(
     {
         "activities:activity.__call__",
@@ -77,7 +77,8 @@ def build(boot: Path, *, trace_level: str = "full") -> list[str]:
     for source in sorted((HOOKS / "tfprobe_agent").rglob("*.py")):
         path = source.relative_to(HOOKS / "tfprobe_agent")
         tree = ast.parse(source.read_text())
-        # What decides whose an error is calls nothing of others, and runs only beside `failed`.
+        # The module that decides whose an error is calls no other, and runs only together with
+        # `failed`.
         if source.stem not in ("__init__", "interruptions"):
             _Plant(".".join(path.with_suffix("").parts), names).visit(tree)
             at = 1 if ast.get_docstring(tree) is not None else 0

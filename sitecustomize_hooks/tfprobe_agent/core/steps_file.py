@@ -26,11 +26,17 @@ from .steps_layout import (
     EXIT_MONO_WORD,
     EXIT_WORD,
     FILE_WORDS,
+    FIRST_SEEN,
     HEAD_WORDS,
     HEADER_WORDS,
+    KIND,
     KINDS,
+    LAYOUT_VERSION,
     LOOP_CAPACITY,
     LOOP_WORDS,
+    MAGIC,
+    NAME_AT,
+    NAME_WORDS,
     ONCE_NS,
     OPTIMIZER_STEPS,
     OWN_HEADER,
@@ -47,6 +53,8 @@ from .steps_layout import (
     STARTED_WORD,
     STATE_WORD,
     THREAD_ID,
+    THREAD_NAME_AT,
+    THREAD_NAME_WORDS,
     THREADS,
     USED,
     WORD,
@@ -85,7 +93,7 @@ class StepsFile:
 
     def _write_header(self, started_ns):
         words = self.words
-        words[1] = 1
+        words[1] = LAYOUT_VERSION
         words[2] = HEADER_WORDS
         words[3] = self.capacity
         words[4] = LOOP_WORDS
@@ -98,7 +106,7 @@ class StepsFile:
         words[STARTED_WORD] = started_ns
         words[ACTIVE_WORD] = words[9]
         words[REQUEST_LOOP] = -1
-        words[0] = int.from_bytes(b"TFPSTEP1", "little")
+        words[0] = MAGIC
         self.write()
 
     def note_exit(self):
@@ -119,13 +127,13 @@ class StepsFile:
                 self._refused_until_ns = now_ns + REFUSED_NS
                 return None  # disk full, or closed by the job: the existing loops go on
         words = self.words
-        words[base] = KINDS.index(kind)
+        words[base + KIND] = KINDS.index(kind)
         words[base + THREAD_ID] = thread_id
-        words[base + 5] = now_ns
+        words[base + FIRST_SEEN] = now_ns
         words[base + PER_EXECUTION] = 1
         words[base + OPTIMIZER_STEPS] = -1
-        _put_text(words, base + 16, 32, name)
-        _put_text(words, base + 48, 16, thread_name)
+        _put_text(words, base + NAME_AT, NAME_WORDS, name)
+        _put_text(words, base + THREAD_NAME_AT, THREAD_NAME_WORDS, thread_name)
         words[base + THREADS] = 1
         loop = (make or Loop)(self, self.used, kind, name, base)
         self.used += 1
