@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
+from tfprobe.runs import steps_layout
 from tfprobe.runs.steps import read_steps
 from tfprobe.runs.steps_layout import Aggregate, WorkRecord
 
@@ -83,6 +84,27 @@ def _aggregate(values: list[int]) -> Aggregate:
 def _as_tuple(aggregate: Aggregate) -> tuple[object, ...]:
     facts = (aggregate.count, aggregate.sum_ns, aggregate.min_ns, aggregate.max_ns)
     return (*facts, aggregate.buckets.tolist())
+
+
+def test_writer_and_reader_have_one_layout() -> None:
+    """Each spells it for itself, because the agent runs without the analyser."""
+    written = (
+        *(layout.MAGIC, layout.LAYOUT_VERSION, layout.HEADER_WORDS, layout.LOOP_CAPACITY),
+        *(layout.LOOP_WORDS, layout.RING_STEPS, layout.BUCKETS, layout.AGGREGATE_WORDS),
+        *(layout.AGGREGATES_AT, layout.RING_AT, layout.THREADS, layout.WORD),
+        *(layout.WATCHED_FLAG, layout.NEW_THREAD_FLAG, layout.TRACED_FLAG, layout.RAISED_FLAG),
+        *(layout.TIME_MASK, layout.KINDS),
+    )
+
+    read = (
+        *(steps_layout.MAGIC, steps_layout.LAYOUT_VERSION, steps_layout.HEADER_WORDS),
+        *(steps_layout.WORK_CAPACITY, steps_layout.WORK_WORDS, steps_layout.RING_STEPS),
+        *(steps_layout.BUCKETS, steps_layout.SLOT_WORDS, steps_layout.SLOTS_WORD),
+        *(steps_layout.RING_WORD, steps_layout.THREADS_WORD, steps_layout.WORD_BYTES),
+        *(steps_layout.WATCHED_BIT, steps_layout.NEW_THREAD_BIT, steps_layout.SAMPLED_BIT),
+        *(steps_layout.RAISED_BIT, steps_layout.TIME_MASK, steps_layout.KINDS),
+    )
+    assert written == read
 
 
 @pytest.mark.parametrize("count", [1, layout.FOLD - 1, layout.FOLD, layout.FOLD + 1, 20_000])

@@ -192,9 +192,9 @@ def _machine():
     }
 
 
-def _or_none(question):
+def _or_none(read):
     try:
-        return question()
+        return read()
     except (OSError, ValueError, AttributeError, TypeError):
         let_through()
         return None

@@ -175,9 +175,9 @@ def read_settings(session_config):
     }
 
 
-def _or_none(question):
+def _or_none(read):
     try:
-        return question()
+        return read()
     except Exception:
         let_through()
         return None  # another TensorFlow's names: this one setting stays unknown
