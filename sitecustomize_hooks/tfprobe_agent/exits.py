@@ -110,7 +110,7 @@ def _goes_on():
 def watch_multiprocessing():
     """Note the exceptions of multiprocessing children, which print them themselves, in the hooks that end them.
 
-    Python 3.13 calls these hooks when the exception is gone: there only the exit status tells of it.
+    Python 3.13 calls these hooks when the exception is gone: there only the exit status shows it.
 
     A forked child clears those hooks before it runs its target, and calls what is registered here; a spawned one, as of
     Python 3.11, does neither.

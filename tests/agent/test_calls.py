@@ -101,8 +101,8 @@ def test_deep_calls_count_as_own_time_of_their_ancestors(watched: Any) -> None:
         down(300)
 
     depths = [0] * len(seen.rows)
-    for at, row in enumerate(seen.rows):
-        depths[at] = 0 if row[0] < 0 else depths[row[0]] + 1
+    for index, row in enumerate(seen.rows):
+        depths[index] = 0 if row[0] < 0 else depths[row[0]] + 1
     assert max(depths) <= calls.MAX_DEPTH
     assert 0 < total(seen) <= seen.lasted_ns
 
@@ -122,7 +122,7 @@ def test_the_longest_of_many_calls_are_kept(watched: Any, count: int) -> None:
     assert len(seen.rows) == calls.KEPT
     assert seen.names()["time.sleep"][4] >= 20_000_000
     assert 0 < total(seen) <= seen.lasted_ns
-    assert all(row[0] < at for at, row in enumerate(seen.rows))
+    assert all(row[0] < index for index, row in enumerate(seen.rows))
 
 
 def test_unreported_returns_are_noticed_at_the_next_event(watched: Any) -> None:

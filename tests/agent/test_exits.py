@@ -424,8 +424,8 @@ for name in ("kill", "killpg", "_exit", "execv", "execve"):
     ours, theirs = getattr(os, name), getattr(posix, name)
     assert ours is not theirs
     class Holder:
-        held = ours
-    assert Holder().held is ours
+        function = ours
+    assert Holder().function is ours
     for args in WRONG:
         if name != "_exit" or args in ((), (None,), (1, 0, 2)):
             assert error_of(ours, *args) == error_of(theirs, *args), args

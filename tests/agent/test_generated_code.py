@@ -129,7 +129,7 @@ def test_a_code_map_has_no_generated_file(autograph: Any) -> None:
     document = json.loads(code.to_json())
 
     assert document["files"] == [TRAIN]
-    frames = [document["frames"][at] for at in document["stacks"][document["ops"]["MatMul"]]]
+    frames = [document["frames"][index] for index in document["stacks"][document["ops"]["MatMul"]]]
     assert [(line, document["functions"][name]) for _, line, name in frames] == [
         (30, "<module>"),
         (12, "model"),

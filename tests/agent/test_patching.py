@@ -221,7 +221,7 @@ class Theirs(Exception): pass
 cause, context = KeyError("cause"), KeyError("context")
 
 def fail(*_):
-    # frames of ours between this one and the job's call
+    # frames of the agent between this one and the job's call
     frame, ours = sys._getframe(1), 0
     while frame is not None and frame.f_code is not attempt.__code__:
         ours += "tfprobe_agent" in frame.f_code.co_filename

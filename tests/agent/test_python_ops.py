@@ -14,7 +14,7 @@ import _thread, queue
 import tensorflow.python.ops.script_ops as script_ops
 from tfprobe_agent.core import resource_samples
 registry = script_ops.FuncRegistry()
-asked, made, profilers = queue.Queue(), queue.Queue(), []
+requested, made, profilers = queue.Queue(), queue.Queue(), []
 def scaled(row):
     return [abs(value) for value in row]
 def batches(batch_of=scaled):
@@ -23,7 +23,7 @@ def batches(batch_of=scaled):
         yield [batch_of(range(2000)) for row in range(size)]
 def pool():
     while True:
-        stream = asked.get()
+        stream = requested.get()
         try:
             registry(next, None, (stream,))
         except ArithmeticError:
@@ -32,7 +32,7 @@ def pool():
         made.put(stream)
 def take(stream, batches):
     for _ in range(batches):
-        asked.put(stream)
+        requested.put(stream)
         made.get()
         session.run("loss")
 def beat():
@@ -153,7 +153,7 @@ def test_a_forked_child_watches_separately(laboratory: Laboratory) -> None:
 from tfprobe_agent.frameworks import python_ops
 python_ops.WATCHES.taken.acquire()
 if os.fork() == 0:
-    asked, made = queue.Queue(), queue.Queue()
+    requested, made = queue.Queue(), queue.Queue()
     _thread.start_new_thread(pool, ())
     session.run("loss")
     take(batches(), 6); beat()

@@ -252,7 +252,7 @@ for _ in range(4):
 
 def _server_def(role: str, index: int, **sizes: int) -> SimpleNamespace:
     jobs = [
-        SimpleNamespace(name=name, tasks={at: f"{name}{at}:1" for at in range(size)})
+        SimpleNamespace(name=name, tasks={task: f"{name}{task}:1" for task in range(size)})
         for name, size in sizes.items()
     ]
     return SimpleNamespace(job_name=role, task_index=index, cluster=SimpleNamespace(job=jobs))

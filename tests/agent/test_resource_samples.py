@@ -163,7 +163,7 @@ for _ in range(33): resource_samples.take_sample(time.monotonic_ns())
 """)
 
     known = [line["machine_busy_ns"] is not None for line in _lines(laboratory)]
-    assert [at for at, is_known in enumerate(known) if is_known] == [0, 1, 17, 33]
+    assert [index for index, is_known in enumerate(known) if is_known] == [0, 1, 17, 33]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_other_threads_are_grouped_by_the_kernels_name(
         + """
 import ctypes, _thread
 from tfprobe_agent.core import thread_times
-thread_times.NAMING_NS = 10 ** 12  # beside load reading a name may take longer than it may
+thread_times.NAMING_NS = 10 ** 12  # on a busy machine reading a name may take longer
 def named(number):
     ctypes.CDLL(None).prctl(15, b"pool_%d" % number)
     burn()

@@ -176,17 +176,17 @@ def make_profile_function(frame, started_ns, allowance, begins_step, ended):
                 return
             codes.pop()
             path.pop()
-        ours = []
+        own_frames = []
         while frame is not None and is_ours(frame.f_code):
-            ours.append(frame)
+            own_frames.append(frame)
             frame = frame.f_back
         if frame is None and not nodes:  # a thread that entered Python by code of the agent
-            frame = ours.pop()
+            frame = own_frames.pop()
         node = root_of(frame) if frame is not None else nodes[0]
         line = 0 if frame is None else frame.f_lineno or 0
         codes.append(node.code)
         path.append(node)
-        for frame in reversed(ours):
+        for frame in reversed(own_frames):
             if len(nodes) < MAX_NODES:  # not among the children: a call from there is a different one
                 node = Node(node, frame.f_code, None, function_of(frame.f_code), line)
                 nodes.append(node)

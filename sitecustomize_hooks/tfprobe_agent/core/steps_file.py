@@ -154,7 +154,7 @@ class StepsFile:
         if self.mapping is not None:
             return self.mapping
         try:
-            # Just written, so the page is here: this close to the end its server is not asked again.
+            # Just written, so the page is here: this close to the end it is not read from its server again.
             return mmap.mmap(self._file.descriptor(), HEADER_WORDS * WORD) if self.write() else None
         except (OSError, ValueError):
             let_through()

@@ -39,8 +39,8 @@ def make(find, tracer, observe=None, by=0, salt=0, applies=None, otherwise=None)
 
     `args` are all arguments of the wrapper: a method's instance is the first of them.
     `find(current, args, kwargs)` returns the Loop of this call, or None to let it pass. It is not called if the thread
-    has cached a Loop by the id of argument `by` plus `salt` (below 8, which ids are multiples of: it tells wrappers of
-    one instance apart), and `applies` (if given) returns true.
+    has cached a Loop by the id of argument `by` plus `salt` (below 8, which ids are multiples of: it distinguishes
+    wrappers of one instance), and `applies` (if given) returns true.
     `tracer(loop, why, original, args, kwargs)` starts a traced step and returns it, or None if it declines.
     `observe(args, kwargs)` inspects calls with more than three arguments or with `options`; its result is called when
     the step is over.
