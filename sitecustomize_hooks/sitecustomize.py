@@ -1,11 +1,11 @@
-"""Arm the agent when a Python interpreter of a recorded job starts, then step out of the way.
+"""Start the agent when a Python interpreter of a recorded job starts, then step out of the way.
 
-It lies in the boot directory under two names. As `sitecustomize` it runs first of all. As `usercustomize` it is found
-only where a sitecustomize before ours has kept this one from running, and has not run the next.
+This file is in the boot directory under two names. As `sitecustomize` it is the first to run. As `usercustomize` it is
+found only if another sitecustomize precedes this one and does not run the next.
 
-This file must parse and do no harm on every Python there is, 2.7 included. It may not print, raise an error of ours,
-or leave a trace: the boot directory leaves sys.path again, and the module of that name that ours shadows runs as if
-found first. Where there is none, the import fails just as it would without us.
+It must parse and do no harm on every Python, 2.7 included. It may not print, raise an error of the agent, or leave a
+trace: the boot directory is removed from sys.path again, and the module of the same name that this one shadows runs as
+if it had been found first. If there is none, the import fails as it would without the agent.
 """
 
 import os
@@ -17,7 +17,7 @@ def _boot_directory():
 
 
 def _arm(boot):
-    """Start the agent, unless switched off or on an interpreter it does not know."""
+    """Start the agent, unless it is switched off or does not support this interpreter."""
     if os.environ.get("TFPROBE_DISABLE", "0") not in ("", "0"):
         return
     if sys.version_info < (3, 6) or sys.implementation.name != "cpython":
@@ -32,7 +32,7 @@ def _arm(boot):
 
 
 def _leave_path(boot):
-    """Take the boot directory off sys.path; PYTHONPATH keeps it for child processes. Return what lies behind it."""
+    """Remove the boot directory from sys.path and return the entries after it; PYTHONPATH still has it for children."""
     behind = sys.path[sys.path.index(boot) + 1 :] if boot in sys.path else sys.path
     sys.path[:] = [entry for entry in sys.path if entry != boot]
     sys.path_importer_cache.pop(boot, None)
@@ -40,9 +40,9 @@ def _leave_path(boot):
 
 
 def _run_shadowed(path):
-    """Run the module of our name that ours hides; its errors, a missing one's included, go through to `site` unchanged.
+    """Run the module of this name that this file shadows; its errors, a missing one's included, reach `site` unchanged.
 
-    What lies before ours has run: it is what looked for the next one, which is ours.
+    Entries before this one have run: whatever was found there looked for the next one, which is this.
     """
     if sys.version_info < (3,):
         import imp
@@ -57,7 +57,7 @@ def _run_shadowed(path):
 
     spec = PathFinder.find_spec(__name__, path)
     if spec is None or spec.loader is None:
-        # `site` ignores exactly this error, and no module of this name stays in sys.modules: as without us.
+        # `site` ignores exactly this error, and no module of this name stays in sys.modules, as without the agent.
         raise ImportError("No module named %r" % __name__, name=__name__)
     module = module_from_spec(spec)
     sys.modules[__name__] = module
@@ -67,7 +67,7 @@ def _run_shadowed(path):
 try:
     _arm(_boot_directory())
 except Exception:
-    pass  # nothing of ours may reach the job; with no agent there is no log to write to
+    pass  # no error of the agent may reach the job; without an agent there is no log to write to
 _path = sys.path
 try:
     _path = _leave_path(_boot_directory())

@@ -1,1 +1,1 @@
-"""The agent: what lives inside the recorded job. Standard library only, Python 3.6 to 3.13, silent."""
+"""The part of tfprobe that runs inside the recorded job: standard library only, Python 3.6 to 3.13, silent."""

@@ -1,19 +1,18 @@
-"""What every Python process of the job pays for: one line written and one finder armed, under a millisecond.
+"""What runs in every Python process of the job: write one line and install one import finder, in under a millisecond.
 
-Everything else of the agent is imported when the job imports one of the TARGETS.
+The rest of the agent is imported when the job imports one of the TARGETS.
 """
 
 import os
 import sys
 from _thread import get_ident
 
-from .imports import ALWAYS, Imports, asks_all, is_watched, watching
-from .originals import ORIGINAL
+from .imports import ALWAYS, Imports, have_find_spec, is_watched, watching
+from .unpatched import UNPATCHED
 
-# When this interpreter came to us, on both clocks; in a forked child another process did.
-INTERPRETER_PID, STARTED = ORIGINAL.getpid(), (ORIGINAL.monotonic_ns(), ORIGINAL.unix_ns())
-# Modules in which TensorFlow and Keras, over the years, have defined the classes that run steps, and what is done
-# rarely.
+# When the agent started in this interpreter, on both clocks. In a forked child these are another process's.
+INTERPRETER_PID, STARTED = UNPATCHED.getpid(), (UNPATCHED.monotonic_ns(), UNPATCHED.unix_ns())
+# Modules in which the releases of TensorFlow and Keras define the classes that run steps or rare activities.
 _KERAS_HOMES = ("tensorflow.python.keras", "keras", "keras.src", "tf_keras", "tf_keras.src")
 _KERAS_PARTS = (
     "engine.training",
@@ -68,17 +67,17 @@ TARGETS = frozenset(
     )
     + tuple(home + "." + part for home in _KERAS_HOMES for part in _KERAS_PARTS)
 )
-# What a program imports to name its activities (its marks.py); supplied where it is not installed.
+# What a program imports to name its activities; supplied where tfprobe is not installed.
 MARKS = "tfprobe"
-# What a process imports that may start others, and tell them to end; or it forks by itself.
+# Modules of a process that may start other processes and signal them. One that forks directly needs neither.
 SENDERS = frozenset(("subprocess", "multiprocessing.popen_fork"))
-# What gevent and eventlet import: several of them share a thread.
+# Imported by gevent and eventlet: several greenlets share a thread.
 GREENLETS = "greenlet"
 _SEEN = TARGETS.union(ALWAYS, SENDERS, (MARKS, GREENLETS))
 
 
 def arm(boot):
-    """Report this interpreter to the run in directory `boot`'s parent and watch for TensorFlow."""
+    """Report this interpreter to the run, whose boot directory is `boot`, and watch for TensorFlow."""
     finder = Finder(boot)
     sys.meta_path.insert(0, finder)
     for name in TARGETS.intersection(sys.modules):
@@ -87,40 +86,41 @@ def arm(boot):
     if not SENDERS.isdisjoint(sys.modules):
         _watch_signals(boot)
     elif hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_parent=_watching_signals(boot))  # who forks by itself ends what it forked, too
+        # a process that forks directly may also signal its children
+        os.register_at_fork(after_in_parent=_watching_signals(boot))
 
 
 class Finder:
-    """A meta path finder that lets the others find, looks at a target module once it has run, and times libraries."""
+    """A meta path finder that defers to the others, inspects target modules once they have run, and times libraries."""
 
     def __init__(self, boot):
         self.boot = boot
         self.imports = Imports()
 
     def find_spec(self, name, path=None, target=None):
-        """Return the other finders' spec with its loader watched; None for what is none of our business."""
+        """Return the other finders' spec with its loader watched; None for modules that are of no interest."""
         if name not in _SEEN and (get_ident() in self.imports.under_way or not self._may_watch(name)):
             return None
-        began_ns = ORIGINAL.monotonic_ns()
-        spec = self._ask_the_others(name, path, target)
+        began_ns = UNPATCHED.monotonic_ns()
+        spec = self._find_with_others(name, path, target)
         try:
             if name == MARKS:
                 return spec if spec is not None else _supplied()
             if spec is not None and spec.loader is not None:
-                self._watch(spec, name, ORIGINAL.monotonic_ns() - began_ns)
+                self._watch(spec, name, UNPATCHED.monotonic_ns() - began_ns)
         except Exception:
-            import_and_let_through()  # a loader that cannot be watched: the module goes unrecorded, the import goes on
+            import_and_let_through()  # the loader cannot be watched: the module is not recorded, the import goes on
         return spec
 
     def _may_watch(self, name):
-        """Tell whether an outermost import may be looked at; ours never are, whatever has gone wrong in them."""
+        """Return whether an outermost import may be inspected. The agent's own never are, whatever is wrong."""
         try:
-            return not name.startswith(__package__) and asks_all(sys.meta_path)
+            return not name.startswith(__package__) and have_find_spec(sys.meta_path)
         except Exception:
             import_and_let_through()
             return False
 
-    def _ask_the_others(self, name, path, target):
+    def _find_with_others(self, name, path, target):
         for finder in sys.meta_path:
             find_spec = None if finder is self else getattr(finder, "find_spec", None)
             spec = find_spec(name, path, target) if find_spec is not None else None
@@ -134,7 +134,7 @@ class Finder:
         is_timed = get_ident() not in imports.under_way and is_watched(name, spec)
         if not is_timed and name not in _SEEN:
             return
-        own_ns = []  # when it began; not where a module that was looked for is executed inside another after all
+        own_ns = []  # when it began; empty if the module turns out to be executed inside another import
 
         def begin():
             loader.__dict__.pop("exec_module", None)
@@ -142,14 +142,14 @@ class Finder:
                 if is_timed and get_ident() not in imports.under_way:
                     own_ns.append(imports.begin() - finding_ns)
             except Exception:
-                import_and_let_through()  # it goes untold
+                import_and_let_through()  # the import is not recorded
 
         def end(module):
             try:
                 if own_ns and imports.end(name, own_ns.pop()):
-                    self._tell_imports()
+                    self._record_imports()
             except Exception:
-                import_and_let_through()  # without hooks there is nothing to tell, and no log to tell it to
+                import_and_let_through()  # without hooks there is nothing to record, and no log
 
         def ready(module):
             try:
@@ -160,30 +160,30 @@ class Finder:
         loader.exec_module = watching(loader.exec_module, begin, end, ready)
 
     def _look_at(self, name, module):
-        """Do what a module that has just run is waited for."""
+        """Handle a module that has just run."""
         if name in SENDERS:
             _watch_signals(self.boot)
         elif name == GREENLETS:
             self._follow_greenlets(module)
-        elif name in TARGETS and module.__name__ == name:  # a zip file's loader serves a whole directory
+        elif name in TARGETS and module.__name__ == name:  # the loader of a zip file serves a whole directory
             self.fire(name, module)
 
-    def _tell_imports(self):
-        """Record how long imports took, once there is a recording."""
+    def _record_imports(self):
+        """Record how long imports took, if a recording is open."""
         activities = sys.modules.get(__package__ + ".activities")
         if activities is not None:
-            untold, self.imports.untold = self.imports.untold, []
-            for each in untold:
-                activities.imported(*each)
+            pending, self.imports.pending = self.imports.pending, []
+            for record in pending:
+                activities.imported(*record)
 
     def _follow_greenlets(self, module):
-        """Tell the hooks, where they are loaded; otherwise they look for it as they are."""
+        """Notify the hooks if they are loaded; otherwise they check for greenlet when they load."""
         hooks = sys.modules.get(__package__ + ".hooks")
         if hooks is not None:
             hooks.greenlets_ready(module)
 
     def fire(self, name, module):
-        """Hand a target module that has just run to the hooks; what these import is no import of the job."""
+        """Hand a target module that has just run to the hooks. Imports that the hooks make are not the job's."""
         under_way, ident = self.imports.under_way, get_ident()
         is_inside = ident in under_way
         under_way.add(ident)
@@ -193,24 +193,24 @@ class Finder:
             hooks.module_ready(name, module, self.boot)
         except Exception:
             import_and_let_through()
-            # hooks guard themselves; what gets here is an agent that cannot even be imported
+            # the hooks handle their own errors: this is an agent that cannot even be imported
             self.find_spec = _find_nothing
         finally:
             if not is_inside:
                 under_way.discard(ident)
-        self._tell_imports()
+        self._record_imports()
 
 
 def started():
-    """Return when this process came to us, by the monotonic and by the wall clock."""
-    is_fork = ORIGINAL.getpid() != INTERPRETER_PID
-    return (ORIGINAL.monotonic_ns(), ORIGINAL.unix_ns()) if is_fork else STARTED
+    """Return when the agent started in this process, as monotonic and wall clock time."""
+    is_fork = UNPATCHED.getpid() != INTERPRETER_PID
+    return (UNPATCHED.monotonic_ns(), UNPATCHED.unix_ns()) if is_fork else STARTED
 
 
 def _watch_signals(boot):
-    from . import signals
+    from . import os_calls
 
-    signals.watch(boot)
+    os_calls.watch_signals(boot)
 
 
 def _watching_signals(boot):
@@ -218,26 +218,26 @@ def _watching_signals(boot):
         try:
             _watch_signals(boot)
         except Exception:
-            import_and_let_through()  # whom this process ends is not told, then
+            import_and_let_through()  # signals that this process sends are not recorded then
 
     return forked
 
 
 def _supplied():
-    """Return the spec of a module with `activity` and nothing else."""
+    """Return the spec of a module that has `activity` and nothing else."""
     from _frozen_importlib import ModuleSpec
 
     return ModuleSpec(MARKS, _Supplier(), origin="supplied by the recording")
 
 
 class _Supplier:
-    """The loader of that module."""
+    """The loader of the supplied module."""
 
     def create_module(self, spec):
-        """Have an ordinary module made."""
+        """Let the interpreter create an ordinary module."""
 
     def exec_module(self, module):
-        """Put into it what a program needs; an ImportError, as where nothing records, if that fails."""
+        """Add `activity`; raise ImportError, as without a recording, if that fails."""
         try:
             from .activities import activity
         except Exception:
@@ -247,11 +247,11 @@ class _Supplier:
 
 
 def import_and_let_through():
-    """Raise the exception being handled again if it is the job's; most interpreters never need to know how to tell."""
+    """Re-raise the exception being handled if the job threw it. Most interpreters never import what decides that."""
     try:
         from .interruptions import let_through
     except ImportError:
-        return  # an agent of which a file is missing
+        return  # a file of the agent is missing
     let_through()
 
 
@@ -262,17 +262,17 @@ def _find_nothing(name, path=None, target=None):
 def _report_interpreter(boot):
     line = "\t".join(
         (
-            ORIGINAL.uname().nodename,
-            str(ORIGINAL.getpid()),
-            str(ORIGINAL.unix_ns()),
+            UNPATCHED.uname().nodename,
+            str(UNPATCHED.getpid()),
+            str(UNPATCHED.unix_ns()),
             ".".join(str(part) for part in sys.version_info[:3]),
             (sys.executable or "").replace("\t", " ").replace("\n", " "),
         )
     )
-    descriptor = ORIGINAL.open(
+    descriptor = UNPATCHED.open(
         os.path.join(boot, "interpreters.tsv"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
     )
     try:
-        ORIGINAL.write(descriptor, (line + "\n").encode("utf-8", "replace"))
+        UNPATCHED.write(descriptor, (line + "\n").encode("utf-8", "replace"))
     finally:
-        ORIGINAL.close(descriptor)
+        UNPATCHED.close(descriptor)

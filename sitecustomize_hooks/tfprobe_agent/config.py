@@ -1,12 +1,12 @@
-"""What the launcher decided, read once from config.json; the only place of the agent that reads variables."""
+"""The launcher's decisions, read once from config.json. No other module of the agent reads environment variables."""
 
 import os
 from json import loads
 
 from . import redact
-from .originals import read_file
+from .unpatched import read_file
 
-# A profiler that is attached to the process through CUPTI leaves one of these behind.
+# A profiler that attaches to the process through CUPTI sets one of these.
 _FOREIGN_PROFILER_VARIABLES = (
     "NSYS_PROFILING_SESSION_ID",
     "CUDA_INJECTION64_PATH",
@@ -16,7 +16,8 @@ _FOREIGN_PROFILER_VARIABLES = (
 )
 
 
-# What the speed of TensorFlow depends on, and no other variable: TF_TOKEN_x and TF_VAR_x are Terraform's, and secret.
+# Variables that affect the speed of TensorFlow, and no others: TF_TOKEN_x and TF_VAR_x belong to Terraform and are
+# secret.
 _SPEED_VARIABLES = (
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_VISIBLE_DEVICES",
@@ -45,7 +46,7 @@ _SPEED_VARIABLES = (
     "XLA_FLAGS",
 )
 _LONGEST_VALUE = 1000
-# Who starts the ranks of a job, and by which variables each of them is told its own.
+# Variables in which launchers pass its rank to each process of a job.
 _RANK_VARIABLES = (
     "TF_CONFIG",
     "HOROVOD_RANK",
@@ -71,7 +72,7 @@ _RANK_VARIABLES = (
 
 
 class Config:
-    """Sampling configuration: `steps` inclusive pairs or None, `every` or None, `budget` ratio, `trace_level`."""
+    """Tracing configuration: inclusive pairs in `steps` or None, `every` or None, a `budget` ratio, `trace_level`."""
 
     def __init__(self, steps=None, every=None, budget=0.01, trace_level="full"):
         self.steps = steps
@@ -81,7 +82,7 @@ class Config:
 
 
 def read_config(boot):
-    """Read `boot`/config.json; raises OSError or ValueError when it is missing or corrupt."""
+    """Read `boot`/config.json; raise OSError or ValueError when it is missing or corrupt."""
     document = loads(read_file(os.path.join(boot, "config.json")).decode("utf-8"))
     if document["schema"] != "tfprobe.config/1":
         raise ValueError("unknown config schema %r" % (document["schema"],))
@@ -98,18 +99,18 @@ def read_config(boot):
 
 
 def debug_file():
-    """Return the path of TFPROBE_DEBUG, or None."""
+    """Return the path in TFPROBE_DEBUG, or None."""
     return os.environ.get("TFPROBE_DEBUG") or None
 
 
 def ptracer():
-    """Return the pid of TFPROBE_PTRACER, by which this process may want to be read, or None."""
+    """Return the pid in TFPROBE_PTRACER, of the process that may read this one, or None."""
     pid = os.environ.get("TFPROBE_PTRACER", "")
     return int(pid) if pid.isdigit() else None
 
 
 def profiling_disabled():
-    """Tell whether the job forbids TensorFlow's profiler (read each time: a job may set it while it runs)."""
+    """Return whether the job forbids TensorFlow's profiler. Read each time: the job may set the variable as it runs."""
     return "TF_DISABLE_PROFILING" in os.environ
 
 
@@ -122,10 +123,10 @@ def foreign_profiler():
 
 
 def rank_variables():
-    """Return the variables in which launchers tell a process its rank."""
+    """Return the variables in which launchers pass a process its rank."""
     return {name: os.environ[name] for name in _RANK_VARIABLES if name in os.environ}
 
 
 def speed_variables():
-    """Return those variables of the job that its speed depends on, as they may be stored."""
+    """Return the variables that the job's speed depends on, with secrets masked."""
     return {name: redact.text(os.environ[name])[:_LONGEST_VALUE] for name in _SPEED_VARIABLES if name in os.environ}

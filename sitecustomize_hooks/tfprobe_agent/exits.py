@@ -1,42 +1,43 @@
-"""How this process ends: the exception that nobody caught, the exit status, and what ends without exit hooks.
+"""How this process ends: the uncaught exception, the exit status, and exits that run no exit hooks.
 
-`sys.excepthook`, `sys.exit` and signal handlers stay the job's. The interpreter stores an exception that ended the
-program in `sys.last_value` whatever the hook does; the C library tells its `on_exit` handlers the exit status.
+`sys.excepthook`, `sys.exit` and signal handlers stay the job's. The interpreter stores the exception that ended the
+program in `sys.last_value` whatever the hook does; the C library passes the exit status to its `on_exit` handlers.
 """
 
 import os
 import re
 import sys
 
-from . import builtin, redact
-from .guard import failed
+from . import redact
+from .core.guard import failed
+from .core.recorder import CURRENT
+from .core.steps_layout import ENDING_WORD, EXIT_MONO_WORD, EXIT_WORD, STATUS_WORD
 from .interruptions import let_through
-from .originals import ORIGINAL
-from .recorder import CURRENT
-from .steps_layout import ENDING_WORD, EXIT_MONO_WORD, EXIT_WORD, STATUS_WORD
+from .os_calls import precede
+from .unpatched import UNPATCHED
 
-# What the ending word says.
+# Values of the ending word.
 EXIT_HOOKS, EXCEPTION, OS_EXIT, REPLACED = 1, 2, 3, 4
-# What the status word says until the C library stores a status there.
+# Value of the status word until the C library stores a status there.
 STATUS_FOLLOWS = 1
 MESSAGE_LENGTH = 300
 PATH_LENGTH = 1000
-# What is looked at of a message: TensorFlow's begin with a stack of a hundred lines.
-LOOKED_AT = 1000000
-# How messages of TensorFlow begin that have a stack before the reason, as of 1.15, of 2.2 and of 2.8.
+# Characters of a message that are examined: messages of TensorFlow begin with a stack of a hundred lines.
+MAX_MESSAGE_LENGTH = 1000000
+# Beginnings of messages of TensorFlow that have a stack before the reason, as of 1.15, 2.2 and 2.8.
 _WITH_STACK = ("in converted code:", "in user code:", "Graph execution error:")
-# A line of such a stack, its source line where there is one, and the name of the op after the last.
+# A line of such a stack, its source line if there is one, and the name of the op after the last one.
 _FRAME = re.compile(r'^[ \t]+(?:File ".*", line \d+, in |\S.*\.py:\d+ ).*\n(?: {6,}.*\n)?(?:Node: .*\n)?', re.MULTILINE)
 # What Keras writes to make a part of a message bold.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
-# Of a program's own files none lies in such a directory.
+# None of a program's own files is in such a directory.
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def at_exit():
-    """Note that the exit hooks run, after which exception, and have the exit status stored once it is known.
+    """Note that the exit hooks run, and after which exception; arrange for the exit status to be stored.
 
-    Also of a process in which the agent stepped aside: that it ended is no less true.
+    This also holds for a process in which the agent is disabled: its end is recorded all the same.
     """
     try:
         recorder = _own_recorder()
@@ -55,13 +56,13 @@ def at_exit():
 
 
 def patch():
-    """Note the status of os._exit, by which multiprocessing ends forked children, and what os.exec* replaces.
+    """Note the status of os._exit, by which multiprocessing ends forked children, and that os.exec* takes over.
 
-    Nothing else sees either. All of os.exec* end in these two.
+    Nothing else sees either. All of os.exec* end in these two functions.
     """
-    builtin.precede("_exit", _leaves)
+    precede("_exit", _leaves)
     for name in ("execv", "execve"):
-        builtin.precede(name, _replaces, undo=_goes_on)
+        precede(name, _replaces, undo=_goes_on)
 
 
 def _leaves(args, kwargs):
@@ -72,7 +73,7 @@ def _leaves(args, kwargs):
 
 
 class _BeforeExec:
-    """The words that an exec writes over, for one that fails, as where there is no such program."""
+    """The words that an exec overwrites, to restore them if it fails, for example because there is no such program."""
 
     ending = exit_ns = exit_mono_ns = 0
 
@@ -107,9 +108,9 @@ def _goes_on():
 
 
 def watch_multiprocessing():
-    """Have children of multiprocessing, which print their exceptions themselves, note them in the hooks that end them.
+    """Note the exceptions of multiprocessing children, which print them themselves, in the hooks that end them.
 
-    Python 3.13 calls these hooks when the exception is gone: there nothing but its exit status tells of it.
+    Python 3.13 calls these hooks when the exception is gone: there only the exit status shows it.
 
     A forked child clears those hooks before it runs its target, and calls what is registered here; a spawned one, as of
     Python 3.11, does neither.
@@ -161,15 +162,15 @@ def _leave(status):
 
 
 def _write(recorder):
-    """Write what waits for a slow disk, or for one that failed."""
-    recorder.journal.write_lines()
+    """Write lines that wait because the disk is slow or has failed."""
+    recorder.process_dir.write_lines()
     recorder.steps.write()
 
 
 def _own_recorder():
-    """Return the recorder of this very process; a forked child has its parent's exit hooks, too."""
+    """Return the recorder of this very process: a forked child inherits its parent's exit hooks."""
     recorder = CURRENT.recorder
-    return recorder if recorder is not None and recorder.pid == ORIGINAL.getpid() else None
+    return recorder if recorder is not None and recorder.pid == UNPATCHED.getpid() else None
 
 
 def _note(recorder, ending):
@@ -180,8 +181,8 @@ def _note(recorder, ending):
 def _last_exception():
     """Return the exception that ended the program, or None.
 
-    Notebooks, debuggers and test runners store there what they have caught. They run the job's code from frames of
-    their own; of what nobody caught the traceback begins at the outermost frame.
+    Notebooks, debuggers and test runners store exceptions there that they have caught. They run the job's code from
+    frames of their own, whereas the traceback of an uncaught exception begins at the outermost frame.
     """
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None or traceback.tb_frame.f_back is not None:
@@ -192,7 +193,7 @@ def _last_exception():
 def _note_exception(recorder, error):
     recorder.steps.put(ENDING_WORD, EXCEPTION)
     path, line, function = _raised_at(error.__traceback__)
-    recorder.journal.event(
+    recorder.process_dir.event(
         "exception", type=_type_name(type(error)), message=_message(error), file=path, line=line, function=function
     )  # fmt: skip
 
@@ -204,18 +205,18 @@ def _type_name(kind):
 
 
 def _message(error):
-    """Return what it says in one line, without what looks secret; masked before it is cut, which could hide half."""
+    """Return the message in one line, secrets masked before it is cut: a cut could leave half of a secret."""
     try:
         text = str(error)
     except Exception:
         let_through()
         return ""  # the job's own __str__ failed
-    text = _STYLE.sub("", _reason(text[:LOOKED_AT], type(error).__name__))
+    text = _STYLE.sub("", _reason(text[:MAX_MESSAGE_LENGTH], type(error).__name__))
     return redact.text(" ".join(text[: 100 * MESSAGE_LENGTH].split()))[:MESSAGE_LENGTH]
 
 
 def _reason(text, type_name):
-    """Return what a message says behind the stack of the traced function, and without the type if it repeats it."""
+    """Return the part of a message that follows the stack of a traced function, without the type if it repeats it."""
     if not text.startswith(_WITH_STACK):
         return text
     frames = list(_FRAME.finditer(text))
@@ -226,7 +227,7 @@ def _reason(text, type_name):
 
 
 def _raised_at(traceback):
-    """Return file, line and function of the innermost frame in the program's own files, or of the innermost one."""
+    """Return file, line and function of the innermost frame in the program's own files, or else of the innermost."""
     places = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
@@ -243,11 +244,11 @@ def _is_of_program(path):
 
 
 def _store_status_at_exit(steps):
-    """Have the C library store the exit status in the status word; tell whether it will.
+    """Arrange for the C library to store the exit status in the status word; return whether it will.
 
     `on_exit` calls a C function with the status and a pointer. Python is gone by then, so the function must be one of
-    the C library that stores its number behind a pointer: srand48_r, by POSIX as the status << 16 | 0x330e, in three
-    words. Asked for in the last moment, so that no forked child inherits it.
+    the C library that stores its number behind a pointer: srand48_r, by POSIX as status << 16 | 0x330e, in three words.
+    It is registered at the last moment, so that no forked child inherits it.
     """
     ctypes = sys.modules.get("ctypes")  # NumPy imports it
     page = ctypes and steps.status_page()

@@ -1,7 +1,8 @@
-"""Whose exception is it: one that our code brought about, or one that the job threw into it?
+"""Whose exception is it: caused by the agent's code, or thrown into it by the job?
 
-The job does so by a signal handler that raises, or from another thread by PyThreadState_SetAsyncExc. Both arrive at any
-instruction of ours and leave a traceback of our frames. What is the job's goes on unchanged, whatever its class.
+The job throws by a signal handler that raises, or from another thread by PyThreadState_SetAsyncExc. Either may arrive
+at any instruction of the agent and leaves a traceback of its frames. An exception of the job goes on unchanged,
+whatever its class.
 """
 
 import sys
@@ -11,29 +12,29 @@ from _signal import NSIG, getsignal
 from opcode import opmap
 
 _RAISES = frozenset(opmap[name] for name in ("RAISE_VARARGS", "RERAISE") if name in opmap)
-# What the interpreter itself raises without a word.
+# Exceptions that the interpreter itself raises without arguments.
 _SILENT = (MemoryError, StopIteration, StopAsyncIteration)
 _TAKES_MORE_ARGUMENTS = 0x04  # co_flags: CO_VARARGS
 _GONE = object()
-# Read as `type` and `BaseException` read them: a class of the job may answer by code of its own.
+# Read the way `type` and `BaseException` do: a class of the job may override attribute access.
 _classes_of = type.__dict__["__mro__"].__get__
 _arguments_of = BaseException.__dict__["args"].__get__
 
 
 def let_through():
-    """Raise the exception being handled again if it is the job's; return if our code brought it about.
+    """Re-raise the exception being handled if it is the job's; return if the agent's code caused it.
 
-    To be called first in every `except` of the agent that does not raise.
+    Call it first in every `except` of the agent that does not raise.
     """
     error = sys.exc_info()[1]
     try:
         theirs = of_the_job(error)
     except (MemoryError, RecursionError):
-        return  # no room to tell, which the error being handled is likely about, too
+        return  # too little memory or stack left to decide, which is likely what the handled error is about
     if theirs is None:
         return
     if theirs is error:
-        del error, theirs  # with its traceback it would hold this frame, and this frame it
+        del error, theirs  # the error's traceback would keep this frame alive, and the frame the error
         raise
     context = theirs.__context__
     try:
@@ -44,18 +45,18 @@ def let_through():
 
 
 def leave_traceback(error):
-    """Take the frame that handles an exception out of its traceback; `raise` must follow.
+    """Remove the frame that handles an exception from its traceback; `raise` must follow.
 
-    From Python 3.11 on; before, the interpreter puts the frame back.
+    This works from Python 3.11 on; earlier interpreters put the frame back.
     """
     error.__traceback__ = error.__traceback__.tb_next
 
 
 def of_the_job(error):
-    """Return the exception that the job threw: this one, or one that code we called has answered by this one; or None.
+    """Return the exception that the job threw: this one, one that called code has replaced by this one, or None.
 
-    Only what arose below the frame that handles `error` counts: the job may be handling something else meanwhile.
-    Runs no code of the job, so that nothing can fail here.
+    Only exceptions that arose below the frame that handles `error` count: the job may be handling another one already.
+    Runs no code of the job, so nothing can fail here.
     """
     handling = error.__traceback__.tb_frame
     while error is not None and error.__traceback__ is not None:
@@ -83,17 +84,17 @@ def _was_thrown(error):
 
 
 def _handles_signal(frame):
-    """Tell whether a function was called as a signal handler: it is one, or has the frame that was interrupted.
+    """Return whether a function was called as a signal handler: it is one, or it has the interrupted frame as argument.
 
-    Many handlers reset themselves, and many assign to their arguments or delete them, as style guides want it of unused
-    ones.
+    Many handlers reset themselves, and many assign to their arguments or delete them, as style guides recommend for
+    unused arguments.
     """
     number, interrupted = _last_arguments(frame)
     if interrupted is not None and interrupted is frame.f_back:
         return True
     if interrupted is _GONE and (number is _GONE or type(number) is int):
         return True
-    return any(_code_of(getsignal(each)) is frame.f_code for each in range(1, NSIG))
+    return any(_code_of(getsignal(number)) is frame.f_code for number in range(1, NSIG))
 
 
 def _last_arguments(frame):
@@ -107,7 +108,7 @@ def _last_arguments(frame):
 
 
 def _code_of(handler):
-    """Return the code that runs when a signal handler is called; None of one written in C."""
+    """Return the code that runs when a signal handler is called; None if it is written in C."""
     for _ in range(_MOST_LAYERS):
         if type(handler) is _FUNCTION:
             return handler.__code__
@@ -117,14 +118,14 @@ def _code_of(handler):
 
 
 def _arrived_from_outside(error, innermost):
-    """Tell whether an exception came between two instructions: no `raise` made it, and nobody gave it a message.
+    """Return whether an exception came between two instructions: not from a `raise`, and without a message.
 
-    The interpreter makes an exception of another thread by calling its class without arguments. What functions written
-    in C raise has arguments.
+    For an exception of another thread the interpreter calls its class without arguments. Functions written in C pass
+    arguments.
     """
     code = innermost.tb_frame.f_code.co_code
-    at = innermost.tb_lasti
-    if not 0 <= at < len(code) or code[at] in _RAISES or type(error) in _SILENT:
+    index = innermost.tb_lasti
+    if not 0 <= index < len(code) or code[index] in _RAISES or type(error) in _SILENT:
         return False
     makers = [_attribute(type(error), name) for name in ("__init__", "__new__")]
     makers = [maker for maker in makers if type(maker) is _FUNCTION]
@@ -132,10 +133,10 @@ def _arrived_from_outside(error, innermost):
 
 
 def _attribute(kind, name):
-    """Return an attribute of a class as it stands there."""
-    for each in _classes_of(kind):
-        if name in each.__dict__:
-            attribute = each.__dict__[name]
+    """Return an attribute of a class as its __dict__ has it."""
+    for cls in _classes_of(kind):
+        if name in cls.__dict__:
+            attribute = cls.__dict__[name]
             return attribute.__func__ if type(attribute) is staticmethod else attribute
     return None
 
@@ -154,6 +155,6 @@ class _Bound:
         """Give the type of methods a name."""
 
 
-# What a signal handler may be but a function, and where in it the function is; how deep one looks.
+# Types of signal handlers other than functions, and how to get the function in each; how many layers to unwrap.
 _INNER = {partial: attrgetter("func"), type(_Bound().method): attrgetter("__func__")}
 _MOST_LAYERS = 8

@@ -1,6 +1,6 @@
 """Replace a method by a plain function so that nothing else about it changes: name, signature, pickling, type.
 
-`around(original)` returns the function to put in its place, which takes what the original takes.
+`around(original)` returns the replacement, which takes the same arguments.
 """
 
 import functools
@@ -12,13 +12,13 @@ _PATCHED = "_tfprobe_wrapped"
 
 
 def patch_method(cls, name, around):
-    """Wrap method `name` where `cls` itself defines it; do nothing where it does not, or where we did already."""
+    """Wrap method `name` if `cls` itself defines it and it is not wrapped yet; otherwise do nothing."""
     method = cls.__dict__.get(name)
     if method is None or isinstance(method, (staticmethod, classmethod, property)) or is_patched(method):
         return
     replacement = functools.update_wrapper(around(method), method)
     try:
-        # getfullargspec does not follow __wrapped__, but it believes this.
+        # getfullargspec does not follow __wrapped__, but it reads this.
         replacement.__signature__ = inspect.signature(method)
     except (ValueError, TypeError):
         let_through()  # a method without an inspectable signature stays without one
@@ -27,10 +27,10 @@ def patch_method(cls, name, around):
 
 
 def patch_call(owner, name, around):
-    """Put what `around` makes of it in the place of a class's method or a module's function.
+    """Replace a method of a class or a function of a module by what `around` returns for it.
 
-    Its signature is found behind `__wrapped__` alone: Keras wraps the bound `build` of each model once more, and would
-    copy a `__signature__` with the `self` in it.
+    Its signature is reachable through `__wrapped__` only: Keras wraps the bound `build` of each model once more, and
+    would copy a `__signature__` that includes `self`.
     """
     there = vars(owner).get(name)
     is_static = isinstance(there, staticmethod)
@@ -42,5 +42,5 @@ def patch_call(owner, name, around):
 
 
 def is_patched(function):
-    """Tell whether a method or function is one of ours."""
+    """Return whether a method or function is a replacement."""
     return inspect.isfunction(function) and getattr(function, _PATCHED, False) is True

@@ -1,6 +1,7 @@
-"""Which process of a distributed job this is, by launchers' variables and by TensorFlow. Refuses to guess.
+"""Which process of a distributed job this is, from launchers' variables and from TensorFlow. Refuses to guess.
 
-Why the sources stand in this order is in docs/distributed.md: the more a source knows of TensorFlow, the earlier.
+The order of the sources is explained in docs/distributed.md: the more a source knows of TensorFlow, the earlier it
+comes.
 """
 
 import re
@@ -11,34 +12,34 @@ from .config import rank_variables
 from .interruptions import let_through
 
 _CONTEXT = "tensorflow.python.eager.context"
-# A number of more digits is nobody's rank, and some Pythons refuse to read one of thousands.
+# A number with more digits is no rank, and some Pythons refuse to parse one of thousands.
 _MOST_DIGITS = 9
 _LONGEST_ROLE = 64
 _CHIEFS = ("chief", "master")
 _TASK = re.compile(r"/job:([^/]+)/replica:\d+/task:(\d+)/")
 _WORKERS = _CHIEFS + ("worker",)
 _ROLES = _WORKERS + ("ps", "evaluator")
-# Jobs of a process that is in no cluster, as TensorFlow calls them.
+# Job names that TensorFlow uses in a process that is in no cluster.
 _NO_JOBS = ("localhost", "local")
-# No process serves so many; a cluster of more is somebody's mistake.
+# No process serves this many tasks; a larger cluster is a mistake.
 _MOST_TASKS = 10000
-# Slurm numbers the batch script, an interactive shell and the like from here on: one process, whatever PROCID says.
+# From here on Slurm numbers the batch script, an interactive shell and the like: one process, whatever PROCID says.
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 
 
 class _Servers:
-    """The servers of TensorFlow that this process has started: job, task, and the number of tasks of each job."""
+    """The TensorFlow servers that this process has started: job, task, and the number of tasks of each job."""
 
     def __init__(self):
         self.started = []
 
     def add(self, server_def):
-        """Note a server by the ServerDef that it was made of."""
+        """Add a server by the ServerDef that it was created from."""
         sizes = {str(job.name): len(job.tasks) for job in server_def.cluster.job}
         self.started.append((str(server_def.job_name), int(server_def.task_index), sizes))
 
-    def of(self, sizes):
-        """Return the tasks of a cluster that are served here. A program may leave out its own job, so some will do."""
+    def tasks_in(self, sizes):
+        """Return the tasks of a cluster that are served here. Some jobs suffice: a program may leave out its own."""
         return {(job, task) for job, task, own in self.started if _agree(own, sizes)}
 
 
@@ -46,34 +47,34 @@ SERVERS = _Servers()
 
 
 def forget_servers():
-    """In a forked child: its parent's servers are not there."""
+    """Forget the servers in a forked child, which does not have its parent's."""
     del SERVERS.started[:]
 
 
 def rank(variables=None, devices=()):
     """Return {"source", "index", "world", "role"}, or None for a job of one process.
 
-    `variables` are those of `rank_variables`, where they have been read; `devices` are the names of its devices. Where
-    the process has other tasks of its cluster as well, "serves" has a list of their {"index", "role"}.
+    `variables` are those of `rank_variables`, if they were read before; `devices` are the names of the process's
+    devices. If the process has other tasks of its cluster as well, "serves" lists their {"index", "role"}.
     """
     if variables is None:
         variables = rank_variables()
-    found = _first((_tf_config, _cluster_of_context, _server), variables)
-    if found is None:
+    place = _first((_tf_config, _cluster_of_context, _server), variables)
+    if place is None:
         return _first((_launcher,), variables) or _of_devices(devices)
-    return found or _first((_launcher,), variables)
+    return place or _first((_launcher,), variables)
 
 
 def _first(sources, variables):
-    """Return what the first source tells that tells something; {} where it is a cluster in this process alone."""
+    """Return the first source's answer that is not None; {} means that the whole cluster is in this process."""
     for source in sources:
         try:
-            found = source(variables)
+            place = source(variables)
         except Exception:
             let_through()
-            found = None  # not ours to judge; whoever reads this for a living will say what is wrong with it
-        if found is not None:
-            return found
+            place = None  # not the agent's to judge: TensorFlow will report what is wrong with it
+        if place is not None:
+            return place
     return None
 
 
@@ -85,7 +86,7 @@ def _tf_config(variables):
     sizes = {name: len(addresses) for name, addresses in cluster.items()}
     role, index = task["type"], int(task["index"])
     if isinstance(cluster.get("worker"), dict):
-        sizes["worker"] = None  # a sparse cluster names only those that this process speaks to
+        sizes["worker"] = None  # a sparse cluster names only the tasks that this process communicates with
     named = cluster.get(role)
     if isinstance(named, list) and index >= len(named):
         return None
@@ -93,29 +94,29 @@ def _tf_config(variables):
 
 
 def _cluster_of_context(_):
-    """Return the place in a cluster that a program has told TensorFlow 2 itself: known once it has set that up."""
+    """Return the place in a cluster that the program has passed to TensorFlow 2; known once that is set up."""
     context = getattr(sys.modules.get(_CONTEXT), "_context", None)
     server = getattr(context, "_collective_ops_server_def", None) or getattr(context, "_server_def", None)
     if server is None:
         return None
     role = str(server.job_name)
     if role not in _ROLES:
-        return None  # "localhost": a program of one process that borrows others
+        return None  # "localhost": a program of one process that uses other processes' devices
     sizes = {str(job.name): len(job.tasks) for job in server.cluster.job}
     return _place("tf.distribute", role, int(server.task_index), sizes)
 
 
 def _server(_):
     """Return the place of the first worker that is served here, else of the first server."""
-    tasks = [(job, task, sizes) for job, task, sizes in SERVERS.started if sum(sizes.values()) > 1]
-    workers = [each for each in tasks if each[0] in _WORKERS]
+    tasks = [(job, index, sizes) for job, index, sizes in SERVERS.started if sum(sizes.values()) > 1]
+    workers = [task for task in tasks if task[0] in _WORKERS]
     for role, index, sizes in (workers or tasks)[:1]:
         return _place("tf.train.Server", role, index, sizes)
     return None
 
 
 def _of_devices(names):
-    """Return the place that names of devices tell, where all are of one task; "localhost" is no job's."""
+    """Return the place in the names of devices, if all are of one task; "localhost" belongs to no job."""
     tasks = {match.groups() for match in map(_TASK.match, names) if match}
     if len(tasks) != 1:
         return None
@@ -124,28 +125,28 @@ def _of_devices(names):
 
 
 def _agree(some, others):
-    """Tell whether two clusters have a job in common, and none with different numbers of tasks."""
+    """Return whether two clusters have a job in common, and none with different numbers of tasks."""
     common = set(some).intersection(others)
     return bool(common) and all(some[job] == others[job] for job in common)
 
 
 def _place(source, role, index, sizes):
-    """Return the place of a task; {} where all tasks of the cluster are in this process: there is no other rank."""
-    served = SERVERS.of(sizes) - {(role, index)}
+    """Return the place of a task; {} if all tasks of the cluster are in this process: there is no other rank."""
+    served = SERVERS.tasks_in(sizes) - {(role, index)}
     tasks = {(job, task) for job, size in sizes.items() for task in range(min(size or 0, _MOST_TASKS))}
     if served and None not in sizes.values() and not tasks - served - {(role, index)}:
         return {}
-    found = _numbered_place(source, role, index, sizes)
+    place = _numbered_place(source, role, index, sizes)
     others = [_numbered_place(source, job, task, sizes) for job, task in sorted(served)]
-    if found is not None and others:
-        found["serves"] = [{"index": each["index"], "role": each["role"]} for each in others if each is not None]
-    return found
+    if place is not None and others:
+        place["serves"] = [{"index": other["index"], "role": other["role"]} for other in others if other is not None]
+    return place
 
 
 def _numbered_place(source, role, index, sizes):
-    """Number chief and workers in one row; parameter servers and evaluators count apart, and not in the world.
+    """Number chief and workers together; parameter servers and evaluators are numbered apart, and not in the world.
 
-    `sizes` tell how many there are of each role, None where that is not known.
+    `sizes` are the numbers of tasks of each role, None if not known.
     """
     if not role.isprintable() or not 0 < len(role) <= _LONGEST_ROLE or not 0 <= index < 10**_MOST_DIGITS:
         return None
@@ -156,7 +157,7 @@ def _numbered_place(source, role, index, sizes):
         index += chiefs
     world = None if workers is None else chiefs + workers
     if world is not None and role == "worker" and index >= world:
-        world = None  # TensorFlow 2 keeps each cluster by number: this one leaves some out
+        world = None  # TensorFlow 2 keeps each cluster by number, and this one has missing tasks
     return {"source": source, "index": index, "world": world or None, "role": role}
 
 
@@ -164,13 +165,13 @@ def _launcher(variables):
     for source, index, world in _numbered(variables):
         index, world = _number(index), _number(world)
         if index is None or world == 1 or (world is not None and index >= world):
-            continue  # a launcher of one process says nothing: `srun -n1` may be around everything else
+            continue  # a launcher of one process says nothing: `srun -n1` may be around anything
         return {"source": source, "index": index, "world": world, "role": "worker"}
     return None
 
 
 def _numbered(variables):
-    """Yield (source, index, world) of each launcher as its variables have them, the innermost kind first."""
+    """Yield (source, index, world) of each launcher from its variables, the innermost kind first."""
     get = variables.get
     yield "Horovod", get("HOROVOD_RANK"), get("HOROVOD_SIZE")
     yield "OpenMPI", get("OMPI_COMM_WORLD_RANK"), get("OMPI_COMM_WORLD_SIZE")
@@ -188,7 +189,7 @@ def _numbered(variables):
 
 
 def _in_step(variables):
-    """Tell a task of `srun` from a batch script or a shell, in which Slurm sets PROCID 0, too."""
+    """Return whether this is a task of `srun`, not a batch script or a shell, in which Slurm sets PROCID 0 as well."""
     step = _number(variables.get("SLURM_STEP_ID") or variables.get("SLURM_STEPID"), 10)
     return step is not None and step < _FIRST_SPECIAL_STEP
 

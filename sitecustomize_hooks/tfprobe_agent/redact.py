@@ -1,10 +1,11 @@
 """Mask what looks like a secret in command lines and settings, by names and shapes alone. Python 3.6.
 
-The agent and the analyser run this one file. Whatever a text holds, the time grows with its length: each pattern begins
-at a character that no earlier match of it has passed, and a name is looked at once. Masking twice changes nothing more.
+The agent and the analyser run this one file. The time grows with the length of a text, whatever it contains: each
+pattern begins at a character that no earlier match of it has passed, and each name is examined once. Masking twice
+changes nothing more.
 
-A text is searched as it stands, and then once more in each quoted part, without its quotes and escapes: what ends the
-value of a secret depends on how many shells and parsers are still to read it.
+A text is searched as it stands, and once more in each quoted part, without its quotes and escapes: where the value of a
+secret ends depends on how many shells and parsers have yet to read it.
 """
 
 import bisect
@@ -13,18 +14,18 @@ import re
 
 MASK = "***"
 
-# --- Names. A name is taken apart into words: `hf_token` is a secret, `tokenizer` and `token_type_ids` are not.
+# --- Names. A name is split into words: `hf_token` is a secret, `tokenizer` and `token_type_ids` are not.
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# Most names hold none of these, and are done with.
+# Most names contain none of these and need no further checks.
 _STEM = re.compile(r"pass|pw|secret|token|auth|key|cred|cookie|bearer|jwt|otp", re.IGNORECASE)
-# Secret wherever they stand, also inside a word: `dbpassword`, `mysecretkey`.
+# Secret wherever they occur, also inside a word: `dbpassword`, `mysecretkey`.
 _INSIDE = re.compile(r"passw(?:or)?d|passphrase|passcode|secret(?!ar)|credential|apikey|accesskey|privatekey")
 _WHOLE = frozenset(
     ["auth", "authorization", "bearer", "cookie", "cookies", "cred", "creds", "jwt", "oauth", "otp", "pw"]
 )
 _AT_THE_END = ("pwd", "token")
-# Before `key`; a key of nothing is one of a dictionary, of attention or of a sort.
+# Before `key`; a key of anything else is one of a dictionary, of attention or of a sort.
 _BEFORE_KEY = frozenset(
     ["access", "account", "admin", "api", "app", "auth", "crypt", "decryption", "deploy", "encrypt", "encryption"]
     + ["hmac", "license", "master", "oauth", "priv", "private", "root", "rsa", "secret", "session", "shared", "sign"]
@@ -32,13 +33,13 @@ _BEFORE_KEY = frozenset(
     + ["anthropic", "aws", "azure", "cohere", "comet", "consumer", "fernet", "gcp", "github", "gitlab", "google"]
     + ["groq", "hf", "kaggle", "mistral", "neptune", "ngc", "openai", "replicate", "wandb"]
 )
-# Before `pass`; a pass of nothing else is one over data.
+# Before `pass`; a pass of anything else is one over data.
 _BEFORE_PASS = frozenset(
     ["admin", "db", "ftp", "http", "imap", "keystore", "ldap", "login", "mail", "mongo", "my", "mysql", "pg"]
     + ["postgres", "proxy", "redis", "root", "smtp", "ssh", "ssl", "sudo", "truststore", "user"]
 )
 _BEFORE_TOKENS = ("access", "api", "auth", "bearer", "refresh")
-# What a model calls a token: `pad_token`, `max_token`, `mask_token`.
+# Tokens of text, as models have them: `pad_token`, `max_token`, `mask_token`.
 _BEFORE_WORD_TOKEN = frozenset(
     ["audio", "blank", "bos", "class", "cls", "decoder", "dist", "distill", "distillation", "end", "eod"]
     + ["eos", "eot", "first", "image", "keep", "lang", "language", "last", "latent", "mask", "max", "mem"]
@@ -52,21 +53,21 @@ _AFTER_WORD_TOKEN = frozenset(
     + ["masks", "merge", "merging", "mixer", "mixing", "noise", "pool", "pooling", "pos", "position", "positions"]
     + ["pruning", "reduction", "shift", "vocab", "weight", "weights"]
 )
-# A name that ends so tells of a secret, and does not hold it: `password_file`, `token_type`, `auth_method`.
+# A name with such an ending is about a secret but does not hold it: `password_file`, `token_type`, `auth_method`.
 _ABOUT = frozenset(
     ["column", "count", "dim", "dims", "dir", "endpoint", "expiry", "field", "file", "files", "folder", "fraction"]
     + ["frames", "heads", "host", "layer", "layers", "len", "length", "limit", "method", "mode", "name", "names", "num"]
     + ["path", "points", "policy", "port", "prob", "provider", "rate", "ratio", "scope", "size", "strategy", "timeout"]
     + ["ttl", "type", "types", "user", "username"]
 )
-# In the query of a URL these, too, are what opens the door: signed URLs of storages, keys of services.
+# In the query of a URL these also grant access: signed URLs of storage services, keys of services.
 _IN_QUERY = re.compile(r"key\Z|(?:.*[._-])?(?:sig|signature)\Z", re.IGNORECASE)
 # `--use-auth --lr 1`: a switch takes no value, though a word that follows it may still be one.
 _OF_SWITCHES = frozenset(
     ["allow", "ask", "disable", "enable", "has", "ignore", "is", "no", "not", "require", "skip", "use"]
 )
 
-# --- Shapes. What may fail only after a long text begins where no other such text goes on.
+# --- Shapes. A pattern that may fail only after a long text begins where no other such text continues.
 
 _SHAPE = re.compile(
     r"\b(?:[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|(?:AKIA|ASIA)[0-9A-Z]{12,}"
@@ -90,7 +91,7 @@ _REST_OF_URL = re.compile(r"[^\s\"'<>]{0,256}")
 _OPTION = re.compile(r"--?[^\W\d][\w.-]*\Z")
 _NAME = re.compile(r"[\w.-]+")
 _WHOLE_ARGUMENT = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*(?=[^\n]*\Z))")
-# Also as it stands inside another quoted text: escaped, or as a shell writes its own quote.
+# Also as it appears inside another quoted text: escaped, or as a shell writes its own quote.
 _ANY_QUOTE = r"(?:'\"'\"'|'\\''|\\*[\"'])"
 _QUOTE = re.compile(_ANY_QUOTE)
 _ASSIGN = re.compile(_ANY_QUOTE + r"?\]?\s*(?::=|=>|==?|:(?!//))\s*")
@@ -104,11 +105,11 @@ _ESCAPED = re.compile(r"\\.?", re.DOTALL)
 _ESCAPED_MORE_THAN_ONCE = re.compile(r"\\+.?", re.DOTALL)
 _QUOTE_OR_ESCAPE = re.compile(r"\\.|[\"']", re.DOTALL)
 _ESCAPED_DOUBLE, _ESCAPED_SINGLE, _SINGLE = r"[^\"\\]*(?:\\.[^\"\\]*)*", r"[^'\\]*(?:\\.[^'\\]*)*", r"[^']*"
-# In single quotes a backslash escapes in Python and in $'...', and is a letter in a shell and in YAML.
+# In single quotes a backslash is an escape in Python and in $'...', and a letter in a shell and in YAML.
 _LITERAL_QUOTED = {'"': re.compile(_ESCAPED_DOUBLE, re.DOTALL), "'": re.compile(_ESCAPED_SINGLE, re.DOTALL)}
 _SHELL_QUOTED = {'"': _LITERAL_QUOTED['"'], "'": re.compile(_SINGLE)}
-# How to read a value: what opens a quoted text in it, what that one holds, what stands for itself behind a backslash,
-# and what ends the value behind a quoted text.
+# How to read a value: what opens a quoted text in it, what the quoted text contains, what a backslash escapes, and what
+# ends the value after a quoted text.
 _Reading = collections.namedtuple("_Reading", ["opening", "quoted", "escaped", "closers"])
 _OF_DOCUMENT = (
     _Reading(_QUOTE, _LITERAL_QUOTED, _ESCAPED_MORE_THAN_ONCE, ",:)]}"),
@@ -145,18 +146,18 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPE_OF_SHELL = re.compile(r"\\([\"\\$`\n])")
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _MAY_HOLD_SECRET = re.compile(_STEM.pattern + "|://", re.IGNORECASE)
-# A text that masking still changes after so many times is masked as a whole.
+# A text that masking still changes after this many passes is masked as a whole.
 _MOST_PASSES = 6
 
 
 def arguments(words):
     """Return the command line with everything that looks secret replaced by `***`."""
     shown = []
-    before = None  # the option whose value this word is, where that is a secret
+    before = None  # the option whose value this word is, if that is a secret
     for word in words:
         is_option = _OPTION.match(word) is not None and is_secret(word)
         if before is not None and not (_is_switch(before) and word.startswith("-")):
-            # A value may begin with dashes. If it looks like another such option it may be that, too.
+            # A value may begin with dashes. If it looks like another such option it may be one as well.
             shown.append(MASK)
         else:
             shown.append(text(word))
@@ -175,7 +176,7 @@ def text(value):
 
 
 def is_secret(name):
-    """Tell by its words whether a name holds a secret."""
+    """Return whether a name holds a secret, judged by its words."""
     if _STEM.search(name) is None:
         return False
     words = [word.lower() for word in _WORD.findall(name[2:] if name.startswith("-D") else name)]
@@ -202,7 +203,7 @@ def _is_secret_word(words, index):
 
 
 def _is_word_token(words, index):
-    """Tell a token of text, as a model has them, from one that opens a door."""
+    """Return whether this is a token of text, as models have them, not one that grants access."""
     before = words[index][: -len("token")] or (words[index - 1] if index else "")
     return before in _BEFORE_WORD_TOKEN or not _AFTER_WORD_TOKEN.isdisjoint(words[index + 1 :])
 
@@ -212,21 +213,21 @@ def _is_switch(option):
 
 
 def _secrets(value, depth):
-    """Return from where to where secrets stand in a text; in any order, and they may overlap."""
+    """Return the spans of secrets in a text, in any order; they may overlap."""
     whole = _WHOLE_ARGUMENT.match(value)
     if whole is not None and is_secret(whole.group(1)):
         return [(whole.end(), len(value))]
-    found, rest = [], value
-    # Names before shapes: a shape may reach into a name, whose value then shows.
+    secrets, rest = [], value
+    # Names before shapes: a shape may extend into a name, whose value would then be left visible.
     for find in (_logins, _private_keys, _named, _shapes):
         spans = find(rest)
         rest = _blanked(rest, spans)
-        found += spans
+        secrets += spans
     if depth:
         for part in _quoted_parts(value):
             if _MAY_HOLD_SECRET.search(part.text) is not None:
-                found += [part.outside(start, end) for start, end in _secrets(part.text, depth - 1) if start < end]
-    return found
+                secrets += [part.outside(start, end) for start, end in _secrets(part.text, depth - 1) if start < end]
+    return secrets
 
 
 def _replaced(value, spans):
@@ -234,7 +235,7 @@ def _replaced(value, spans):
 
 
 def _blanked(value, spans):
-    """Put as many stars in place of what is masked, so that what follows stays where it is."""
+    """Replace masked spans by as many stars, so that what follows stays in place."""
     return _filled(value, spans, lambda start, end: "*" * (end - start))
 
 
@@ -257,36 +258,36 @@ def _joined(spans):
 
 
 def _private_keys(value):
-    return [found.span() for found in _PRIVATE_KEY.finditer(value)]
+    return [match.span() for match in _PRIVATE_KEY.finditer(value)]
 
 
 def _shapes(value):
-    spans = [(found.end(1), found.end()) for found in _BEARER.finditer(value)]
-    return spans + [found.span() for found in _SHAPE.finditer(_blanked(value, spans))]
+    spans = [(match.end(1), match.end()) for match in _BEARER.finditer(value)]
+    return spans + [match.span() for match in _SHAPE.finditer(_blanked(value, spans))]
 
 
 def _logins(value):
-    """Find who a URL logs in as: the password, and of http, where a token may stand alone, all of it."""
+    """Find the credentials in URLs: the password; of http, where a token may stand alone, the user name as well."""
     spans, done = [], 0
-    at = value.find("://")
-    while at >= 0:
-        start = at + 3
+    index = value.find("://")
+    while index >= 0:
+        start = index + 3
         end = _AUTHORITY.match(value, start).end()
         last = value.rfind("@", start, end)
         if last < 0:
             last = _after_slashes(value, start, end)
         if last >= 0:
-            is_http = value[max(0, at - 5) : at].lower().endswith(("http", "https"))
+            is_http = value[max(0, index - 5) : index].lower().endswith(("http", "https"))
             first = start if is_http else value.find(":", start, last) + 1
             if first:
                 spans.append((first, last))
             done = last
-        at = value.find("://", max(start, end - 1, done))
+        index = value.find("://", max(start, end - 1, done))
     return spans
 
 
 def _after_slashes(value, start, end):
-    """Find the `@` of a password with slashes in it, or -1; digits behind a colon are a port."""
+    """Find the `@` of a password with slashes in it, or -1; digits after a colon are a port."""
     host, _, port = value[start:end].partition(":")
     if not port or port.isdigit() or host.startswith("["):
         return -1
@@ -296,7 +297,7 @@ def _after_slashes(value, start, end):
 
 
 def _named(value):
-    """Find the values of secret names, wherever they stand in a text."""
+    """Find the values of secret names anywhere in a text."""
     spans, position, quote = [], 0, ""
     while True:
         name = _NAME.search(value, position)
@@ -315,11 +316,11 @@ def _named(value):
 
 def _quote_at(value, start, end, quote):
     """Return the quote that is open at `end`, given the one at `start`; "" for none."""
-    for found in _QUOTE_OR_ESCAPE.finditer(value, start, end):
-        if found.group() == quote:
+    for match in _QUOTE_OR_ESCAPE.finditer(value, start, end):
+        if match.group() == quote:
             quote = ""
-        elif not quote and len(found.group()) == 1:
-            quote = found.group()
+        elif not quote and len(match.group()) == 1:
+            quote = match.group()
     return quote
 
 
@@ -328,12 +329,12 @@ def _is_secret_here(value, name):
     before = value[start - 1 : start]
     if before and before in "?&#" and _IN_QUERY.match(word) is not None:
         return True
-    # The n of a written-out newline is no part of the name.
+    # The n of an escaped newline is not part of the name.
     return is_secret(word) or (before == "\\" and word[0] in "nrt" and is_secret(word[1:]))
 
 
 def _separator(value, name):
-    """Match what stands between a name and its value, or return None where the name has none."""
+    """Match what separates a name from its value, or return None if the name has no value."""
     start, end = name.span()
     assigned = _ASSIGN.match(value, end)
     if assigned is not None:
@@ -349,7 +350,7 @@ def _separator(value, name):
 
 
 def _value_end(value, name, separator, start, quote):
-    """Return where a value ends. In doubt it is longer: what is masked too much harms nobody."""
+    """Return where a value ends, and in doubt a later place: masking too much does no harm."""
     readings = _readings(name, separator, quote)
     is_header = ":" in separator and name.lower().endswith(_HEADERS)
     if is_header and _QUOTE.match(value, start) is None:
@@ -371,12 +372,12 @@ def _readings(name, separator, quote):
     if not is_of_shell or _PLAIN_QUOTE.search(separator) is not None:
         return _OF_DOCUMENT
     readings = _OF_ASSIGNMENT if _OPTION.match(name) is None else _OF_OPTION
-    # In quotes a shell reads it only when the text is out of them, see _quoted_parts.
+    # A shell reads a quoted text only once it is out of its quotes, see _quoted_parts.
     return readings[:2] if quote else readings
 
 
 def _value_of_last_name(value, start, end):
-    """Return where the value of another secret begins whose name ends what is masked, or None."""
+    """Return where the value of another secret begins whose name ends the masked text, or None."""
     names = list(_NAME.finditer(value, max(start, end - _LONGEST_NAME), end))
     if not names or not is_secret(names[-1].group()):
         return None
@@ -391,7 +392,7 @@ def _word_end(value, start, quote, readings):
 
 
 def _word_end_by(reading, value, start, quote):
-    """Return the end of a word as a shell has it: plain text, quoted text and brackets in any order."""
+    """Return the end of a word as a shell reads it: plain text, quoted text and brackets in any order."""
     position = start
     is_closed = False  # a quoted text or a bracket has just ended: what ends a value of JSON ends this one
     while position < len(value):
@@ -400,7 +401,7 @@ def _word_end_by(reading, value, start, quote):
             break
         opening = reading.opening.match(value, position)
         is_closed = False
-        if value.startswith(MASK, position):  # as read again: what was quoted or in brackets, perhaps
+        if value.startswith(MASK, position):  # read again after masking: perhaps it was quoted or in brackets
             position, is_closed = _STARS.match(value, position).end(), True
         elif opening is not None:
             if position > start and _closes_outer(value, opening, quote):
@@ -420,7 +421,7 @@ def _word_end_by(reading, value, start, quote):
 
 
 def _closes_outer(value, quoting, quote):
-    """Tell a quote that ends the text around a value from one that is part of the value."""
+    """Return whether a quote ends the text around a value, rather than being part of the value."""
     if len(quoting.group()) == 1:
         return quoting.group() == quote
     after = value[quoting.end() : quoting.end() + 1]
@@ -440,13 +441,13 @@ def _after_quoted(quoted, value, opening):
 def _after_bracket(quoted, value, position):
     depth = 0
     while True:
-        found = _BRACKET_OR_QUOTE.search(value, position)
-        if found is None:
+        match = _BRACKET_OR_QUOTE.search(value, position)
+        if match is None:
             return len(value)
-        position = found.end()
-        if found.group() in "\"'":
-            position = _after_quoted(quoted, value, found)
-        elif found.group() in "[({":
+        position = match.end()
+        if match.group() in "\"'":
+            position = _after_quoted(quoted, value, match)
+        elif match.group() in "[({":
             depth += 1
         else:
             depth -= 1
@@ -455,7 +456,7 @@ def _after_bracket(quoted, value, position):
 
 
 def _without_quotes(value, start, end):
-    """Keep the quotes of a value that is one quoted text, so that JSON stays JSON."""
+    """Keep the quotes of a value that is one quoted text, so that JSON stays valid."""
     opening = _QUOTE.match(value, start, end)
     if opening is None or not value.endswith(opening.group(), opening.end(), end):
         return start, end
@@ -470,7 +471,7 @@ class _Part:
     __slots__ = ("_pieces", "_starts", "text")
 
     def __init__(self, pieces):
-        """`pieces` are (offset, length, text, quoting), a longer length than the text's being that of an escape."""
+        """`pieces` are (offset, length, text, quoting); a length longer than the text's is that of an escape."""
         self.text = "".join(piece[2] for piece in pieces)
         self._pieces = pieces
         self._starts = []
@@ -480,7 +481,7 @@ class _Part:
             start += len(piece[2])
 
     def outside(self, start, end):
-        """Translate a span of the part. Both ends are to lie in quotes of one kind, so that a shell still reads it."""
+        """Translate a span of the part. Both ends must lie in quotes of one kind, so that a shell can still read it."""
         starts = [self._letter(start)[::2]]
         ends = [self._letter(end - 1)[1:]]
         if start:
@@ -491,7 +492,7 @@ class _Part:
         return alike[0] if alike else (starts[-1][0], ends[-1][0])
 
     def _letter(self, position):
-        """Return from where to where a letter stands outside, and the quoting there."""
+        """Return the span of a letter in the outer text, and the quoting there."""
         index = bisect.bisect_right(self._starts, position) - 1
         offset, length, text, quoting = self._pieces[index]
         if length > len(text):
@@ -506,22 +507,22 @@ def _quoted_parts(value):
     for pieces in _shell_words(value):
         yield _Part(pieces)
     if "\\" in value:  # else both read the same
-        for found in _LITERAL.finditer(value):
-            yield _Part(list(_unescaped(value, *found.span(found.lastgroup), _ESCAPE, found.lastgroup)))
+        for match in _LITERAL.finditer(value):
+            yield _Part(list(_unescaped(value, *match.span(match.lastgroup), _ESCAPE, match.lastgroup)))
 
 
 def _shell_words(value):
-    """Yield the pieces of each word that is quoted, or has quoted text in it."""
+    """Yield the pieces of each word that is quoted or contains quoted text."""
     pieces, is_quoted = [], False
-    for found in _SHELL_PIECE.finditer(value):
-        kind = found.lastgroup
+    for match in _SHELL_PIECE.finditer(value):
+        kind = match.lastgroup
         if kind == "between":
             if is_quoted:
                 yield pieces
             pieces, is_quoted = [], False
             continue
         is_quoted |= kind != "plain"
-        start, end = found.span(kind)
+        start, end = match.span(kind)
         if kind in ("double", "ansi"):
             pieces += _unescaped(value, start, end, _ESCAPE_OF_SHELL if kind == "double" else _ESCAPE, kind)
         elif start < end:
@@ -531,10 +532,10 @@ def _shell_words(value):
 
 
 def _unescaped(value, start, end, escape, quoting):
-    for found in escape.finditer(value, start, end):
-        if start < found.start():
-            yield start, found.start() - start, value[start : found.start()], quoting
-        yield found.start(), 2, _CONTROLS.get(found.group(1), found.group(1)), quoting
-        start = found.end()
+    for match in escape.finditer(value, start, end):
+        if start < match.start():
+            yield start, match.start() - start, value[start : match.start()], quoting
+        yield match.start(), 2, _CONTROLS.get(match.group(1), match.group(1)), quoting
+        start = match.end()
     if start < end:
         yield start, end - start, value[start:end], quoting

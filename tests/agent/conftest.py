@@ -1,4 +1,4 @@
-"""Fixtures: a place for jobs with the toy TensorFlow, and the agent in this very process."""
+"""Fixtures: a directory for jobs with the toy TensorFlow, and the agent in this process."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.support.agent import Laboratory, load
 
 @pytest.fixture
 def laboratory(tmp_path: Path) -> Laboratory:
-    """A fresh place, not armed yet."""
+    """A fresh directory without a boot directory."""
     return Laboratory(tmp_path)
 
 
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch):
     """The agent's switches, as at the start of a process."""
-    guard = load("guard")
-    monkeypatch.setattr(guard.STATE, "aside", False)
-    monkeypatch.setattr(guard.STATE, "sampling", True)
+    guard = load("core.guard")
+    monkeypatch.setattr(guard.STATE, "disabled", False)
+    monkeypatch.setattr(guard.STATE, "tracing", True)
     monkeypatch.setattr(guard.STATE, "on_failure", None)
     return guard.STATE

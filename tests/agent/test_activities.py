@@ -1,8 +1,7 @@
-"""What a job does besides steps is told by intervals, and never in the job's way."""
+"""Activities of a job are recorded as intervals and do not disturb the job."""
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -24,15 +23,14 @@ trace = func_graph.func_graph_from_py_func
 
 
 def _lines(laboratory: Laboratory, folder: Path | None = None) -> list[dict[str, Any]]:
-    (folder,) = [folder] if folder is not None else laboratory.folders()
-    text = (folder / "activities.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return laboratory.lines("activities.jsonl", folder)
 
 
 def _counts(laboratory: Laboratory, folder: Path | None = None) -> dict[tuple[str, str], int]:
-    """How often each kind and name was done, by their last lines.
+    """How often each kind and name occurred, by their last lines.
 
-    On a busy machine the import of any library takes long enough to be told.
+    On a busy machine the import of any library takes long enough to be recorded, and so does that
+    of a part of TensorFlow.
     """
     counts = {
         (line["activity"], line["name"]): line["count"]
@@ -40,11 +38,12 @@ def _counts(laboratory: Laboratory, folder: Path | None = None) -> dict[tuple[st
         if line["end_ns"] is not None
     }
     slow = [key for key in counts if key[0] == "import" and key[1] != "tensorflow"]
-    return {key: count for key, count in counts.items() if key not in slow}
+    counts = {key: count for key, count in counts.items() if key not in slow}
+    return {key: 1 if key[0] == "import" else count for key, count in counts.items()}
 
 
-def test_what_is_done_rarely_is_told(laboratory: Laboratory) -> None:
-    """Import, compile, train, evaluate, save and trace, each by the name it is called by."""
+def test_activities_are_recorded_by_kind_and_name(laboratory: Laboratory) -> None:
+    """Import, compile, train, evaluate, save and trace, each by the name of its method."""
     laboratory.arm()
 
     laboratory.finish(
@@ -68,8 +67,8 @@ trace("__inference_step_12", lambda: 1); trace(name="step", python_func=lambda: 
     }
 
 
-def test_the_line_of_the_job_goes_with_it(laboratory: Laboratory) -> None:
-    """Whatever library code lies between; what a call makes within itself is its own."""
+def test_an_activity_has_the_line_of_the_job(laboratory: Laboratory) -> None:
+    """Library code in between is skipped; a call within another activity has its own line."""
     laboratory.arm()
 
     laboratory.finish("""
@@ -114,7 +113,7 @@ thread.start(); thread.join()
     assert line["total_ns"] == line["end_ns"] - line["start_ns"]
 
 
-def test_of_one_kind_only_the_outermost_is_told(laboratory: Laboratory) -> None:
+def test_only_the_outermost_activity_of_a_kind_is_recorded(laboratory: Laboratory) -> None:
     """The times of a kind can be added up: a trace inside a trace is part of it."""
     laboratory.arm()
 
@@ -132,7 +131,7 @@ trace("outer", lambda: model.evaluate())
     assert counts["evaluate", "model.evaluate"] == 1
 
 
-def test_what_raises_is_told_and_raises(laboratory: Laboratory) -> None:
+def test_a_call_that_raises_is_recorded_and_raises(laboratory: Laboratory) -> None:
     """The job sees its own error; the interval ends where it was raised."""
     laboratory.arm()
 
@@ -149,10 +148,10 @@ for _ in range(2):
     assert _counts(laboratory)["save", "Saver.save"] == 2
 
 
-def test_of_what_happens_often_some_intervals_are_told_and_all_are_counted(
+def test_frequent_activities_are_all_counted_and_some_are_written(
     laboratory: Laboratory,
 ) -> None:
-    """The first 256, then one a second; the last line has the exact count and time."""
+    """The first 256, then one per second; the last line has the exact count and time."""
     laboratory.arm()
 
     (total_ns,) = laboratory.finish(
@@ -196,8 +195,8 @@ for i in range(15000):
 
 
 @pytest.mark.parametrize("version", ["this", "3.6"])
-def test_a_program_can_name_what_it_does(laboratory: Laboratory, version: str) -> None:
-    """`tfprobe.activity` is there in a recorded job whether or not tfprobe is installed."""
+def test_a_program_can_name_its_activities(laboratory: Laboratory, version: str) -> None:
+    """A recorded job has `tfprobe.activity` whether or not tfprobe is installed."""
     laboratory.arm()
     python = sys.executable if version == "this" else need_interpreter(version)
 
@@ -220,7 +219,7 @@ print(load.__name__, load.__doc__, prepare.name, hasattr(tfprobe, "open_run"))
     assert (counts["user", "load"], counts["user", "prepare"], counts["user", "3"]) == (1, 1, 1)
 
 
-def test_what_is_named_before_tensorflow_comes_is_told(laboratory: Laboratory) -> None:
+def test_activities_before_the_import_of_tensorflow_are_recorded(laboratory: Laboratory) -> None:
     """A program may load its data first; the intervals wait for the process folder."""
     laboratory.arm()
     code = """
@@ -235,8 +234,8 @@ import tensorflow.python.client.session
     assert _counts(laboratory).keys() == {("user", "early"), ("import", "tensorflow")}
 
 
-def test_a_job_without_tensorflow_may_name_what_it_does(laboratory: Laboratory) -> None:
-    """There is nothing to record it in, and nothing to see."""
+def test_a_job_without_tensorflow_may_name_its_activities(laboratory: Laboratory) -> None:
+    """Nothing is recorded, and nothing is visible."""
     laboratory.arm()
 
     ended = _plain(laboratory, "import tfprobe\nwith tfprobe.activity('x'): print('done')")
@@ -246,14 +245,14 @@ def test_a_job_without_tensorflow_may_name_what_it_does(laboratory: Laboratory) 
 
 
 def _plain(laboratory: Laboratory, code: str) -> subprocess.CompletedProcess[bytes]:
-    """Run code that imports what it likes."""
+    """Run code that makes its own imports."""
     command = [sys.executable, "-c", code]
     environment = laboratory.environment()
     return subprocess.run(command, env=environment, capture_output=True, check=False)
 
 
-def test_a_killed_job_shows_what_it_was_at(laboratory: Laboratory) -> None:
-    """Training, evaluation and prediction are told when they begin."""
+def test_a_killed_job_shows_the_activity_it_was_in(laboratory: Laboratory) -> None:
+    """Training, evaluation and prediction are also written when they begin."""
     laboratory.arm()
     job = laboratory.start(
         IMPORTS
@@ -276,8 +275,8 @@ model.fit()
     assert (line["name"], line["end_ns"], line["count"]) == ("model.fit", None, 0)
 
 
-def test_a_forked_child_tells_its_own(laboratory: Laboratory) -> None:
-    """Not what its parent was in the middle of."""
+def test_a_forked_child_records_its_own_activities(laboratory: Laboratory) -> None:
+    """Not those that its parent was in the middle of."""
     laboratory.arm()
 
     laboratory.finish(
@@ -301,8 +300,8 @@ trace("step", in_both)
     assert _counts(laboratory, child) == {("user", "child"): 1}
 
 
-def test_an_error_of_ours_ends_the_notes_only(laboratory: Laboratory) -> None:
-    """Steps are counted and sampled on; the report says what went wrong."""
+def test_an_error_in_the_agent_ends_activities_only(laboratory: Laboratory) -> None:
+    """Steps are still counted and traced; the events say what went wrong."""
     laboratory.arm(every=2)
 
     lines = laboratory.finish(
@@ -310,7 +309,7 @@ def test_an_error_of_ours_ends_the_notes_only(laboratory: Laboratory) -> None:
         + """
 import tfprobe
 from tfprobe_agent import activities
-activities.TABLE.kept = None
+activities.TABLE.totals = None
 with tfprobe.activity("x"): print("inside")
 print(model.compile(), trace("step", lambda: 3))
 for _ in range(4): session.run("loss")
@@ -325,7 +324,7 @@ for _ in range(4): session.run("loss")
     assert "aside" not in kinds
 
 
-def test_patched_methods_look_as_before(laboratory: Laboratory) -> None:
+def test_patched_methods_look_unchanged(laboratory: Laboratory) -> None:
     """Name, signature and documentation are the job's own."""
     laboratory.arm()
 
@@ -346,11 +345,11 @@ print(training.Model.compile == training.Model.compile)
     ]
 
 
-def test_naming_costs_a_job_little() -> None:
-    """A few microseconds a use, on the slowest machine these tests run on."""
+def test_naming_an_activity_is_cheap() -> None:
+    """A few microseconds per use, on the slowest machine these tests run on."""
     activities = load("activities")
-    clock = load("originals").ORIGINAL.monotonic_ns
-    name = "test_naming_costs_a_job_little"
+    clock = load("unpatched").UNPATCHED.monotonic_ns
+    name = "test_naming_an_activity_is_cheap"
     for _ in range(activities.FIRST_INTERVALS):
         with activities.activity(name):
             pass
@@ -366,17 +365,17 @@ def test_naming_costs_a_job_little() -> None:
     assert best_ns < 5000
 
 
-def test_lines_grow_by_the_logarithm_of_time(state) -> None:
-    """A job of a week writes few of them, and a kill at any time costs a thousandth of it."""
+def test_lines_grow_with_the_logarithm_of_time(state) -> None:
+    """A job of a week writes few of them, and a kill at any time costs a thousandth of its time."""
     activities = load("activities")
     table, second_ns = activities._Table(), activities.PAUSE_NS
-    kept = table.find("callbacks", "on_epoch_end")
+    totals = table.find("callbacks", "on_epoch_end")
     written_ns, lines, most_behind = 0, 0, 0.0
 
     for second in range(7 * 86_400):
         now_ns = second * second_ns
-        kept.count += 1
-        if table.takes_line(kept, now_ns):
+        totals.count += 1
+        if table.takes_line(totals, now_ns):
             written_ns, lines = now_ns, lines + 1
         most_behind = max(most_behind, (now_ns - written_ns) / (now_ns + 2000 * second_ns))
 

@@ -1,4 +1,4 @@
-"""What every Python process of a job goes through: armed, or left alone without a word."""
+"""What every Python process of a job goes through: the agent starts, or leaves no trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import toy_tensorflow
 from tests.support.agent import Laboratory
-from tests.support.interpreters import interpreter
+from tests.support.interpreters import python_path
 from tfprobe.runs.events import read_interpreters
 
 RECORDED = {"loss": 1}
@@ -34,8 +34,8 @@ def _bare(
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_the_loader_is_left_as_it_was(laboratory: Laboratory) -> None:
-    """After the import no attribute of ours is on module, spec or loader; the path is the job's."""
+def test_the_loader_is_left_unchanged(laboratory: Laboratory) -> None:
+    """After the import the agent has left no attribute on module, spec or loader, nor a path."""
     laboratory.arm()
     code = """
 import sys, tensorflow.python.client.session as module, importlib.util
@@ -53,7 +53,7 @@ print(type(importlib.util.find_spec("tensorflow.python.client.session").loader).
     "error", ["ValueError('theirs')", "ImportError('theirs')", "SystemExit(3)", "KeyboardInterrupt"]
 )
 def test_errors_of_a_target_module_go_through(laboratory: Laboratory, error) -> None:
-    """The import fails as without us, and can be tried again."""
+    """The import fails as without the agent, and can be tried again."""
     laboratory.arm()
     target = laboratory.folder / "packages/tensorflow/python/client/session.py"
     source = target.read_text()
@@ -76,7 +76,7 @@ print(module.BaseSession().run("loss"))
 
 
 def test_an_absent_target_is_absent(laboratory: Laboratory) -> None:
-    """ModuleNotFoundError says what it says without us."""
+    """ModuleNotFoundError has the same message as without the agent."""
     laboratory.arm()
     code = "import tensorflow.python.client\nimport keras.engine.training"
     code_2 = "import tensorflow.python.eager.function"
@@ -120,7 +120,7 @@ session_module.BaseSession().run("loss")
     assert laboratory.counts() == RECORDED
 
 
-def test_the_switch_turns_everything_off(laboratory: Laboratory) -> None:
+def test_tfprobe_disable_switches_everything_off(laboratory: Laboratory) -> None:
     """TFPROBE_DISABLE=1 leaves no finder, no module and no file."""
     laboratory.arm()
     before = sorted(laboratory.run.rglob("*"))
@@ -134,8 +134,8 @@ def test_the_switch_turns_everything_off(laboratory: Laboratory) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "0"])
-def test_the_switch_may_be_off(laboratory: Laboratory, value) -> None:
-    """Empty and 0 mean: record."""
+def test_tfprobe_disable_may_be_empty_or_0(laboratory: Laboratory, value) -> None:
+    """Both mean: record."""
     laboratory.arm()
 
     laboratory.finish("session.run('loss')", env={"TFPROBE_DISABLE": value})
@@ -143,7 +143,7 @@ def test_the_switch_may_be_off(laboratory: Laboratory, value) -> None:
     assert laboratory.counts() == RECORDED
 
 
-def test_a_debug_file_tells_what_was_patched(laboratory: Laboratory) -> None:
+def test_a_debug_file_lists_the_patched_modules(laboratory: Laboratory) -> None:
     """TFPROBE_DEBUG=FILE, in each process; one that cannot be written is no error."""
     laboratory.arm()
     debug = laboratory.folder / "debug.log"
@@ -161,10 +161,10 @@ def test_each_interpreter_reports_itself(laboratory: Laboratory) -> None:
     for _ in range(3):
         assert _bare(laboratory, "import json", armed=True) == (0, "", "")
 
-    found = read_interpreters(laboratory.boot / "interpreters.tsv")
+    interpreters = read_interpreters(laboratory.boot / "interpreters.tsv")
 
-    assert len({interpreter.pid for interpreter in found}) == 3
-    assert {interpreter.executable for interpreter in found} == {sys.executable}
+    assert len({interpreter.pid for interpreter in interpreters}) == 3
+    assert {interpreter.executable for interpreter in interpreters} == {sys.executable}
     assert laboratory.folders() == []
 
 
@@ -203,7 +203,7 @@ VANISHES = {
 
 @pytest.mark.parametrize("when", VANISHES)
 def test_the_run_directory_may_vanish(laboratory: Laboratory, when) -> None:
-    """The job says and does the same as without us."""
+    """The job prints and does the same as without the agent."""
     laboratory.arm(every=3)
     before, after = VANISHES[when]
     code = f"""
@@ -222,7 +222,7 @@ print([step() for _ in range(2000)] == [("ran loss", 2)] * 2000, session.run("ot
     assert not laboratory.run.exists()
 
 
-def test_modules_in_a_zip_file_do_no_harm(laboratory: Laboratory) -> None:
+def test_modules_in_a_zip_file_are_recorded(laboratory: Laboratory) -> None:
     """Their loader is shared by a whole directory of the archive."""
     laboratory.arm(trace_level="off")
     archive = laboratory.folder / "packages.zip"
@@ -241,14 +241,14 @@ print(module.BaseSession().run("loss"), def_function.Function()(1))
 print(sorted(vars(module.__spec__.loader)))
 """
 
-    found = _bare(laboratory, code, archive, armed=True)
+    recorded = _bare(laboratory, code, archive, armed=True)
 
-    assert found == _bare(laboratory, code, archive, armed=False)
+    assert recorded == _bare(laboratory, code, archive, armed=False)
     assert laboratory.counts() == {**RECORDED, "step": 1}
 
 
-def test_a_package_without_a_file_does_no_harm(laboratory: Laboratory) -> None:
-    """A namespace package in the place of a target has a loader that runs nothing."""
+def test_a_namespace_package_in_place_of_a_target_is_harmless(laboratory: Laboratory) -> None:
+    """Its loader runs nothing."""
     laboratory.arm()
     folder = laboratory.folder / "packages/tensorflow/python/client"
     (folder / "session.py").unlink()
@@ -258,13 +258,13 @@ def test_a_package_without_a_file_does_no_harm(laboratory: Laboratory) -> None:
     assert _bare(laboratory, code, armed=True) == _bare(laboratory, code, armed=False)
 
 
-def test_other_modules_of_that_name_do_no_harm(laboratory: Laboratory) -> None:
-    """A file of the job may be called as a target is, and hold anything."""
+def test_a_module_with_the_name_of_a_target_is_harmless(laboratory: Laboratory) -> None:
+    """A file of the job may have that name and contain anything."""
     laboratory.arm()
     shutil.rmtree(laboratory.folder / "packages/tensorflow/python/client")
     (laboratory.folder / "packages/tensorflow/python/client").mkdir()
-    mine = laboratory.folder / "packages/tensorflow/python/client/session.py"
-    mine.write_text("BaseSession = 3\n")
+    module = laboratory.folder / "packages/tensorflow/python/client/session.py"
+    module.write_text("BaseSession = 3\n")
     code = "import tensorflow.python.client.session as module; print(module.BaseSession)"
 
     assert _bare(laboratory, code, armed=True) == (0, "3\n", "")
@@ -290,11 +290,11 @@ interpreters.destroy(inner)
 
 @pytest.mark.parametrize("version", ["3.8", "this", "3.12", "3.13"])
 def test_a_subinterpreter_is_left_alone(laboratory: Laboratory, version) -> None:
-    """The process has one recording, that of its main interpreter, and ends as it does bare."""
+    """The process has one recording, of its main interpreter, and ends as it does without the
+    agent.
+    """
     laboratory.arm()
-    python = sys.executable if version == "this" else interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} under ~/.pyenv")
+    python = python_path(version)
 
     bare = _bare(laboratory, SUBINTERPRETER, armed=False, python=python)
     armed = _bare(laboratory, SUBINTERPRETER, armed=True, python=python)
@@ -304,7 +304,8 @@ def test_a_subinterpreter_is_left_alone(laboratory: Laboratory, version) -> None
     assert laboratory.counts() == RECORDED
 
 
-# One that some tool has put before ours, and that runs the next one as ours does.
+# A sitecustomize of another tool that precedes the agent's and runs the next one, as the agent's
+# does.
 CHAINING = """
 import builtins, sys
 from importlib.machinery import PathFinder
@@ -321,14 +322,15 @@ USERS = "import builtins; builtins.ran = getattr(builtins, 'ran', []) + ['user']
 
 @pytest.mark.parametrize("chains", [True, False])
 @pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.13", "this"])
-def test_a_sitecustomize_before_ours_runs_once(laboratory: Laboratory, version, chains) -> None:
-    """Each runs as often as without us, and the job is recorded; in a virtual environment only
-    where that one runs the next.
+def test_a_sitecustomize_before_the_agents_runs_once(
+    laboratory: Laboratory, version, chains
+) -> None:
+    """Each runs as often as without the agent, and the job is recorded.
+
+    In a virtual environment that needs a sitecustomize that runs the next one.
     """
     laboratory.arm(trace_level="off")
-    python = sys.executable if version == "this" else interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} under ~/.pyenv")
+    python = python_path(version)
     packages, tool, user = (laboratory.folder / name for name in ("packages", "tool", "user"))
     for folder, text in ((tool, CHAINING % str(tool) if chains else USERS), (user, USERS)):
         folder.mkdir()
@@ -350,11 +352,9 @@ print(builtins.ran, module.BaseSession().run("loss"), [name for name in sys.path
 
 
 def test_the_second_entry_runs_the_usercustomize_that_it_hides(laboratory: Laboratory) -> None:
-    """Where a sitecustomize before ours does not run the next one, and the user has both."""
+    """If another sitecustomize does not run the next one, and the user has both."""
     laboratory.arm(trace_level="off")
-    python = interpreter("3.11")
-    if python is None:
-        pytest.skip("no Python 3.11 under ~/.pyenv")
+    python = python_path("3.11")
     tool, user = laboratory.folder / "tool", laboratory.folder / "user"
     for folder, name in ((tool, "sitecustomize"), (user, "usercustomize")):
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""The tree of calls: own times sum to the time that passed, whatever was called or not reported."""
+"""The tree of calls: own times add up to the elapsed time, whatever was called or not reported."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from tests.support.agent import load
 
-calls = load("calls")
-gaps = load("gaps")
+calls = load("core.calls")
+gaps = load("core.gaps")
 
 Row = tuple[int, tuple[str, int, str, bool], int, int, int]
 
 
 class Seen:
-    """What a watch of this thread has seen."""
+    """The result of a watch of this thread."""
 
     rows: list[Row]
     lasted_ns: int
@@ -30,7 +30,7 @@ class Seen:
 
 @pytest.fixture
 def watched(state: Any) -> Callable[[], contextlib.AbstractContextManager[Seen]]:
-    """Watch what runs inside; nobody else may watch this thread."""
+    """Watch the code inside; no other tool may watch this thread."""
     if gaps.somebody_watches():
         pytest.skip("a debugger or a coverage tool watches this thread")
 
@@ -39,7 +39,7 @@ def watched(state: Any) -> Callable[[], contextlib.AbstractContextManager[Seen]]
         seen = Seen()
         allowance = gaps.Allowance(1 << 60, 1 << 60, 1)
         start_ns = time.monotonic_ns()
-        profile, settle = calls.watcher(
+        profile, settle = calls.make_profile_function(
             sys._getframe(), start_ns, allowance, lambda _: False, lambda _: None
         )
         sys.setprofile(profile)
@@ -51,7 +51,7 @@ def watched(state: Any) -> Callable[[], contextlib.AbstractContextManager[Seen]]
         nodes, _events, made_ns = settle(end_ns)
         rows, functions = calls.rows_of(nodes)
         seen.rows = [(row[0], tuple(functions[row[1]]), *row[2:]) for row in rows]
-        # What it took to note new calls is nobody's time.
+        # The time to add new calls counts for nobody.
         seen.lasted_ns = end_ns - start_ns - made_ns
 
     return watch
@@ -61,7 +61,7 @@ def total(seen: Seen) -> int:
     return sum(row[4] for row in seen.rows)
 
 
-def test_own_times_sum_to_the_time_that_passed(watched: Any) -> None:
+def test_own_times_add_up_to_the_elapsed_time(watched: Any) -> None:
     """Through generators left early, exceptions, and C functions that call back."""
 
     def numbers() -> Iterator[int]:
@@ -84,14 +84,14 @@ def test_own_times_sum_to_the_time_that_passed(watched: Any) -> None:
         next(iter([]), None)
 
     assert 0 < total(seen) <= seen.lasted_ns
-    found = seen.names()
-    assert found["numbers"][1][3]
-    assert found["<lambda>"][3] == 2
-    assert {"fail", "builtins.sorted", "builtins.next", "builtins.iter"} <= set(found)
+    rows = seen.names()
+    assert rows["numbers"][1][3]
+    assert rows["<lambda>"][3] == 2
+    assert {"fail", "builtins.sorted", "builtins.next", "builtins.iter"} <= set(rows)
 
 
-def test_deep_calls_count_as_their_ancestors_own_time(watched: Any) -> None:
-    """64 levels are told apart."""
+def test_deep_calls_count_as_own_time_of_their_ancestors(watched: Any) -> None:
+    """64 levels are distinguished."""
 
     def down(levels: int) -> None:
         if levels:
@@ -101,15 +101,15 @@ def test_deep_calls_count_as_their_ancestors_own_time(watched: Any) -> None:
         down(300)
 
     depths = [0] * len(seen.rows)
-    for at, row in enumerate(seen.rows):
-        depths[at] = 0 if row[0] < 0 else depths[row[0]] + 1
+    for index, row in enumerate(seen.rows):
+        depths[index] = 0 if row[0] < 0 else depths[row[0]] + 1
     assert max(depths) <= calls.MAX_DEPTH
     assert 0 < total(seen) <= seen.lasted_ns
 
 
 @pytest.mark.parametrize("count", [600, 6000])
-def test_of_many_calls_the_longest_are_kept(watched: Any, count: int) -> None:
-    """A slow one is among them wherever it comes; the others' time is their callers'."""
+def test_the_longest_of_many_calls_are_kept(watched: Any, count: int) -> None:
+    """A slow one is among them wherever it comes; the time of others goes to their callers."""
     source = "import time\n" + "".join(f"def f{n}(): pass\n" for n in range(count))
     source += "def slow(): time.sleep(0.02)\n"
     source += "def many():\n slow()\n" + "".join(f" f{n}()\n" for n in range(count))
@@ -122,11 +122,11 @@ def test_of_many_calls_the_longest_are_kept(watched: Any, count: int) -> None:
     assert len(seen.rows) == calls.KEPT
     assert seen.names()["time.sleep"][4] >= 20_000_000
     assert 0 < total(seen) <= seen.lasted_ns
-    assert all(row[0] < at for at, row in enumerate(seen.rows))
+    assert all(row[0] < index for index, row in enumerate(seen.rows))
 
 
-def test_returns_that_nobody_reported_are_noticed_at_the_next_event(watched: Any) -> None:
-    """Python 3.12 keeps some to itself, and greenlets change the stack below us."""
+def test_unreported_returns_are_noticed_at_the_next_event(watched: Any) -> None:
+    """Python 3.12 does not report some, and greenlets change the stack below a profile function."""
 
     def inner() -> None:
         profile = sys.getprofile()
@@ -150,7 +150,7 @@ def test_returns_that_nobody_reported_are_noticed_at_the_next_event(watched: Any
     assert seen.rows[sleep[0]][1][2] == "after"
 
 
-def test_a_call_site_that_calls_many_things_names_each(watched: Any) -> None:
+def test_a_call_site_that_calls_many_functions_names_each(watched: Any) -> None:
     """One line, five functions, each with its own count."""
 
     def a() -> None: ...
@@ -161,13 +161,13 @@ def test_a_call_site_that_calls_many_things_names_each(watched: Any) -> None:
         for function in functions:
             function(*([()] if function in (len, sum) else [1] if function is abs else []))
 
-    found = seen.names()
-    assert {name: found[name][3] for name in ("a", "b")} == {"a": 3, "b": 2}
-    assert {"builtins.len", "builtins.abs", "builtins.sum"} <= set(found)
+    rows = seen.names()
+    assert {name: rows[name][3] for name in ("a", "b")} == {"a": 3, "b": 2}
+    assert {"builtins.len", "builtins.abs", "builtins.sum"} <= set(rows)
 
 
-def test_code_around_a_step_is_told_by_the_line_it_was_at(watched: Any) -> None:
-    """Nobody saw it called; its first line is the top of the file in a script."""
+def test_code_around_a_step_has_the_line_it_was_at(watched: Any) -> None:
+    """Its call was not seen; in a script its first line is the top of the file."""
     with watched() as seen:
         len("")
 

@@ -1,4 +1,4 @@
-"""What the agent writes is what the analyser reads: counts, times, flags and gaps of every step."""
+"""The analyser reads what the agent writes: counts, times, flags and gaps of every step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import errno
 import itertools
 import os
 import random
-import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,28 +17,30 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
+from tfprobe.runs import steps_layout
 from tfprobe.runs.steps import read_steps
 from tfprobe.runs.steps_layout import Aggregate, WorkRecord
 
-steps = load("steps")
-ORIGINAL = load("originals").ORIGINAL
-SAMPLED, RAISED = steps.SAMPLED_FLAG, steps.RAISED_FLAG
+layout, loop = load("core.steps_layout"), load("core.loop")
+steps_file = load("core.steps_file")
+UNPATCHED = load("unpatched").UNPATCHED
+TRACED, RAISED = layout.TRACED_FLAG, layout.RAISED_FLAG
 START_NS = 7_000_000_000_000
 
 
 def _times(count: int, seed: int = 1) -> list[tuple[int, int]]:
     """Steps of 1 ns to 17 minutes, some of which take no time, with gaps between them."""
     dice = random.Random(seed)
-    found, now = [], START_NS
+    times, now = [], START_NS
     for _ in range(count):
         start = now + dice.choice([0, 1, 700, dice.randrange(10**6)])
         now = start + int(2 ** dice.uniform(-1, 40))
-        found.append((start, now))
-    return found
+        times.append((start, now))
+    return times
 
 
 def _flags(step: int) -> int:
-    return (SAMPLED if step % 97 == 3 else 0) | (RAISED if step % 61 == 5 else 0)
+    return (TRACED if step % 97 == 3 else 0) | (RAISED if step % 61 == 5 else 0)
 
 
 def _refuse(*_: object) -> None:
@@ -52,7 +51,7 @@ def _refuse(*_: object) -> None:
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file system that can map files, and one that cannot."""
     if request.param == "plain":
-        monkeypatch.setattr(ORIGINAL, "fallocate", _refuse)
+        monkeypatch.setattr(UNPATCHED, "fallocate", _refuse)
     return str(request.param)
 
 
@@ -60,15 +59,15 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A job that has imported numpy, and one that has not."""
     modules = {"numpy": np} if request.param == "numpy" else {}
-    monkeypatch.setattr(steps, "sys", SimpleNamespace(modules=modules))
+    monkeypatch.setattr(loop, "sys", SimpleNamespace(modules=modules))
     return str(request.param)
 
 
 def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]) -> WorkRecord:
-    file = steps.StepsFile(str(path), START_NS)
-    work = file.add_work("fit", "modèle", "MainThread", 77, START_NS)
+    file = steps_file.StepsFile(str(path), START_NS)
+    loop = file.add_loop("fit", "modèle", "MainThread", 77, START_NS)
     for step, (start, end) in enumerate(times):
-        work.record(start, end, flags(step))
+        loop.record(start, end, flags(step))
     file.write()
     (record,) = read_steps(path).works
     return record
@@ -87,7 +86,28 @@ def _as_tuple(aggregate: Aggregate) -> tuple[object, ...]:
     return (*facts, aggregate.buckets.tolist())
 
 
-@pytest.mark.parametrize("count", [1, steps.FOLD - 1, steps.FOLD, steps.FOLD + 1, 20_000])
+def test_writer_and_reader_have_one_layout() -> None:
+    """Each spells it for itself, because the agent runs without the analyser."""
+    written = (
+        *(layout.MAGIC, layout.LAYOUT_VERSION, layout.HEADER_WORDS, layout.LOOP_CAPACITY),
+        *(layout.LOOP_WORDS, layout.RING_STEPS, layout.BUCKETS, layout.AGGREGATE_WORDS),
+        *(layout.AGGREGATES_AT, layout.RING_AT, layout.THREADS, layout.WORD),
+        *(layout.WATCHED_FLAG, layout.NEW_THREAD_FLAG, layout.TRACED_FLAG, layout.RAISED_FLAG),
+        *(layout.TIME_MASK, layout.KINDS),
+    )
+
+    read = (
+        *(steps_layout.MAGIC, steps_layout.LAYOUT_VERSION, steps_layout.HEADER_WORDS),
+        *(steps_layout.WORK_CAPACITY, steps_layout.WORK_WORDS, steps_layout.RING_STEPS),
+        *(steps_layout.BUCKETS, steps_layout.SLOT_WORDS, steps_layout.SLOTS_WORD),
+        *(steps_layout.RING_WORD, steps_layout.THREADS_WORD, steps_layout.WORD_BYTES),
+        *(steps_layout.WATCHED_BIT, steps_layout.NEW_THREAD_BIT, steps_layout.SAMPLED_BIT),
+        *(steps_layout.RAISED_BIT, steps_layout.TIME_MASK, steps_layout.KINDS),
+    )
+    assert written == read
+
+
+@pytest.mark.parametrize("count", [1, layout.FOLD - 1, layout.FOLD, layout.FOLD + 1, 20_000])
 def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithmetic: str) -> None:
     """Counts, sums, extremes and histograms of steps and gaps, before and after the ring wraps."""
     times = _times(count)
@@ -99,43 +119,43 @@ def test_every_step_is_read_back(tmp_path: Path, count: int, place: str, arithme
     assert (record.thread_id, record.first_seen_ns) == (77, START_NS)
     assert record.executed == count
     assert record.raised == sum(_flags(step) & RAISED != 0 for step in range(count))
-    assert record.sampled == sum(_flags(step) & SAMPLED != 0 for step in range(count))
+    assert record.sampled == sum(_flags(step) & TRACED != 0 for step in range(count))
     assert _as_tuple(record.steps) == _as_tuple(_aggregate([end - start for start, end in times]))
     assert _as_tuple(record.gaps) == _as_tuple(_aggregate(gaps))
 
 
-def test_the_ring_holds_the_latest_steps_with_their_flags(tmp_path: Path, place: str) -> None:
-    """Start, end and what became of each of the last 8192 steps, less the one being written."""
+def test_the_ring_has_the_latest_steps_with_their_flags(tmp_path: Path, place: str) -> None:
+    """Start, end and flags of each of the last 8192 steps, except the one being written."""
     times = _times(20_000)
 
     recent = _write(tmp_path / "steps.bin", times, _flags).recent
 
-    held = range(recent.first_step, 20_000)
-    assert len(held) >= steps.RING_STEPS - 1
+    steps = range(recent.first_step, 20_000)
+    assert len(steps) >= layout.RING_STEPS - 1
     rows = zip(recent.start_ns.tolist(), recent.end_ns.tolist(), strict=True)
-    assert list(rows) == [times[step] for step in held]
-    assert recent.sampled.tolist() == [_flags(step) & SAMPLED != 0 for step in held]
-    assert recent.raised.tolist() == [_flags(step) & RAISED != 0 for step in held]
+    assert list(rows) == [times[step] for step in steps]
+    assert recent.sampled.tolist() == [_flags(step) & TRACED != 0 for step in steps]
+    assert recent.raised.tolist() == [_flags(step) & RAISED != 0 for step in steps]
 
 
-def test_the_usual_time_leaves_out_sampled_and_raised_steps(tmp_path: Path) -> None:
-    """What a traced step is compared with is the median of the plain ones before it."""
-    file = steps.StepsFile(str(tmp_path / "steps.bin"), START_NS)
-    work = file.add_work("fit", "model", "MainThread", 77, START_NS)
-    for length, flags in [(50, 0), (70, 0), (60, 0), (900, SAMPLED), (1, RAISED)]:
-        work.record(START_NS, START_NS + length, flags)
+def test_the_usual_time_excludes_traced_and_raised_steps(tmp_path: Path) -> None:
+    """A traced step is compared with the median of the ordinary ones before it."""
+    file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
+    loop = file.add_loop("fit", "model", "MainThread", 77, START_NS)
+    for length, flags in [(50, 0), (70, 0), (60, 0), (900, TRACED), (1, RAISED)]:
+        loop.record(START_NS, START_NS + length, flags)
 
-    assert work.usual_ns() == 60
+    assert loop.usual_ns() == 60
 
 
-def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, monkeypatch) -> None:
-    """mmap may fail where allocation works: FUSE, 9p."""
-    mmap = steps.mmap.mmap
+def test_a_file_that_cannot_be_mapped_is_still_written(tmp_path: Path, monkeypatch) -> None:
+    """mmap may fail where allocation succeeds: FUSE, 9p."""
+    mmap = steps_file.mmap.mmap
 
     def in_memory(descriptor: int, *rest: int) -> object:
         return mmap(descriptor, *rest) if descriptor < 0 else _refuse()
 
-    monkeypatch.setattr(steps.mmap, "mmap", in_memory)
+    monkeypatch.setattr(steps_file.mmap, "mmap", in_memory)
     times = _times(3000)
 
     record = _write(tmp_path / "steps.bin", times, _flags)
@@ -145,9 +165,9 @@ def test_a_file_that_cannot_be_mapped_is_written_all_the_same(tmp_path: Path, mo
 
 
 def test_names_are_cut_between_characters(tmp_path: Path) -> None:
-    """A name longer than its place stays readable."""
-    file = steps.StepsFile(str(tmp_path / "steps.bin"), START_NS)
-    file.add_work("function", "é" * 200, "ü" * 100, 1, START_NS)
+    """A name that is too long stays readable."""
+    file = steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS)
+    file.add_loop("function", "é" * 200, "ü" * 100, 1, START_NS)
 
     (record,) = read_steps(tmp_path / "steps.bin").works
 
@@ -155,49 +175,8 @@ def test_names_are_cut_between_characters(tmp_path: Path) -> None:
     assert record.thread == "ü" * 63
 
 
-STEPPING = """
-step = def_function.Function()
-while True:
-    step(1)
-    session.run("loss")
-    os.write(1, b".")
-"""
-
-
-def test_a_kill_at_any_moment_loses_no_step(laboratory: Laboratory) -> None:
-    """Each of twelve jobs says when it has completed a round of two steps, and is killed."""
-    laboratory.arm(trace_level="off")
-    dice = random.Random(4)
-
-    def killed(delay_s: float) -> tuple[int, int]:
-        job = laboratory.start(STEPPING)
-        assert job.stdout is not None
-        rounds = len(os.read(job.stdout.fileno(), 1))
-        deadline = time.monotonic() + delay_s
-        while time.monotonic() < deadline:
-            rounds += len(os.read(job.stdout.fileno(), 1 << 16))
-        job.kill()
-        rounds += len(job.communicate()[0])
-        assert job.returncode == -signal.SIGKILL
-        return job.pid, rounds
-
-    with ThreadPoolExecutor(4) as pool:
-        jobs = dict(pool.map(killed, [dice.uniform(0, 0.3) for _ in range(12)]))
-
-    assert len(laboratory.folders()) == 12
-    for folder in laboratory.folders():
-        rounds = jobs[int(folder.name.split("-")[0])]
-        counts = laboratory.counts(folder)
-        assert rounds <= counts["step"] <= rounds + 1
-        assert counts.get("loss", 0) in (rounds, counts["step"])
-        for work in laboratory.steps(folder).works:
-            assert work.steps.count == work.executed
-            assert int(work.steps.buckets.sum()) == work.executed
-            assert bool((work.recent.end_ns >= work.recent.start_ns).all())
-
-
-def test_kinds_of_step_beyond_the_file_are_counted_together(laboratory: Laboratory) -> None:
-    """A job may make up more names than the file has places; no step of it goes uncounted."""
+def test_loops_beyond_the_capacity_of_the_file_are_counted_together(laboratory: Laboratory) -> None:
+    """A job may make up more names than the file has blocks; all its steps are counted."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish("for i in range(600): session.run('op%d' % (i % 300))")
@@ -209,14 +188,14 @@ def test_kinds_of_step_beyond_the_file_are_counted_together(laboratory: Laborato
     assert len(laboratory.steps().works) <= 256
 
 
-def test_names_that_found_no_place_are_not_kept(laboratory: Laboratory) -> None:
+def test_names_without_a_block_are_not_kept(laboratory: Laboratory) -> None:
     """A job that makes up a new name at every step does not grow by it."""
     laboratory.arm(trace_level="off")
 
     (kept,) = laboratory.finish("""
 for i in range(3000): session.run('op%d' % i)
-from tfprobe_agent.threads import THREAD
-print(sum(type(key[0]) is str for key in THREAD.mine.works))
+from tfprobe_agent.core.threads import THREAD
+print(sum(type(key[0]) is str for key in THREAD.current.loops))
 """)
 
     assert int(kept) <= 256
@@ -224,7 +203,7 @@ print(sum(type(key[0]) is str for key in THREAD.mine.works))
 
 
 def test_a_full_disk_ends_neither_the_job_nor_the_counts(laboratory: Laboratory) -> None:
-    """Works that have their place are counted on; what would need more room is left out."""
+    """Existing loops are still counted; whatever needs more room is left out."""
     laboratory.arm(every=10)
 
     lines = laboratory.finish("""
@@ -244,7 +223,7 @@ print("done")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 @pytest.mark.parametrize("size_kb", [64, 400, 800])
 def test_a_small_file_system_ends_neither_the_job_nor_the_counts(tmp_path: Path, size_kb) -> None:
-    """Full from the start, or in the middle: the job says the same."""
+    """Full from the start, or in the middle: the job prints the same."""
     mount = tmp_path / "small"
     mount.mkdir()
     options = f"size={size_kb}k"
@@ -265,16 +244,18 @@ print("done")
 """)
 
         assert lines == ["done"]
-        found = laboratory.steps()
-        assert {work.count for work in found.works} <= {100}
-        assert len(found.works) >= size_kb // 400
-        assert sum(work.count for work in found.works) + found.header.untimed_steps == 2000
+        steps = laboratory.steps()
+        assert {work.count for work in steps.works} <= {100}
+        assert len(steps.works) >= size_kb // 400
+        assert sum(work.count for work in steps.works) + steps.header.untimed_steps == 2000
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
 
 
 def test_a_job_that_closes_all_files_keeps_its_own(laboratory: Laboratory, tmp_path: Path) -> None:
-    """A daemon closes what it does not know and opens its own: nothing of ours gets in there."""
+    """A daemon closes unknown descriptors and opens its own files: the agent writes to none of
+    them.
+    """
     laboratory.arm(every=2)
 
     laboratory.finish(f"""
@@ -291,12 +272,12 @@ for i in range(10): session.run("after")
 
 
 def test_no_step_is_traced_once_the_process_ends(laboratory: Laboratory) -> None:
-    """A daemon thread that is killed in the middle of a traced step takes the process with it."""
+    """A daemon thread that is killed in the middle of a traced step would abort the process."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
 for i in range(4): session.run("loss")
-from tfprobe_agent import recorder
+from tfprobe_agent.core import recorder
 recorder.at_exit()
 for i in range(4): session.run("loss")
 """)
@@ -305,13 +286,13 @@ for i in range(4): session.run("loss")
     assert (work.count, work.sampled) == (8, 4)
 
 
-def test_a_traced_step_of_another_thread_is_let_end(laboratory: Laboratory) -> None:
-    """The exit waits for it, but not for one that waits for something itself."""
+def test_the_exit_waits_for_a_traced_step_of_another_thread(laboratory: Laboratory) -> None:
+    """But not for one that waits for something itself."""
     laboratory.arm(every=1)
 
     short, long = laboratory.finish("""
 import threading, time
-from tfprobe_agent import recorder, tracing
+from tfprobe_agent.core import recorder, tracing
 session.run("loss")
 def hold(seconds):
     step = object()
@@ -331,13 +312,13 @@ for seconds, patience in ((0.05, 60), (60, 0.2)):
     assert (short, long) == ("False", "True")
 
 
-def test_a_thread_that_deletes_a_session_is_let_end(laboratory: Laboratory) -> None:
-    """The interpreter would kill it in C++, and abort; but no exit waits for ever."""
+def test_the_exit_waits_for_a_thread_that_deletes_a_session(laboratory: Laboratory) -> None:
+    """The interpreter would kill it below C++, and abort; but no exit waits for ever."""
     laboratory.arm(trace_level="off")
 
     short, long = laboratory.finish("""
 import threading, time
-from tfprobe_agent import recorder
+from tfprobe_agent.core import recorder
 session.run("loss")
 source = '''
 class Session(object):
@@ -360,8 +341,8 @@ for seconds, patience in ((0.05, 60), (60, 0.2)):
     assert (short, long) == ("True", "False")
 
 
-def test_a_thread_made_in_c_is_not_entered_in_the_jobs_list(laboratory: Laboratory) -> None:
-    """threading.enumerate() shows the job the threads it had without us."""
+def test_a_thread_made_in_c_is_not_added_to_the_jobs_list(laboratory: Laboratory) -> None:
+    """threading.enumerate() returns the same threads as without the agent."""
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish("""
@@ -380,13 +361,13 @@ done.acquire()
     assert laboratory.counts() == {"loss": 1}
 
 
-def test_an_eager_loop_without_a_place_leaves_other_steps_counted(laboratory: Laboratory) -> None:
-    """A file that is full for one kind of step is not full for those it knows."""
+def test_an_eager_loop_without_a_block_leaves_other_steps_counted(laboratory: Laboratory) -> None:
+    """A file that is full for one kind of step is not full for those it has."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish("""
 import tensorflow.python.training.optimizer as optimizer
-from tfprobe_agent.recorder import CURRENT
+from tfprobe_agent.core.recorder import CURRENT
 session.run("loss")
 CURRENT.recorder.steps.capacity = CURRENT.recorder.steps.used
 optimizer.Optimizer().apply_gradients([])

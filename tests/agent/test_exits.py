@@ -1,4 +1,4 @@
-"""How a process ended: what it notes itself, and what its job notes for those that cannot."""
+"""How a process ended: what it records itself, and what its job records for those that cannot."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tests.support.agent import PATIENCE_S, PREFACE, Laboratory
-from tests.support.interpreters import interpreter
+from tests.support.interpreters import python_path
 from tfprobe.runs.catalogue import ProcessEntry, glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 
 DAY_NS = 24 * 3600 * 10**9
-# What NumPy imports in every TensorFlow job.
+# NumPy imports it in every TensorFlow job.
 STEP = "import ctypes, signal\nsession.run('loss')\n"
 POOL = """
 def work(what):
@@ -36,17 +36,12 @@ def start(context, what):
 
 @pytest.fixture(params=["this", "3.6", "3.7", "3.13"])
 def python(request: pytest.FixtureRequest) -> str:
-    """What ends a process differs between them."""
-    if request.param == "this":
-        return sys.executable
-    found = interpreter(request.param)
-    if found is None:
-        pytest.skip(f"no Python {request.param} under ~/.pyenv")
-    return str(found)
+    """Versions that differ in how a process ends."""
+    return python_path(request.param)
 
 
 def _end(laboratory: Laboratory, job: str, python: str = sys.executable) -> int:
-    """Run a job to its end; return its status as `wait` tells it."""
+    """Run a job to its end; return its status as `wait` reports it."""
     laboratory.arm(trace_level="off")
     process = laboratory.start(STEP + job, python=python)
     process.communicate(timeout=PATIENCE_S)
@@ -70,8 +65,8 @@ def _processes(laboratory: Laboratory) -> tuple[ProcessEntry, ...]:
 def _ends(laboratory: Laboratory) -> list[tuple[str, int | None]]:
     """State and exit status of each process, the main one's first."""
     return [
-        (each.state, each.header.exit_status)  # type: ignore[union-attr]
-        for each in sorted(_processes(laboratory), key=lambda each: _started(each.folder.root))
+        (entry.state, entry.header.exit_status)  # type: ignore[union-attr]
+        for entry in sorted(_processes(laboratory), key=lambda entry: _started(entry.folder.root))
     ]
 
 
@@ -80,7 +75,7 @@ def _started(folder: Path) -> int:
 
 
 def _exceptions(laboratory: Laboratory) -> list[dict[str, Any]]:
-    events = (event for each in laboratory.folders() for event in laboratory.events(each))
+    events = (event for folder in laboratory.folders() for event in laboratory.events(folder))
     return [event for event in events if event["event"] == "exception"]
 
 
@@ -102,16 +97,16 @@ def _exceptions(laboratory: Laboratory) -> list[dict[str, Any]]:
 def test_the_exit_status_is_the_one_that_the_parent_sees(
     laboratory: Laboratory, python: str, ending: str, status: int, state: str
 ) -> None:
-    """By whatever way the program ends."""
+    """Whichever way the program ends."""
     seen = _end(laboratory, ending, python)
 
     assert (seen, _ends(laboratory)) == (status, [(state, status)])
 
 
-def test_an_exception_is_told_with_its_place_and_without_secrets(
+def test_an_exception_is_recorded_with_its_place_and_without_secrets(
     laboratory: Laboratory, python: str
 ) -> None:
-    """In one line that is bounded: its file and line are the program's own, not the library's."""
+    """In one line of bounded length; file and line are the program's own, not the library's."""
     job = "import json\ndef load():\n    json.loads('x')\ntry: load()\n"
     job += "except ValueError: raise KeyError('bad\\nloss --password hunter2 ' + 'x' * 999)"
 
@@ -125,7 +120,7 @@ def test_an_exception_is_told_with_its_place_and_without_secrets(
 
 
 def test_the_place_is_where_the_program_called_what_raised(laboratory: Laboratory) -> None:
-    """Deep in a library nobody would know it."""
+    """A place deep in a library would mean nothing to the user."""
     _script(laboratory, "import json\njson.loads('x')\n")
 
     (event,) = _exceptions(laboratory)
@@ -184,7 +179,7 @@ IN_MATMUL = "Dimensions must be equal, but are 2 and 3."
         ('bad:\n  File "job.py", line 1, in f\nrest', 'bad: File "job.py", line 1, in f rest'),
     ],
 )
-def test_a_message_is_its_reason_and_not_the_stack_before_it(
+def test_a_message_is_its_reason_without_the_stack_before_it(
     laboratory: Laboratory, text: str, reason: str
 ) -> None:
     """TensorFlow writes where a function was traced before it says what went wrong."""
@@ -194,8 +189,10 @@ def test_a_message_is_its_reason_and_not_the_stack_before_it(
     assert event["message"].startswith(reason)
 
 
-def test_an_exception_that_somebody_caught_is_not_the_end(laboratory: Laboratory) -> None:
-    """Notebooks and test runners store where the interpreter does what they have caught."""
+def test_a_caught_exception_is_not_the_end(laboratory: Laboratory) -> None:
+    """Notebooks and test runners store caught exceptions where the interpreter stores uncaught
+    ones.
+    """
     job = """
 def cell():
     try: 1 / 0
@@ -209,8 +206,8 @@ cell()
     assert (_ends(laboratory), _exceptions(laboratory)) == ([("finished", 0)], [])
 
 
-def test_ctrl_c_is_a_failure_by_its_exception(laboratory: Laboratory, python: str) -> None:
-    """An operator sees that somebody interrupted it."""
+def test_ctrl_c_is_a_failure_with_its_exception(laboratory: Laboratory, python: str) -> None:
+    """The user sees that somebody interrupted it."""
     _end(
         laboratory, "signal.signal(2, signal.default_int_handler); os.kill(os.getpid(), 2)", python
     )
@@ -220,24 +217,24 @@ def test_ctrl_c_is_a_failure_by_its_exception(laboratory: Laboratory, python: st
 
 
 @pytest.mark.parametrize("number", ["KILL", "TERM", "SEGV"])
-def test_a_signal_kills(laboratory: Laboratory, number: str) -> None:
+def test_a_process_ended_by_a_signal_is_killed(laboratory: Laboratory, number: str) -> None:
     """Whoever outside of the job sends it."""
     _end(laboratory, f"os.system('kill -{number} %d' % os.getpid()); time.sleep(600)")
 
     assert _ends(laboratory) == [("killed", None)]
 
 
-def test_a_process_in_which_the_agent_stepped_aside_is_not_killed(laboratory: Laboratory) -> None:
-    """That it ended is no less true."""
-    job = "from tfprobe_agent.guard import STATE\nSTATE.aside = True\n"
+def test_a_process_with_a_disabled_agent_is_not_killed(laboratory: Laboratory) -> None:
+    """Its end is recorded all the same."""
+    job = "from tfprobe_agent.core.guard import STATE\nSTATE.disabled = True\n"
 
     _end(laboratory, job)
 
     assert _ends(laboratory) == [("finished", 0)]
 
 
-def test_where_the_status_cannot_be_known_the_exit_hooks_tell(laboratory: Laboratory) -> None:
-    """Without ctypes nobody asks the C library."""
+def test_the_exit_hooks_count_where_the_status_cannot_be_known(laboratory: Laboratory) -> None:
+    """Without ctypes the C library cannot store the status."""
     laboratory.arm(trace_level="off")
     for ending in ("", "1 / 0"):
         laboratory.start(f"session.run('loss')\n{ending}").communicate(timeout=PATIENCE_S)
@@ -259,7 +256,7 @@ def test_where_the_status_cannot_be_known_the_exit_hooks_tell(laboratory: Labora
 def test_a_program_that_another_one_replaces_is_not_killed(
     laboratory: Laboratory, python: str, replace: str
 ) -> None:
-    """A job that sets its environment and begins again has ended well if its last program did."""
+    """A job that sets its environment and starts again has ended well if its last program did."""
     job = f"""
 import atexit
 NEXT = {PREFACE + STEP!r}
@@ -274,7 +271,7 @@ command = [sys.executable, "-c", NEXT]
 
 
 def test_an_exec_that_fails_ends_nothing(laboratory: Laboratory, python: str) -> None:
-    """The program goes on, is recorded on, and ends as it then does."""
+    """The program goes on, is still recorded, and ends as it does later."""
     job = """
 for fail in (os.execv, os.execvp):
     try: fail("no-such-program", ["no-such-program"])
@@ -287,10 +284,10 @@ for fail in (os.execv, os.execvp):
     assert _ends(laboratory) == [("killed", None)]
 
 
-def test_an_exec_that_fails_in_an_exit_hook_leaves_the_end_as_it_was(
+def test_an_exec_that_fails_in_an_exit_hook_leaves_the_end_unchanged(
     laboratory: Laboratory, python: str
 ) -> None:
-    """Also one after the agent's own hooks have run."""
+    """Also one that runs after the agent's own hooks."""
     job = """
 import atexit, io
 def fail():
@@ -309,8 +306,8 @@ os.wait()
     assert [state for state, _ in _ends(laboratory)] == ["failed"]
 
 
-def test_forked_children_end_by_themselves(laboratory: Laboratory, python: str) -> None:
-    """Each by its own status, which is none of its parent's."""
+def test_forked_children_end_with_their_own_status(laboratory: Laboratory, python: str) -> None:
+    """Not with their parent's."""
     job = """
 first = threading.Thread(target=int)
 first.start()
@@ -347,13 +344,13 @@ if __name__ == "__main__":
 
     states = [state for state, _ in _ends(laboratory)]
     assert states == ["finished", "finished", "failed", "killed", "terminated"]
-    # Python 3.13 forgets an exception before it calls any hook.
-    told = [event["message"] for event in _exceptions(laboratory)]
-    assert told == ([] if "3.13" in python else ["no room"])
+    # Python 3.13 discards an exception before it calls any hook.
+    messages = [event["message"] for event in _exceptions(laboratory)]
+    assert messages == ([] if "3.13" in python else ["no room"])
 
 
 def test_a_server_that_ends_its_forked_workers_has_not_killed_them(laboratory: Laboratory) -> None:
-    """It forks and signals by itself, and imports neither subprocess nor multiprocessing."""
+    """It forks and sends signals directly, and imports neither subprocess nor multiprocessing."""
     job = """
 import signal
 assert not {"subprocess", "multiprocessing.popen_fork"} & set(sys.modules)
@@ -379,7 +376,7 @@ for pid in workers:
 
 
 def test_a_child_that_somebody_else_kills_is_killed(laboratory: Laboratory) -> None:
-    """As the kernel does when memory runs out, whatever its parent makes of it."""
+    """As the kernel does when memory runs out, whatever its parent does about it."""
     job = """
 pid = os.fork()
 if pid == 0:
@@ -393,8 +390,8 @@ os.waitpid(pid, 0)
     assert [state for state, _ in _ends(laboratory)] == ["finished", "killed"]
 
 
-def test_os_functions_look_as_they_did(laboratory: Laboratory) -> None:
-    """By name, text and pickle; wrong arguments are refused with the same words."""
+def test_patched_os_functions_look_unchanged(laboratory: Laboratory) -> None:
+    """Name, documentation and pickle; wrong arguments are refused with the same message."""
     job = """
 import pickle, subprocess
 for function in (os._exit, os.execv, os.execve, os.kill, os.killpg):
@@ -414,10 +411,8 @@ for function in (os._exit, os.execv, os.execve, os.kill, os.killpg):
     assert said.count("refused") == 5
 
 
-def test_what_stands_before_functions_in_c_is_like_them(
-    laboratory: Laboratory, python: str
-) -> None:
-    """No method where a class has it; its errors, signature and pickle are theirs."""
+def test_wrappers_of_c_functions_behave_like_them(laboratory: Laboratory, python: str) -> None:
+    """They become no method of a class; errors, signature and pickle are the original's."""
     laboratory.arm(trace_level="off")
     job = """
 import inspect, pickle, posix, subprocess
@@ -429,8 +424,8 @@ for name in ("kill", "killpg", "_exit", "execv", "execve"):
     ours, theirs = getattr(os, name), getattr(posix, name)
     assert ours is not theirs
     class Holder:
-        held = ours
-    assert Holder().held is ours
+        function = ours
+    assert Holder().function is ours
     for args in WRONG:
         if name != "_exit" or args in ((), (None,), (1, 0, 2)):
             assert error_of(ours, *args) == error_of(theirs, *args), args
@@ -445,10 +440,10 @@ for name in ("kill", "killpg", "_exit", "execv", "execve"):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the interpreter restores the frame")
-def test_a_signal_that_cannot_be_sent_has_the_traceback_that_it_has_without_us(
+def test_a_signal_that_cannot_be_sent_has_the_usual_traceback(
     laboratory: Laboratory,
 ) -> None:
-    """No frame of ours in it."""
+    """It has no frame of the agent."""
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish("""
@@ -460,20 +455,20 @@ except ProcessLookupError as error: print(len(traceback.extract_tb(error.__trace
     assert lines == ["1"]
 
 
-# The job's own clock is what it has set it to.
+# Sets the job's wall clock.
 SET_CLOCK = """
-from tfprobe_agent.originals import ORIGINAL
-def set_clock(days, read=ORIGINAL.unix_ns):
-    ORIGINAL.unix_ns = lambda: read() + days * 24 * 3600 * 10**9
+from tfprobe_agent.unpatched import UNPATCHED
+def set_clock(days, read=UNPATCHED.unix_ns):
+    UNPATCHED.unix_ns = lambda: read() + days * 24 * 3600 * 10**9
 """
 
 
 @pytest.mark.parametrize("days", [300, -300])
 @pytest.mark.parametrize("ending", ["", "os._exit(0)"])
-def test_the_end_is_noted_on_the_clock_that_nobody_sets(
+def test_the_end_is_recorded_on_the_monotonic_clock(
     laboratory: Laboratory, days: int, ending: str
 ) -> None:
-    """A wall clock that is set while the job runs makes it no longer, and no shorter."""
+    """A wall clock that is set while the job runs makes it neither longer nor shorter."""
     _end(laboratory, f"{SET_CLOCK}set_clock({days})\n{ending}")
 
     header = laboratory.steps().header
@@ -481,10 +476,10 @@ def test_the_end_is_noted_on_the_clock_that_nobody_sets(
     assert header.last_activity_mono_ns <= header.ended_mono_ns < time.monotonic_ns()
 
 
-def test_who_is_told_to_end_after_the_clock_was_set_back_is_not_killed(
+def test_a_process_terminated_after_the_clock_was_set_back_is_not_killed(
     laboratory: Laboratory,
 ) -> None:
-    """The signal is of a time at which its target had not started, by the wall clock."""
+    """By the wall clock, the signal was sent before its target started."""
     text = f"""
 {SET_CLOCK}
 if __name__ == "__main__":
@@ -501,11 +496,11 @@ if __name__ == "__main__":
     assert sorted(state for state, _ in _ends(laboratory)) == ["finished", "terminated"]
 
 
-def test_a_trace_in_which_the_clock_was_set_says_so(laboratory: Laboratory) -> None:
-    """Its times are told by the wall clock."""
+def test_a_trace_during_which_the_clock_was_set_says_so(laboratory: Laboratory) -> None:
+    """Its times are on the wall clock."""
     laboratory.arm(every=1)
 
     laboratory.finish(f"{SET_CLOCK}session.run(lambda: set_clock(300))")
 
-    (event,) = [each for each in laboratory.events() if each["event"] == "sample"]
+    (event,) = laboratory.events(kind="sample")
     assert event["clock_set_ns"] > 200 * DAY_NS

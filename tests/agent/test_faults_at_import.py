@@ -1,4 +1,4 @@
-"""Fault injection where the agent is armed: importing TensorFlow works whatever fails of ours."""
+"""Fault injection as the agent starts: importing TensorFlow works whatever fails in the agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if faults is not None:
 """
 
 
-def test_no_fault_of_ours_breaks_the_import_of_tensorflow(tmp_path: Path) -> None:
+def test_no_fault_of_the_agent_breaks_the_import_of_tensorflow(tmp_path: Path) -> None:
     """Each function that runs between the start of the interpreter and its end is made to raise."""
     packages = toy_tensorflow.write(tmp_path / "packages")
     boot = tmp_path / "run" / "boot"

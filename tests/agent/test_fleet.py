@@ -1,4 +1,4 @@
-"""Many running jobs of different kinds at once: listed, watched, sampled, each in its folder."""
+"""Many running jobs of different kinds at once: listed, watched, traced, each in its folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.test_many import TFPROBE
 from tests.support import toy_tensorflow
-from tests.support.agent import PATIENCE_S
+from tests.support.agent import PATIENCE_S, TFPROBE
 from tfprobe.cli.main import main
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
@@ -29,7 +28,7 @@ from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.steps import read_steps
 
 STEPS = 3
-# What each kind of job makes steps of, and how many of its processes take an order.
+# The kind of steps that each kind of job makes, and how many of its processes take a trace request.
 KINDS = {
     "session": ("session_run", 1),
     "callable": ("callable", 1),
@@ -91,7 +90,7 @@ class Running:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[list[Running]]:
-    """Thirty-two jobs that step, less those that have ended or are stopped."""
+    """Thirty-two jobs that step, except those that have ended or are stopped."""
     toy_tensorflow.write(tmp_path / "packages")
     (tmp_path / "train.py").write_text(JOB)
     counts = {**COUNTS, "threads": 2, "forks": 2, "stopped": 2, "short": 2}
@@ -125,7 +124,7 @@ def _started(folder: Path, kind: str) -> Running:
 
 
 def _wait_for(job: Running) -> None:
-    """Let it step; stop it, if it is one to be stopped; let it end, if it is one that ends."""
+    """Wait until it steps; stop it or let it end, if it is such a job."""
     assert job.process.stdout is not None
     said = {job.process.stdout.readline() for _ in range(2 if job.kind == "forks" else 1)}
     assert b"stepping\n" in said
@@ -157,7 +156,7 @@ def _expected(job: Running, answer: ProcessAnswer) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(6 * PATIENCE_S)
-def test_thirty_two_jobs_are_listed_watched_and_sampled(
+def test_thirty_two_jobs_are_listed_watched_and_traced(
     fleet: list[Running], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Sessions, Keras, functions, eager loops, forks, threads; some end, some are stopped."""
@@ -168,10 +167,10 @@ def test_thirty_two_jobs_are_listed_watched_and_sampled(
     watched = Fleet(runs, this_machine())
     before = watched.look()
     given = [order(job.run, this_machine(), steps=STEPS) for job in fleet]
-    for each in given:
-        each.follow(until_met=True, patience_s=PATIENCE_S, tell=_ignore)
+    for request in given:
+        request.follow(until_met=True, patience_s=PATIENCE_S, tell=_ignore)
     after = watched.look()
-    answers = [each.answers() for each in given]
+    answers = [request.answers() for request in given]
     for job in fleet:
         job.process.kill()
 
@@ -179,17 +178,17 @@ def test_thirty_two_jobs_are_listed_watched_and_sampled(
     assert {job.run.id: _state(job) for job in fleet} == {i: r["state"] for i, r in listed.items()}
     assert [
         (job.kind, answer)
-        for job, told in zip(fleet, answers, strict=True)
-        for answer in told
+        for job, of_job in zip(fleet, answers, strict=True)
+        for answer in of_job
         if not _expected(job, answer)
     ] == []
-    for job, told in zip(fleet, answers, strict=True):
+    for job, of_job in zip(fleet, answers, strict=True):
         _check_watched(job, before, after)
-        _check_captures(job, told)
+        _check_captures(job, of_job)
 
 
 def _check_watched(job: Running, before: FleetLook, after: FleetLook) -> None:
-    """Its steps went on, and the second look sees its captures and nothing left to take."""
+    """Its steps went on, and the second snapshot has its captures and nothing left to take."""
     kind, takers = KINDS[job.kind]
     first, second = (
         {
@@ -204,30 +203,30 @@ def _check_watched(job: Running, before: FleetLook, after: FleetLook) -> None:
     for pid, process in second.items():
         assert process.process.state == _state(job)
         assert {work.kind for work in process.works} == {kind}
-        made = [sum(work.executed for work in each.works) for each in (first[pid], process)]
+        made = [sum(work.executed for work in snapshot.works) for snapshot in (first[pid], process)]
         assert made[0] < made[1] if takers else made[0] == made[1]
         assert not isinstance(process.request, Missing)
         assert (process.request.seen, process.request.left) == ((1, 0) if takers else (0, 0))
         assert process.process.captures >= (STEPS if takers else 0)
 
 
-def _check_captures(job: Running, told: tuple[ProcessAnswer, ...]) -> None:
-    """Each process holds the captures of its own steps, of its own kind of work, and no others."""
+def _check_captures(job: Running, answers: tuple[ProcessAnswer, ...]) -> None:
+    """Each process has the captures of its own steps and its own kind of loop, and no others."""
     kind, takers = KINDS[job.kind]
     folders = {folder.name: folder for folder in job.run.processes()}
-    pids = {str(answer.pid) for answer in told}
+    pids = {str(answer.pid) for answer in answers}
     assert str(job.process.pid) in pids
     assert len(folders) == len(pids) == max(takers, 1)
-    for answer in told:
+    for answer in answers:
         captures = {capture.file for capture in answer.captures}
         assert {path.name for path in folders[answer.process].capture_files()} == captures
         assert len(captures) >= (STEPS if takers else 0)
-        assert {(each and each.kind) for each in map(parse_capture_name, captures)} <= {kind}
+        assert {(name and name.kind) for name in map(parse_capture_name, captures)} <= {kind}
         assert captures == _flagged(folders[answer.process])
 
 
 def _flagged(folder: ProcessFolder) -> set[str]:
-    """Return what the steps that steps.bin calls sampled are named in the events."""
+    """Return the captures of the steps that steps.bin flags as traced, from the events."""
     works = read_steps(folder.steps).works
     flagged = {
         (work.index, work.recent.first_step + row)
@@ -241,4 +240,4 @@ def _flagged(folder: ProcessFolder) -> set[str]:
 
 
 def _ignore(_: tuple[ProcessAnswer, ...]) -> None:
-    """Hear no news."""
+    """Ignore the news."""

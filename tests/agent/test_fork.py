@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.agent import Laboratory
-from tests.support.interpreters import need_interpreter
+from tests.support.agent import GREENLET, Laboratory
+from tests.support.interpreters import python_path
 from tfprobe.runs.steps_layout import AgentState
 
-# In a job: run `body` in a forked child, wait for it, and say how it ended.
-# Python 3.6 tells nobody of a fork before there was a second thread; TensorFlow sees to that.
+# In a job: run `body` in a forked child, wait for it, and return its status. Python 3.6 notifies
+# nobody of a fork before there was a second thread; TensorFlow always starts one.
 FORK = """
 first = threading.Thread(target=int)
 first.start()
@@ -33,14 +32,12 @@ def steps(count, name="loss"):
 @pytest.fixture(params=["this", "3.6", "3.7"])
 def python(request: pytest.FixtureRequest) -> str:
     """Python 3.6 has no os.register_at_fork."""
-    if request.param == "this":
-        return sys.executable
-    return str(need_interpreter(request.param))
+    return python_path(request.param)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "process.json").read_text())
-    return found
+    manifest: dict[str, Any] = json.loads((folder / "process.json").read_text())
+    return manifest
 
 
 def _family(laboratory: Laboratory) -> tuple[Path, list[Path]]:
@@ -67,7 +64,9 @@ def test_a_child_has_a_folder_of_its_own(laboratory: Laboratory, python: str) ->
     assert "fork" in [event["event"] for event in laboratory.events(children[0])]
 
 
-def test_a_child_that_only_serves_is_there_by_its_role(laboratory: Laboratory, python: str) -> None:
+def test_a_child_that_only_serves_is_recorded_with_its_role(
+    laboratory: Laboratory, python: str
+) -> None:
     """A parameter server makes no step, and a signal ends it."""
     laboratory.arm(trace_level="off")
 
@@ -86,7 +85,7 @@ def test_a_child_that_only_serves_is_there_by_its_role(laboratory: Laboratory, p
 
 
 def test_a_server_that_fails_raises_its_own_error(laboratory: Laboratory, python: str) -> None:
-    """And is none of the process's places."""
+    """And gives the process no rank."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
@@ -100,8 +99,8 @@ def test_a_server_that_fails_raises_its_own_error(laboratory: Laboratory, python
     assert [_manifest(folder)["rank"] for folder in laboratory.folders()] == [None]
 
 
-def test_a_child_that_takes_no_step_leaves_nothing(laboratory: Laboratory, python: str) -> None:
-    """It runs its parent's exit hooks all the same, and these end only what is its own."""
+def test_a_child_without_steps_leaves_nothing(laboratory: Laboratory, python: str) -> None:
+    """It still runs its parent's exit hooks, and these end only what is its own."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
@@ -127,10 +126,11 @@ def test_a_child_that_exits_by_sys_exit_does_not_end_its_parent(laboratory, pyth
     (state,) = laboratory.finish(
         FORK
         + """
-from tfprobe_agent.recorder import CURRENT
+from tfprobe_agent.core.recorder import CURRENT
+from tfprobe_agent.core.steps_layout import STATE_WORD
 steps(2)
 in_child(lambda: steps(3), leave=sys.exit)
-print(CURRENT.recorder.steps.words[11])
+print(CURRENT.recorder.steps.words[STATE_WORD])
 steps(2)
 """,
         python=python,
@@ -144,7 +144,7 @@ steps(2)
 
 
 def test_a_daemon_names_the_ancestor_that_was_recorded(laboratory: Laboratory) -> None:
-    """It forks twice, and the process between takes no step."""
+    """It forks twice, and the process in between makes no step."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(FORK + "steps(1); in_child(lambda: in_child(lambda: steps(2)))")
@@ -155,7 +155,7 @@ def test_a_daemon_names_the_ancestor_that_was_recorded(laboratory: Laboratory) -
 
 
 def test_a_fork_while_another_thread_is_in_a_step(laboratory: Laboratory) -> None:
-    """No lock of ours stays locked in the child, and its counts start at zero."""
+    """No lock of the agent stays locked in the child, and its counts start at zero."""
     laboratory.arm(every=1)
 
     laboratory.finish(
@@ -182,7 +182,9 @@ steps(2)
 
 @pytest.mark.parametrize("config", [{"trace_level": "off"}, {"every": 1}])
 def test_a_fork_inside_a_step(laboratory: Laboratory, config) -> None:
-    """The child comes back out of its parent's step and counts from there; the parent is right."""
+    """The child returns from its parent's step and counts from there; the parent's counts are
+    right.
+    """
     laboratory.arm(**config)
 
     laboratory.finish(
@@ -206,7 +208,7 @@ steps(5)
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_pools_are_recorded_process_by_process(laboratory: Laboratory, method) -> None:
-    """All ways of multiprocessing; no step is lost or counted twice."""
+    """All start methods of multiprocessing; no step is lost or counted twice."""
     laboratory.arm(trace_level="off")
     script = laboratory.folder / "job.py"
     script.write_text(f"""
@@ -232,18 +234,18 @@ if __name__ == "__main__":
     assert sum(counts) == 130
 
 
-def test_a_child_of_a_process_that_stepped_aside_is_left_alone(laboratory: Laboratory) -> None:
-    """What is wrong here will be wrong there."""
+def test_a_child_of_a_process_with_a_disabled_agent_is_not_recorded(laboratory: Laboratory) -> None:
+    """The same error would occur there."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
         FORK
         + """
-from tfprobe_agent.steps import StepsFile
-add_work = StepsFile.add_work
-StepsFile.add_work = lambda *args: 1 / 0
+from tfprobe_agent.core.steps_file import StepsFile
+add_loop = StepsFile.add_loop
+StepsFile.add_loop = lambda *args: 1 / 0
 steps(1)
-StepsFile.add_work = add_work
+StepsFile.add_loop = add_loop
 in_child(lambda: steps(3))
 """
     )
@@ -285,18 +287,9 @@ for child in children: os.waitpid(child, 0)
 
 
 def test_steps_of_greenlets_that_go_on_in_a_child_are_the_childs(laboratory: Laboratory) -> None:
-    """They have stepped in the parent; the child counts what they do from then on."""
+    """They have stepped in the parent; the child counts their steps from then on."""
     laboratory.arm(trace_level="off")
-    (laboratory.folder / "packages/greenlet.py").write_text("""
-class greenlet:
-    dead = False
-    def __init__(self, parent=None):
-        self.parent = parent
-main = greenlet()
-current = main
-def getcurrent():
-    return current
-""")
+    (laboratory.folder / "packages/greenlet.py").write_text(GREENLET)
 
     laboratory.finish(
         FORK

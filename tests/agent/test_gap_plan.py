@@ -1,28 +1,25 @@
-"""Gaps are watched on their own: some of all, and long ones that come at one distance in steps."""
+"""Gaps are watched apart from traced steps: a sample of all, and long ones that recur."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
 from tests.support.agent import Laboratory, load
-from tests.support.interpreters import need_interpreter
+from tests.support.interpreters import python_path
 
 MS = 1_000_000
-gap_plan = load("gap_plan")
-schedule = load("schedule")
-NEVER = load("steps_layout").NEVER
+gaps = load("core.gaps")
+schedule = load("core.schedule")
+NEVER = load("core.steps_layout").NEVER
 
 
 @pytest.fixture(params=["this", "3.6", "3.8", "3.12", "3.13"])
 def python(request: pytest.FixtureRequest) -> str:
     """Profile functions were rebuilt in Python 3.11 and again in 3.12."""
-    if request.param == "this":
-        return sys.executable
-    return str(need_interpreter(request.param))
+    return python_path(request.param)
 
 
 EPOCHS = """
@@ -35,13 +32,13 @@ for step in range(9 * 50):
 
 
 def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) -> None:
-    """Behind the step before each, by what lies in them; the steps themselves are not traced."""
+    """With the calls made in them; the steps themselves are not traced."""
     laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
 
     laboratory.finish(EPOCHS, python=python)
 
-    gaps = [gap for gap in laboratory.gaps() if gap.why == "foreseen"]
-    ends = {gap.step: gap for gap in gaps if gap.step % 50 == 49}
+    watched = [gap for gap in laboratory.gaps() if gap.why == "foreseen"]
+    ends = {gap.step: gap for gap in watched if gap.step % 50 == 49}
     assert len(ends) >= 4
     for gap in ends.values():
         (sleep,) = [call for call in gap.calls if call.self_ns >= 70 * MS]
@@ -51,7 +48,7 @@ def test_the_ends_of_epochs_are_foreseen(laboratory: Laboratory, python: str) ->
 
 
 def test_gaps_are_watched_apart_from_traced_steps(laboratory: Laboratory, python: str) -> None:
-    """As many as the budget pays for, each marked in the steps file, with its thread's CPU time."""
+    """As many as the budget allows, each flagged in the steps file, with its thread's CPU time."""
     laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
 
     laboratory.finish(
@@ -64,21 +61,21 @@ for _ in range(80):
         python=python,
     )
 
-    gaps = [gap for gap in laboratory.gaps() if gap.why == "sampled"]
+    watched = [gap for gap in laboratory.gaps() if gap.why == "sampled"]
     (work,) = laboratory.steps().works
-    assert len(gaps) >= 5
-    assert {gap.step for gap in gaps} == set(work.recent.watched.nonzero()[0].tolist())
-    for gap in gaps:
+    assert len(watched) >= 5
+    assert {gap.step for gap in watched} == set(work.recent.watched.nonzero()[0].tolist())
+    for gap in watched:
         assert gap.end_ns - gap.start_ns >= 20 * MS
         assert gap.cpu_ns is not None
         assert gap.cpu_ns <= gap.end_ns - gap.start_ns - 10 * MS
 
 
 @pytest.mark.parametrize(("trace_level", "budget"), [("off", 0.5), ("full", 0.0)])
-def test_nothing_is_watched_without_leave(
+def test_nothing_is_watched_without_permission(
     laboratory: Laboratory, trace_level: str, budget: float
 ) -> None:
-    """`--trace-level off` and a budget of nothing mean it."""
+    """`--trace-level off` and a budget of zero."""
     laboratory.arm(budget=budget, steps=[[10**6, 10**6]], trace_level=trace_level)
 
     laboratory.finish(EPOCHS)
@@ -86,8 +83,8 @@ def test_nothing_is_watched_without_leave(
     assert laboratory.gaps() == ()
 
 
-def test_the_long_gap_belongs_to_the_step_before_it(laboratory: Laboratory) -> None:
-    """A validation between two epochs is steps of another work, whose first ends the gap."""
+def test_a_long_gap_belongs_to_the_step_before_it(laboratory: Laboratory) -> None:
+    """A validation between two epochs is another loop, whose first step ends the gap."""
     laboratory.arm(budget=0.2, steps=[[10**6, 10**6]])
 
     laboratory.finish("""
@@ -126,29 +123,29 @@ for epoch in range(8):
         ([], 5, NEVER),
     ],
 )
-def test_what_comes_at_one_distance_is_expected(
+def test_gaps_that_recur_at_one_distance_are_foreseen(
     long_gaps: list[int], steps: int, expected: int
 ) -> None:
-    """Three at one distance, the beginning of the loop among them; of two at first."""
-    assert gap_plan.next_of(long_gaps, steps) == expected
+    """Three at one distance, the start of the loop among them; two at first."""
+    assert gaps.next_of(long_gaps, steps) == expected
 
 
-class Work:
-    """A kind of step that only takes time."""
+class Loop:
+    """A loop that only takes time."""
 
     index, n, foreseen, watch_cost_ns, next_watch, long_gaps = 0, 100, 0, 0, NEVER, ()
 
 
 def test_watches_keep_to_their_part_of_the_budget() -> None:
-    """A quarter of it, less where traces have used it up; and they are spread over a long job."""
+    """A quarter of it, less if traces have used it up; and they are spread over a long job."""
     config = SimpleNamespace(budget=0.01, trace_level="full", steps=None, every=None)
-    plan = gap_plan.GapPlan(schedule.Schedule(config, 0))
-    mine, work = SimpleNamespace(works={"loss": 1}), Work()
+    plan = gaps.GapPlan(schedule.Schedule(config, 0))
+    current, loop = SimpleNamespace(loops={"loss": 1}), Loop()
     taken = Counter[int]()
 
     for now_ns in range(0, 3600 * 1000 * MS, 10 * MS):
-        if plan.why(mine, work, now_ns, False):
-            plan.taken(work, "sampled", 300_000)
+        if plan.why(current, loop, now_ns, False):
+            plan.taken(loop, "sampled", 300_000)
             plan.schedule.spent_ns += 300_000
             taken[now_ns // (60_000 * MS)] += 1
             assert plan.spent_ns <= 0.25 * 0.01 * now_ns + 300_000

@@ -1,27 +1,24 @@
-"""Between a recorded step and the next one the agent sees what Python does, and nobody sees it."""
+"""In the gap after a traced step the agent sees what Python calls, and the job does not notice."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.agent import Laboratory
-from tests.support.interpreters import need_interpreter
+from tests.support.interpreters import need_interpreter, python_path
 from tfprobe.runs.gaps import CallRecord, GapRecord
 
 MS = 1_000_000
-# A job that says where its lines are: `line()` gives the one it is called from.
+# In a job: `line()` returns the line it is called from.
 LINES = "def line(): return sys._getframe(1).f_lineno\n"
 
 
 @pytest.fixture(params=["this", "3.6", "3.7", "3.8", "3.12", "3.13"])
 def python(request: pytest.FixtureRequest) -> str:
     """Profile functions were rebuilt in Python 3.11 and again in 3.12."""
-    if request.param == "this":
-        return sys.executable
-    return str(need_interpreter(request.param))
+    return python_path(request.param)
 
 
 def find(gap: GapRecord, name: str) -> CallRecord:
@@ -61,8 +58,8 @@ print(slept)
     assert not gap.cut
 
 
-def test_a_generator_between_steps_is_one(laboratory: Laboratory, python: str) -> None:
-    """What makes the next batch shows as what it is."""
+def test_a_generator_in_a_gap_is_marked_as_one(laboratory: Laboratory, python: str) -> None:
+    """It is what makes the next batch."""
     laboratory.arm(every=1)
 
     laboratory.finish(
@@ -86,7 +83,7 @@ for batch in batches():
 
 
 def test_gaps_end_where_the_next_step_begins(laboratory: Laboratory) -> None:
-    """Whatever kind of step it is; each starts behind its own step."""
+    """Whatever kind of step it is; each starts after its own step."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -108,8 +105,8 @@ for _ in range(3):
         assert not gap.cut
 
 
-def test_only_recorded_steps_are_followed_by_a_watch(laboratory: Laboratory, python: str) -> None:
-    """No profile function is there inside any step, nor after one that is not recorded."""
+def test_only_traced_steps_are_followed_by_a_watch(laboratory: Laboratory, python: str) -> None:
+    """No profile function is set inside any step, nor after one that is not traced."""
     laboratory.arm(every=3, budget=0.0)
 
     lines = laboratory.finish(
@@ -130,7 +127,7 @@ print(between)
 
 
 def test_a_profiler_or_debugger_of_the_job_keeps_its_place(laboratory: Laboratory) -> None:
-    """Where one is at work nothing is watched."""
+    """Nothing is watched while one is active."""
     laboratory.arm(every=1)
 
     lines = laboratory.finish("""
@@ -149,7 +146,7 @@ sys.settrace(None)
     assert laboratory.gaps() == ()
 
 
-def test_a_profiler_that_the_job_starts_between_steps_keeps_its_place(
+def test_a_profiler_that_the_job_starts_in_a_gap_keeps_its_place(
     laboratory: Laboratory, python: str
 ) -> None:
     """The watch ends there, cut."""
@@ -175,8 +172,10 @@ print(sys.getprofile() is mine)
     assert gap.end_ns - gap.start_ns >= 2 * MS
 
 
-def test_cprofile_counts_what_it_counts_without_us(laboratory: Laboratory, python: str) -> None:
-    """Begun in a watched gap and ended two steps later."""
+def test_cprofile_counts_the_same_calls_as_without_the_agent(
+    laboratory: Laboratory, python: str
+) -> None:
+    """Started in a watched gap and stopped two steps later."""
     laboratory.arm(every=2, budget=0.0)
 
     lines = laboratory.finish(
@@ -199,8 +198,10 @@ print([value[0] for key, value in calls.items() if key[2] == "counted"], sys.get
     assert lines == ["[5] None"]
 
 
-def test_a_tool_that_monitors_keeps_the_watch_away(laboratory: Laboratory) -> None:
-    """From Python 3.12 on coverage and debuggers use `sys.monitoring`, where nothing else tells."""
+def test_a_monitoring_tool_prevents_watches(laboratory: Laboratory) -> None:
+    """From Python 3.12 on coverage and debuggers use `sys.monitoring`, where nothing else shows
+    them.
+    """
     python = need_interpreter("3.12")
     laboratory.arm(every=1)
 
@@ -243,10 +244,10 @@ session.run("loss")
     assert watched == (everything if version == "3.7" else [("loss", 0)])
 
 
-def test_a_profile_function_that_the_job_puts_back_later_takes_itself_out(
+def test_a_profile_function_that_the_job_restores_later_removes_itself(
     laboratory: Laboratory,
 ) -> None:
-    """A job that saves and restores what it found may do so after the watch has ended."""
+    """A job that saves and restores it may do so after the watch has ended."""
     laboratory.arm(every=2, budget=0.0)
 
     lines = laboratory.finish("""
@@ -261,8 +262,8 @@ print(saved is not None, sys.getprofile())
     assert lines == ["True None"]
 
 
-def test_calls_without_end_cut_the_watch(laboratory: Laboratory, python: str) -> None:
-    """After 20,000 calls and returns, or what they cost, the job runs alone again."""
+def test_a_watch_ends_after_many_calls(laboratory: Laboratory, python: str) -> None:
+    """After 20,000 calls and returns, or a limit of their cost, the job runs unwatched."""
     laboratory.arm(every=1)
 
     (left,) = laboratory.finish(
@@ -281,7 +282,7 @@ print(sys.getprofile())
 
 
 def test_a_function_called_while_a_graph_is_made_is_no_step(laboratory: Laboratory) -> None:
-    """What passes a door without being a step does not end the gap."""
+    """A call that passes a step wrapper without being a step does not end the gap."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -328,8 +329,8 @@ def test_an_eager_gap_ends_at_the_tape_or_the_optimizer(
     assert find(gap, "time.sleep").count == 1
 
 
-def test_watching_is_no_part_of_an_eager_step(laboratory: Laboratory) -> None:
-    """The step after a recorded one begins later, by what recording and watching took."""
+def test_the_time_of_a_watch_is_no_part_of_an_eager_step(laboratory: Laboratory) -> None:
+    """The step after a traced one begins later, by the cost of tracing and watching."""
     laboratory.arm(every=3, budget=0.0)
 
     laboratory.finish(
@@ -371,8 +372,8 @@ session.run("loss")
     assert {"posix.fork", "posix.waitpid", "time.sleep"} <= names(first)
 
 
-def test_each_thread_is_watched_for_itself(laboratory: Laboratory) -> None:
-    """What others do is not in its gap; a thread that ends leaves its gap cut."""
+def test_each_thread_is_watched_separately(laboratory: Laboratory) -> None:
+    """Calls of other threads are not in its gap; a thread that ends leaves its gap cut."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -388,15 +389,15 @@ session.run("loss")
 
     gaps = laboratory.gaps()
     works = {work.name: work.index for work in laboratory.steps().works}
-    mine = [gap for gap in gaps if gap.work == works["loss"]]
+    own = [gap for gap in gaps if gap.work == works["loss"]]
     (others,) = [gap for gap in gaps if gap.work == works["other"]]
-    assert "other" not in names(mine[0])
+    assert "other" not in names(own[0])
     assert find(others, "time.sleep").self_ns >= 10 * MS
     assert others.cut
 
 
-def test_a_thread_that_is_still_at_it_at_exit_leaves_its_gap(laboratory: Laboratory) -> None:
-    """The watch of a daemon is written by the exit hook, cut."""
+def test_a_watch_that_is_open_at_exit_is_written(laboratory: Laboratory) -> None:
+    """The exit hook writes the watch of a daemon thread, cut."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -416,10 +417,10 @@ time.sleep(0.5)
 
 
 @pytest.mark.parametrize("error", ["KeyboardInterrupt", "TimeoutError"])
-def test_what_a_signal_handler_raises_reaches_the_job(
+def test_an_exception_of_a_signal_handler_reaches_the_job(
     laboratory: Laboratory, error: str, python: str
 ) -> None:
-    """Even where it is raised while our code runs; recording goes on."""
+    """Even if it is raised while the agent's code runs; recording goes on."""
     laboratory.arm(every=1)
 
     lines = laboratory.finish(
@@ -443,14 +444,14 @@ print(caught)
 
     assert lines == ["60"]
     assert laboratory.counts() == {"loss": 60}
-    assert [event for event in laboratory.events() if event["event"] in ("error", "aside")] == []
+    assert laboratory.errors() == []
 
 
 def test_a_watch_leaves_nothing_for_the_garbage_collector(laboratory: Laboratory) -> None:
-    """A job that has switched it off does not grow."""
+    """A job that has switched the collector off does not grow."""
     laboratory.arm(every=1)
 
-    (found,) = laboratory.finish("""
+    (collected,) = laboratory.finish("""
 import gc
 def nothing(): pass
 def rounds(count):
@@ -465,11 +466,11 @@ rounds(20)
 print(gc.collect())
 """)
 
-    assert int(found) < 20
+    assert int(collected) < 20
 
 
-def test_watching_is_in_the_account_of_recording(laboratory: Laboratory) -> None:
-    """Its cost is in the budget and in the report, like that of the trace."""
+def test_the_cost_of_watches_is_accounted_for(laboratory: Laboratory) -> None:
+    """It is in the budget and in the report, like that of traces."""
     laboratory.arm(every=1)
 
     laboratory.finish("""
@@ -480,41 +481,41 @@ for _ in range(3):
 session.run("loss")
 """)
 
-    samples = [event for event in laboratory.events() if event["event"] == "sample"]
-    told_ns = sum(event["cost_ns"] for event in samples)
+    samples = laboratory.events(kind="sample")
+    traced_ns = sum(event["cost_ns"] for event in samples)
     watched_ns = sum(gap.cost_ns for gap in laboratory.gaps())
     assert watched_ns > 1 * MS
-    assert laboratory.steps().header.traced_ns >= told_ns + watched_ns
+    assert laboratory.steps().header.traced_ns >= traced_ns + watched_ns
 
 
-def test_a_c_function_is_named_without_asking_the_job(laboratory: Laboratory) -> None:
-    """Its module and name; a class of the job that answers for itself is not asked."""
+def test_a_c_function_is_named_without_running_code_of_the_job(laboratory: Laboratory) -> None:
+    """By its module and name; a class of the job may override attribute access."""
     laboratory.arm(every=1)
 
-    (asked,) = laboratory.finish("""
-asked = []
+    (accessed,) = laboratory.finish("""
+accessed = []
 class Meta(type):
     def __getattribute__(cls, name):
-        asked.append(name)
+        accessed.append(name)
         return type.__getattribute__(cls, name)
 class Rows(list, metaclass=Meta): pass
 rows = Rows()
-del asked[:]
+del accessed[:]
 session.run("loss")
 append = rows.append
 append(1); dict.fromkeys("ab"); "".join([])
 session.run("loss")
-print(asked)
+print(accessed)
 """)
 
-    assert asked == "[]"
+    assert accessed == "[]"
     assert {"__main__.Rows.append", "builtins.dict.fromkeys", "builtins.str.join"} <= names(
         laboratory.gaps()[0]
     )
 
 
-def test_a_gap_of_one_job_file_has_its_path(laboratory: Laboratory, tmp_path: Path) -> None:
-    """As the interpreter knows it, so that one can open it."""
+def test_a_function_of_the_jobs_file_has_its_path(laboratory: Laboratory, tmp_path: Path) -> None:
+    """As the interpreter knows it, so that it can be opened."""
     laboratory.arm(every=1)
     module = tmp_path / "pipeline.py"
     module.write_text("import time\ndef fetch():\n    time.sleep(0.001)\n")

@@ -13,16 +13,16 @@ def broken(*args, **kwargs): raise Broken("planted")
 """
 
 
-def test_an_error_of_ours_steps_aside(laboratory: Laboratory) -> None:
-    """The job gets its answers; what was counted before stays, and the error is told in our log."""
+def test_an_error_in_the_agent_disables_it(laboratory: Laboratory) -> None:
+    """The job gets its answers; earlier counts stay, and the error is in agent.log."""
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish(
         BREAK
         + """
-from tfprobe_agent.steps import StepsFile
+from tfprobe_agent.core.steps_file import StepsFile
 answers = [session.run("loss") for _ in range(5)]
-StepsFile.add_work = broken
+StepsFile.add_loop = broken
 answers.append(session.run("other"))
 answers += [session.run("loss") for _ in range(5)]
 print(*sorted(set(answers)), sep=', ')
@@ -39,15 +39,15 @@ print(*sorted(set(answers)), sep=', ')
 
 
 @pytest.mark.parametrize("where", ["graphs.write_session_graph", "graphs.write_code_maps"])
-def test_an_error_while_sampling_leaves_the_counts(laboratory: Laboratory, where) -> None:
-    """Before the step and after it: no more samples, all steps."""
+def test_an_error_while_tracing_leaves_the_counts(laboratory: Laboratory, where) -> None:
+    """Before the step and after it: no more traces, all steps."""
     laboratory.arm(every=2)
     module, function = where.split(".")
 
     laboratory.finish(
         BREAK
         + f"""
-from tfprobe_agent import {module}
+from tfprobe_agent.core import {module}
 {module}.{function} = broken
 for _ in range(50): assert session.run("loss") == "ran loss"
 """
@@ -55,7 +55,7 @@ for _ in range(50): assert session.run("loss") == "ran loss"
 
     assert laboratory.counts() == {"loss": 50}
     assert laboratory.steps().header.state is AgentState.FINISHED
-    assert [e["where"] for e in laboratory.events() if e["event"] == "error"] != []
+    assert [e["where"] for e in laboratory.events(kind="error")] != []
 
 
 HANDLERS = {
@@ -76,21 +76,23 @@ handler = Alarm()
 """,
 }
 MOMENTS = {
-    "before a step": "recorder.Recorder, 'add_work'",
+    "before a step": "recorder.Recorder, 'add_loop'",
     "starting a sample": "graphs, 'write_session_graph'",
-    "finishing a sample": "journal.Journal, 'write_file'",
+    "finishing a sample": "process_dir.ProcessDir, 'write_file'",
 }
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_time_out_of_the_job_reaches_the_job(laboratory: Laboratory, handler, moment) -> None:
-    """SIGALRM arrives while our code runs: its exception is the job's, and we go on recording."""
+    """SIGALRM arrives while the agent's code runs: its exception goes to the job, and recording
+    goes on.
+    """
     laboratory.arm(every=1)
 
     lines = laboratory.finish(f"""
 import signal
-from tfprobe_agent import graphs, journal, recorder
+from tfprobe_agent.core import graphs, process_dir, recorder
 def raising(number, frame): raise TimeoutError("theirs")
 {HANDLERS[handler]}
 signal.signal(signal.SIGALRM, handler)
@@ -111,20 +113,22 @@ for _ in range(5): session.run("loss")
 
     assert lines == ["theirs"]
     assert laboratory.counts()["loss"] in (5, 6)
-    assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
+    assert laboratory.errors() == []
 
 
-def test_an_error_of_ours_beside_a_handler_is_ours(laboratory: Laboratory) -> None:
-    """A job that has a handler is not handed errors that the handler did not raise."""
+def test_an_error_of_the_agent_in_a_job_with_a_handler_is_the_agents(
+    laboratory: Laboratory,
+) -> None:
+    """Such a job gets no errors that its handler did not raise."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
         BREAK
         + """
 import signal
-from tfprobe_agent.steps import StepsFile
+from tfprobe_agent.core.steps_file import StepsFile
 signal.signal(signal.SIGALRM, broken)
-StepsFile.add_work = lambda *args: 1 / 0
+StepsFile.add_loop = lambda *args: 1 / 0
 session.run("loss")
 """
     )
@@ -149,8 +153,8 @@ for fetch in (lambda: 1, interrupt, lambda: 1, interrupt, lambda: 1):
     assert (work.executed, work.raised, work.count) == (5, 2, 3)
 
 
-def test_steps_keep_nothing_of_the_job_alive(laboratory: Laboratory) -> None:
-    """Sessions, graphs, functions and what they return die when the job lets go of them."""
+def test_steps_keep_no_object_of_the_job_alive(laboratory: Laboratory) -> None:
+    """Sessions, graphs, functions and their results are freed when the job drops them."""
     laboratory.arm(every=1)
 
     lines = laboratory.finish("""

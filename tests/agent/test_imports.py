@@ -1,4 +1,4 @@
-"""What a job imports is told by package and line, and imports go on as without us."""
+"""Imports of a job are recorded by package and line, and work as without the agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import Laboratory
-from tests.support.interpreters import need_interpreter
+from tests.support.interpreters import need_interpreter, python_path
 from tfprobe.profile.reader.run import load
 from tfprobe.runs.activities import ActivityLine, read_activities
 from tfprobe.runs.layout import RunFolder
@@ -25,10 +25,8 @@ RECORDED = "import tensorflow.python.client.session\n"
 
 @pytest.fixture(params=["this", "3.6", "3.7", "3.12", "3.13"])
 def python(request: pytest.FixtureRequest) -> str:
-    """Imports are done by other code in each."""
-    if request.param == "this":
-        return sys.executable
-    return str(need_interpreter(request.param))
+    """Each version implements imports differently."""
+    return python_path(request.param)
 
 
 def _write(laboratory: Laboratory, **modules: str) -> Path:
@@ -44,7 +42,7 @@ def _write(laboratory: Laboratory, **modules: str) -> Path:
 def _run(
     laboratory: Laboratory, text: str, python: str = sys.executable, *, armed: bool = True
 ) -> tuple[int, str, str]:
-    """Run a program in a file, beside which modules of its own may lie."""
+    """Run a program in a file, which may have modules of its own in its directory."""
     program = laboratory.folder / "program.py"
     program.write_text(text)
     boot = [str(laboratory.boot)] * armed
@@ -65,8 +63,8 @@ def _imports(laboratory: Laboratory) -> dict[str, ActivityLine]:
     return {line.name: line for line in lines if line.kind == "import"}
 
 
-def test_a_slow_import_is_told_with_its_line(laboratory: Laboratory, python: str) -> None:
-    """What the package imports itself belongs to it."""
+def test_a_slow_import_is_recorded_with_its_line(laboratory: Laboratory, python: str) -> None:
+    """Imports that the package makes itself belong to it."""
     laboratory.arm(trace_level="off")
     _write(laboratory, outer="import inner\n" + SLOW, inner=SLOW)
 
@@ -80,8 +78,8 @@ def test_a_slow_import_is_told_with_its_line(laboratory: Laboratory, python: str
     assert imports["tensorflow"].line == 3
 
 
-def test_modules_of_the_job_are_looked_through(laboratory: Laboratory) -> None:
-    """What they import is told with their own line; they are no package."""
+def test_modules_of_the_job_are_transparent(laboratory: Laboratory) -> None:
+    """Their imports are recorded with their own line; they are no package."""
     laboratory.arm(trace_level="off")
     _write(laboratory, library=SLOW)
     own = laboratory.folder / "own.py"
@@ -94,8 +92,8 @@ def test_modules_of_the_job_are_looked_through(laboratory: Laboratory) -> None:
     assert "own" not in imports
 
 
-def test_a_library_that_imports_late_is_told_by_the_line_of_the_job(laboratory: Laboratory) -> None:
-    """A function that imports what it needs, and a module that loads its parts when asked."""
+def test_a_late_import_by_a_library_has_the_line_of_the_job(laboratory: Laboratory) -> None:
+    """A function that imports what it needs, and a module that loads its parts on demand."""
     laboratory.arm(trace_level="off")
     _write(
         laboratory,
@@ -121,7 +119,7 @@ later.time
     assert (imports["later"].end_ns or 0) - imports["later"].start_ns < 5_000 * MS
 
 
-def test_each_thread_imports_for_itself(laboratory: Laboratory) -> None:
+def test_each_thread_imports_separately(laboratory: Laboratory) -> None:
     """By the thread's name, also while another one imports."""
     laboratory.arm(trace_level="off")
     _write(laboratory, first=SLOW, second=SLOW)
@@ -142,7 +140,7 @@ for thread in threads: thread.join()
     assert {imports[name].line for name in ("first", "second")} == {6}
 
 
-def test_imports_that_are_repeated_are_told_again(laboratory: Laboratory) -> None:
+def test_repeated_imports_are_recorded_again(laboratory: Laboratory) -> None:
     """importlib.reload runs the module once more."""
     laboratory.arm(trace_level="off")
     _write(laboratory, library=SLOW)
@@ -156,10 +154,10 @@ def test_imports_that_are_repeated_are_told_again(laboratory: Laboratory) -> Non
 @pytest.mark.parametrize(
     "error", ["ValueError('theirs')", "ImportError('theirs')", "SystemExit(3)"]
 )
-def test_an_import_that_fails_looks_as_without_us(
+def test_an_import_that_fails_looks_as_without_the_agent(
     laboratory: Laboratory, python: str, error: str
 ) -> None:
-    """The traceback has no frame of ours, and the import can be tried again."""
+    """The traceback has no frame of the agent, and the import can be tried again."""
     laboratory.arm(trace_level="off")
     _write(laboratory, outer="import inner\n", inner=SLOW + f"raise {error}\n")
     text = """
@@ -178,7 +176,7 @@ import outer
 def test_a_library_that_warns_names_the_line_that_imports_it(
     laboratory: Laboratory, python: str
 ) -> None:
-    """A deprecated module blames the line of the job, by the number of frames between."""
+    """A deprecated module names the line of the job, by the number of frames in between."""
     laboratory.arm(trace_level="off")
     warning = "import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=2)\n"
     _write(laboratory, library=warning)
@@ -189,7 +187,9 @@ def test_a_library_that_warns_names_the_line_that_imports_it(
     assert "program.py:1: DeprecationWarning: old" in armed[2]
 
 
-def test_nothing_of_ours_stays_on_what_was_imported(laboratory: Laboratory, python: str) -> None:
+def test_nothing_of_the_agent_stays_on_imported_modules(
+    laboratory: Laboratory, python: str
+) -> None:
     """Modules, specs and loaders of packages, namespaces, zip files and the standard library."""
     laboratory.arm(trace_level="off")
     folder = _write(laboratory, **{"library/__init__": "", "library/part": "", "space/part": ""})
@@ -212,8 +212,8 @@ for name in names.split():
     assert (armed[0], armed[2]) == (0, "")
 
 
-def test_a_finder_of_the_old_kind_is_asked_in_its_turn(laboratory: Laboratory) -> None:
-    """Until Python 3.11 one may have `find_module` alone; what it answers counts."""
+def test_a_finder_of_the_old_kind_is_called_in_its_turn(laboratory: Laboratory) -> None:
+    """Until Python 3.11 one may have `find_module` alone; its answer counts."""
     python = str(need_interpreter("3.8"))
     laboratory.arm(trace_level="off")
     _write(laboratory, library="value = 'file'\n")
@@ -234,7 +234,9 @@ print(library.value)
 
 
 def test_the_start_of_the_interpreter_is_an_interval(laboratory: Laboratory) -> None:
-    """From the beginning of its process, which the system tells by ticks, to our first line."""
+    """From the beginning of its process, which the system reports in ticks, to the agent's first
+    line.
+    """
     laboratory.arm(trace_level="off")
 
     before_ns, resolution_ns = map(
@@ -252,7 +254,7 @@ print(10 ** 9 // os.sysconf("SC_CLK_TCK"))
 
 
 def test_the_first_process_begins_where_the_launcher_became_it(laboratory: Laboratory) -> None:
-    """The system has it begin with the launcher, whose time is none of the job's."""
+    """For the system it begins with the launcher, whose time is not the job's."""
     laboratory.arm(trace_level="off")
     laboratory.finish("")
     (folder,) = laboratory.folders()

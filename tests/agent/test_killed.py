@@ -21,16 +21,16 @@ from tfprobe.runs.work_block import bucket_of
 
 PROCESSES = 64
 STEPS = 10_000
-# Of the second work there is one step for four of the first; in both every 50th raises.
+# The second loop has one step for four of the first; in both every 50th raises.
 EVERY, RAISING = 4, 50
 AT_ONCE = 4
 SEED = 6
-# Rather before a process has begun than after: most of it is the start of Python.
+# Before a process has begun rather than after: most of this time is the start of Python.
 START_S = 0.3
 
-# Each work keeps its own book beside the recording, in memory that outlives the process: what it
-# completed, how long bodies and whole calls took by its own stopwatch, and when it began. Every
-# word is written after the step has returned, the count last.
+# Each loop keeps its own record besides the recording, in memory that outlives the process:
+# completed steps, time in the bodies and in whole calls by its own stopwatch, and when it began.
+# Every word is written after the step has returned, the count last.
 JOB = f"""
 import mmap
 COMPLETED, RAISED, BODY_NS, CALL_NS, BEFORE_NS, AFTER_NS, WORDS = range(7)
@@ -52,7 +52,7 @@ class Fetch:
     def __call__(self):
         body(self.value)
 
-def note(book, call, value):
+def note(own, call, value):
     global body_ns
     body_ns = raised = 0
     began_ns = now_ns()
@@ -61,12 +61,12 @@ def note(book, call, value):
     except ValueError:
         raised = 1
     ended_ns = now_ns()
-    if not book[COMPLETED]:
-        book[BEFORE_NS], book[AFTER_NS] = began_ns, ended_ns
-    book[BODY_NS] += body_ns
-    book[CALL_NS] += ended_ns - began_ns
-    book[RAISED] += raised
-    book[COMPLETED] += 1
+    if not own[COMPLETED]:
+        own[BEFORE_NS], own[AFTER_NS] = began_ns, ended_ns
+    own[BODY_NS] += body_ns
+    own[CALL_NS] += ended_ns - began_ns
+    own[RAISED] += raised
+    own[COMPLETED] += 1
 
 def loss(value):
     fetch.value = value
@@ -87,8 +87,8 @@ sys.stdin.read()
 
 
 @dataclass(frozen=True)
-class Book:
-    """What a work noted about itself."""
+class OwnRecord:
+    """What a loop recorded about itself."""
 
     completed: int
     raised: int
@@ -100,7 +100,7 @@ class Book:
 
 @dataclass(frozen=True)
 class Fate:
-    """When a process is killed: so long after its start, or after it announced a step, or never."""
+    """When a process is killed: some time after its start, after it announced a step, or never."""
 
     announced: int = STEPS
     delay_s: float = 0.0
@@ -110,18 +110,18 @@ class Fate:
 
 @dataclass(frozen=True)
 class Victim:
-    """A process that is no more, and its two books."""
+    """A process that has ended, and its two records."""
 
     pid: int
-    loss: Book
-    step: Book
+    loss: OwnRecord
+    step: OwnRecord
 
 
 def _fates() -> list[Fate]:
     """Some before they begin, most among their steps, some after the last, and some never."""
     chance = random.Random(SEED)
     early = [Fate(delay_s=chance.uniform(0, START_S), waits=False) for _ in range(8)]
-    # The delay takes the kill away from the step that announced it.
+    # The delay separates the kill from the step that announced it.
     among = [Fate(chance.randrange(STEPS), chance.uniform(0, 0.003)) for _ in range(46)]
     return early + among + [Fate()] * 5 + [Fate(is_killed=False)] * 5
 
@@ -139,28 +139,28 @@ def _live_and_die(laboratory: Laboratory, number: int, fate: Fate) -> Victim:
         process.kill()
     process.communicate(timeout=PATIENCE_S)
     words = np.frombuffer(path.read_bytes(), dtype="<i8").reshape(2, 6).tolist()
-    return Victim(process.pid, Book(*words[0]), Book(*words[1]))
+    return Victim(process.pid, OwnRecord(*words[0]), OwnRecord(*words[1]))
 
 
-def _check(work: WorkRecord, book: Book) -> None:
-    """Hold what was recorded of a work against its own book."""
-    assert book.completed <= work.executed <= book.completed + 1
-    # The word of those that raised is stored before the count: a kill between them leaves it ahead.
+def _check(work: WorkRecord, own: OwnRecord) -> None:
+    """Compare the recording of a loop with its own record."""
+    assert own.completed <= work.executed <= own.completed + 1
+    # The number of raised steps is stored before the count: a kill between them leaves it ahead.
     is_about_to_raise = work.executed % RAISING == RAISING - 1
     assert 0 <= work.raised - work.executed // RAISING <= is_about_to_raise
     for durations, count in ((work.steps, work.executed), (work.gaps, work.executed - 1)):
         assert durations.count == int(durations.buckets.sum()) == max(count, 0)
-    if work.executed and book.completed:
-        _check_times(work, book)
+    if work.executed and own.completed:
+        _check_times(work, own)
 
 
-def _check_times(work: WorkRecord, book: Book) -> None:
+def _check_times(work: WorkRecord, own: OwnRecord) -> None:
     recent = work.recent
     step_ns = recent.end_ns - recent.start_ns
-    assert book.body_ns <= work.steps.sum_ns <= book.call_ns + int(step_ns[-1])
+    assert own.body_ns <= work.steps.sum_ns <= own.call_ns + int(step_ns[-1])
     # Steps and the gaps between them are all the time from the first to the last.
     began_ns = int(recent.end_ns[-1]) - work.steps.sum_ns - work.gaps.sum_ns
-    assert book.before_ns <= began_ns <= book.after_ns
+    assert own.before_ns <= began_ns <= own.after_ns
     assert work.steps.min_ns <= int(step_ns.min()) <= int(step_ns.max()) <= work.steps.max_ns
     assert work.gaps.min_ns >= 0
     if work.executed <= RING_STEPS - 1:
@@ -171,7 +171,7 @@ def _check_times(work: WorkRecord, book: Book) -> None:
 
 
 @pytest.mark.slow
-# 8 s of CPU time; much longer where others want it, too.
+# 8 s of CPU time; much longer on a busy machine.
 @pytest.mark.timeout(600)
 def test_every_count_is_right_to_the_last_completed_step(laboratory: Laboratory) -> None:
     """64 processes of 10,000 steps each are killed at random moments: counts, histograms, sums."""
@@ -185,7 +185,7 @@ def test_every_count_is_right_to_the_last_completed_step(laboratory: Laboratory)
 
     assert len(victims) == PROCESSES
     entry = glance(RunFolder(laboratory.run), this_machine())
-    folders = {int(each.folder.name.split("-")[0]): each for each in entry.processes}
+    folders = {int(process.folder.name.split("-")[0]): process for process in entry.processes}
     for victim, fate in zip(victims, fates, strict=True):
         recorded = folders.get(victim.pid)
         if recorded is None or not victim.loss.completed:
@@ -193,10 +193,10 @@ def test_every_count_is_right_to_the_last_completed_step(laboratory: Laboratory)
             continue
         assert recorded.state == (KILLED if fate.is_killed else FINISHED)
         works = {work.name: work for work in read_steps(recorded.folder.steps).works}
-        for name, book in (("loss", victim.loss), ("step", victim.step)):
-            if name in works or book.completed:
-                _check(works[name], book)
-    assert {each.state for each in entry.processes} <= {KILLED, FINISHED, UNKNOWN}
+        for name, own in (("loss", victim.loss), ("step", victim.step)):
+            if name in works or own.completed:
+                _check(works[name], own)
+    assert {process.state for process in entry.processes} <= {KILLED, FINISHED, UNKNOWN}
     _check_that_fates_differed(victims)
 
 

@@ -1,4 +1,4 @@
-"""A patched method is told from the original by nothing a job looks at."""
+"""A patched method cannot be told from the original by anything a job inspects."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import HOOKS, Laboratory, load
-from tests.support.interpreters import need_interpreter
+from tests.support.interpreters import python_path
 
 patching = load("patching")
-door = load("door")
 
-# Runs under any Python from 3.6 on: prints what a job can see of a class, bare and patched.
+# Runs under any Python from 3.6 on: prints what a job can see of a class, unpatched and patched.
 LOOK = """
 import copy, functools, inspect, json, pickle, sys
 sys.path.append(%(hooks)r)
-from tfprobe_agent import door, patching
+from tfprobe_agent import patching
+from tfprobe_agent.frameworks import step_wrapper
 
 def same(original):
     def call(self, *args, **kwargs):
@@ -46,8 +46,8 @@ if %(how)r == "method":
     patching.patch_method(Model, "fit", same)
     once = Model.__dict__["fit"]
     patching.patch_method(Model, "fit", same)
-elif %(how)r == "door":
-    make = door.make(lambda *_: None, None)
+elif %(how)r == "step wrapper":
+    make = step_wrapper.make(lambda *_: None, None)
     patching.patch_method(Model, "fit", make)
     once = Model.__dict__["fit"]
     patching.patch_method(Model, "fit", make)
@@ -90,7 +90,7 @@ print(json.dumps(seen, sort_keys=True))
 
 
 def look(python: str | Path, folder: Path, how: str) -> dict[str, object]:
-    """Return what a job sees of a class, bare or patched by `how`."""
+    """Return what a job sees of a class, unpatched or patched by `how`."""
     script = folder / "look.py"
     script.write_text(LOOK % {"hooks": str(HOOKS), "how": how})
     ended = subprocess.run(
@@ -102,11 +102,11 @@ def look(python: str | Path, folder: Path, how: str) -> dict[str, object]:
         env={"PATH": "/usr/bin:/bin"},
     )
     assert ended.returncode == 0, ended.stderr
-    found: dict[str, object] = json.loads(ended.stdout)
-    return found
+    seen: dict[str, object] = json.loads(ended.stdout)
+    return seen
 
 
-@pytest.mark.parametrize("how", ["door", "method"])
+@pytest.mark.parametrize("how", ["step wrapper", "method"])
 def test_a_patched_method_looks_like_the_original(tmp_path: Path, python, how) -> None:
     """Name, type, signature, pickle, copies, calls through instance, class and super."""
     bare = look(python, tmp_path, "bare")
@@ -117,15 +117,11 @@ def test_a_patched_method_looks_like_the_original(tmp_path: Path, python, how) -
 @pytest.fixture(params=["3.6", "3.13", "this"])
 def python(request: pytest.FixtureRequest) -> str:
     """The oldest Python, the newest, and the one that runs the tests."""
-    import sys
-
-    if request.param == "this":
-        return sys.executable
-    return str(need_interpreter(request.param))
+    return python_path(request.param)
 
 
-def test_what_is_not_a_plain_method_is_left_alone() -> None:
-    """Static and class methods, properties, and what a class only inherits."""
+def test_only_plain_methods_are_patched() -> None:
+    """Not static and class methods, properties, and methods that a class only inherits."""
 
     class Parent:
         def inherited(self) -> None: ...
@@ -149,7 +145,7 @@ def test_what_is_not_a_plain_method_is_left_alone() -> None:
 
 
 def test_a_function_is_patched_once() -> None:
-    """A module may be imported again and fire again."""
+    """A module may be imported again and trigger the patch again."""
     import types
 
     module = types.ModuleType("profiler")
@@ -171,7 +167,7 @@ def test_a_function_is_patched_once() -> None:
 
 
 def test_super_calls_and_unbound_calls_are_one_step_each(laboratory: Laboratory) -> None:
-    """A subclass that overrides a door method and calls its parent's; BaseSession.run(session)."""
+    """A subclass that overrides a wrapped method and calls super; BaseSession.run(session)."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish("""
@@ -225,7 +221,7 @@ class Theirs(Exception): pass
 cause, context = KeyError("cause"), KeyError("context")
 
 def fail(*_):
-    # frames of ours between this one and the job's call
+    # frames of the agent between this one and the job's call
     frame, ours = sys._getframe(1), 0
     while frame is not None and frame.f_code is not attempt.__code__:
         ours += "tfprobe_agent" in frame.f_code.co_filename
@@ -269,8 +265,8 @@ for _ in range(3):
 """
 
 
-def test_what_a_call_raises_has_no_frame_of_ours(laboratory: Laboratory, python) -> None:
-    """Traced or not; each wrapped call has one frame on the stack, and causes are as they were."""
+def test_an_error_of_the_job_has_no_frame_of_the_agent(laboratory: Laboratory, python) -> None:
+    """Traced or not; each wrapped call has one frame on the stack, and causes are unchanged."""
     laboratory.arm(every=2)
 
     lines = [json.loads(line) for line in laboratory.finish(FAILING, python=python)]
@@ -278,7 +274,7 @@ def test_what_a_call_raises_has_no_frame_of_ours(laboratory: Laboratory, python)
     calls = {"run": 1, "function": 1, "inside": 2, "fit": 1, "callable": 2, "trace": 1}
     shown = 0 if python_version(python) >= (3, 11) else None
     for name, frames, in_traceback, *chain in lines:
-        # The activity is a decorator of ours, which the job has written down itself.
+        # The activity is a decorator that the job uses itself.
         assert frames == [calls.get(name, 1)]
         assert in_traceback == (frames[0] if shown is None else shown), name
         assert chain == [True, True, True]
@@ -286,7 +282,7 @@ def test_what_a_call_raises_has_no_frame_of_ours(laboratory: Laboratory, python)
 
 
 def python_version(python: str) -> tuple[int, ...]:
-    """Give the version of an interpreter."""
+    """Return the version of an interpreter."""
     code = "import sys; print(*sys.version_info[:2])"
     ended = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     return tuple(map(int, ended.stdout.split()))

@@ -1,4 +1,4 @@
-"""Which process of a distributed job this is, from whatever its launcher says."""
+"""Which process of a distributed job this is, from whatever its launcher provides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _tf_config(task: object, cluster: object = CLUSTER) -> str:
 
 
 def test_a_job_of_one_process_has_no_rank() -> None:
-    """Nothing said, nothing stored."""
+    """No source, no rank."""
     assert ranks.rank() is None
 
 
@@ -38,14 +38,14 @@ def test_a_job_of_one_process_has_no_rank() -> None:
     [("chief", 0, 0), ("worker", 0, 1), ("worker", "1", 2), ("ps", 0, 0), ("evaluator", 0, 0)],
 )
 def test_tf_config_numbers_chief_and_workers(monkeypatch, role, given, index) -> None:
-    """The chief is worker 0; parameter servers and evaluators count apart and not in the world."""
+    """The chief is worker 0; parameter servers and evaluators are not in the world."""
     monkeypatch.setenv("TF_CONFIG", _tf_config({"type": role, "index": given}))
 
     assert ranks.rank() == {"source": "TF_CONFIG", "index": index, "world": 3, "role": role}
 
 
 def test_the_master_of_old_estimators_is_a_chief(monkeypatch) -> None:
-    """TensorFlow 1 called it so."""
+    """That is its name in TensorFlow 1."""
     cluster = {"master": ["a:1"], "worker": ["b:1"]}
     monkeypatch.setenv("TF_CONFIG", _tf_config({"type": "worker", "index": 0}, cluster))
 
@@ -57,8 +57,8 @@ def test_the_master_of_old_estimators_is_a_chief(monkeypatch) -> None:
     [("worker", 0, [], 0), ("worker", 1, [], 1), ("worker", 0, ["a:1"], 1), ("ps", 0, ["a:1"], 0)],
 )
 def test_a_cluster_may_name_its_workers_by_number(monkeypatch, role, given, chiefs, index) -> None:
-    """A sparse cluster is a dictionary of those that a process speaks to: how many there are it
-    does not say.
+    """A sparse cluster is a dictionary of the tasks that a process communicates with, of unknown
+    number.
     """
     cluster = {"chief": chiefs, "worker": {str(given): "b:1"}, "ps": ["d:1"]}
     monkeypatch.setenv("TF_CONFIG", _tf_config({"type": role, "index": given}, cluster))
@@ -87,8 +87,8 @@ def test_a_cluster_may_name_its_workers_by_number(monkeypatch, role, given, chie
         "[" * 100_000,
     ],
 )
-def test_a_broken_tf_config_is_no_error_of_ours(monkeypatch, text) -> None:
-    """TensorFlow will say what is wrong with it; other variables still count."""
+def test_a_broken_tf_config_is_no_error_of_the_agent(monkeypatch, text) -> None:
+    """TensorFlow will report what is wrong with it; other variables still count."""
     monkeypatch.setenv("TF_CONFIG", text)
     assert ranks.rank() is None
 
@@ -108,13 +108,13 @@ LAUNCHERS = [
 
 
 def _set(monkeypatch: pytest.MonkeyPatch, *variables: dict[str, str]) -> None:
-    for each in variables:
-        for name, text in each.items():
+    for mapping in variables:
+        for name, text in mapping.items():
             monkeypatch.setenv(name, text)
 
 
 @pytest.mark.parametrize(("source", "variables"), LAUNCHERS)
-def test_launchers_tell_rank_and_world(monkeypatch, source, variables) -> None:
+def test_launchers_provide_rank_and_world(monkeypatch, source, variables) -> None:
     """By variables of their own."""
     _set(monkeypatch, variables)
 
@@ -126,8 +126,11 @@ def test_the_launcher_that_knows_the_job_best_is_believed(monkeypatch, outer) ->
     """mpirun inside Slurm, in a pod: the numbers are mpirun's."""
     source, variables = LAUNCHERS[outer - 1]
     others = [
-        {name: "7" if name.endswith(("RANK", "PROCID")) else text for name, text in each.items()}
-        for _, each in LAUNCHERS[outer:]
+        {
+            name: "7" if name.endswith(("RANK", "PROCID")) else text
+            for name, text in variables.items()
+        }
+        for _, variables in LAUNCHERS[outer:]
     ]
     _set(monkeypatch, *others, variables, {"JOB_COMPLETION_INDEX": "5"})
 
@@ -135,8 +138,8 @@ def test_the_launcher_that_knows_the_job_best_is_believed(monkeypatch, outer) ->
     assert ranks.rank()["source"] == source
 
 
-def test_the_cluster_of_a_job_counts_more_than_who_started_it(monkeypatch) -> None:
-    """TF_CONFIG tells parameter servers from workers, which mpirun does not."""
+def test_the_cluster_of_a_job_takes_precedence_over_its_launcher(monkeypatch) -> None:
+    """TF_CONFIG distinguishes parameter servers from workers, which mpirun does not."""
     _set(monkeypatch, {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"})
     monkeypatch.setenv("TF_CONFIG", _tf_config({"type": "ps", "index": 0}))
 
@@ -161,7 +164,7 @@ def test_the_only_task_of_a_step_is_no_rank(monkeypatch) -> None:
 
 
 def test_a_rank_of_pmix_knows_its_world_from_slurm_alone(monkeypatch) -> None:
-    """By srun --mpi=pmix it is that of the step; by prterun nobody tells."""
+    """With srun --mpi=pmix it is that of the step; with prterun it is unknown."""
     step = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "0"}
     _set(monkeypatch, step, {"PMIX_RANK": "2", "PMIX_NAMESPACE": "slurm.pmix.17.0"})
     assert ranks.rank() == {"source": "PMIx", "index": 2, "world": 4, "role": "worker"}
@@ -170,8 +173,8 @@ def test_a_rank_of_pmix_knows_its_world_from_slurm_alone(monkeypatch) -> None:
     assert ranks.rank() == {"source": "PMIx", "index": 2, "world": None, "role": "worker"}
 
 
-def test_rank_alone_may_be_anybodys(monkeypatch) -> None:
-    """RANK and WORLD_SIZE count only beside the address that such jobs meet at."""
+def test_rank_alone_may_have_any_meaning(monkeypatch) -> None:
+    """RANK and WORLD_SIZE count only together with the address at which such jobs connect."""
     _set(monkeypatch, {"RANK": "1", "WORLD_SIZE": "4"})
 
     assert ranks.rank() is None
@@ -228,7 +231,7 @@ def test_a_program_that_borrows_a_worker_is_no_rank(monkeypatch) -> None:
 def test_a_cluster_that_the_program_sets_up_late_reaches_the_manifest(
     laboratory: Laboratory,
 ) -> None:
-    """process.json is written again at the first sample; what the job takes away stays known."""
+    """process.json is written again at the first trace; removed variables stay known."""
     laboratory.arm(steps=[[2, 2]])
     laboratory.finish(
         """
@@ -249,7 +252,7 @@ for _ in range(4):
 
 def _server_def(role: str, index: int, **sizes: int) -> SimpleNamespace:
     jobs = [
-        SimpleNamespace(name=name, tasks={at: f"{name}{at}:1" for at in range(size)})
+        SimpleNamespace(name=name, tasks={task: f"{name}{task}:1" for task in range(size)})
         for name, size in sizes.items()
     ]
     return SimpleNamespace(job_name=role, task_index=index, cluster=SimpleNamespace(job=jobs))
@@ -258,12 +261,12 @@ def _server_def(role: str, index: int, **sizes: int) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("role", "given", "index"), [("ps", 1, 1), ("worker", 1, 2), ("chief", 0, 0), ("worker", 0, 1)]
 )
-def test_a_server_tells_its_place(role: str, given: int, index: int) -> None:
+def test_a_server_has_its_place(role: str, given: int, index: int) -> None:
     """A program of TensorFlow 1 knows it from its own arguments."""
     ranks.SERVERS.add(_server_def(role, given, ps=2, chief=1, worker=2))
 
-    found = {"source": "tf.train.Server", "index": index, "world": 3, "role": role}
-    assert ranks.rank() == found
+    expected = {"source": "tf.train.Server", "index": index, "world": 3, "role": role}
+    assert ranks.rank() == expected
 
 
 def test_a_local_server_is_no_rank() -> None:
@@ -274,7 +277,7 @@ def test_a_local_server_is_no_rank() -> None:
 
 
 def test_a_cluster_in_one_process_has_no_ranks() -> None:
-    """All of its tasks are served there: nobody is absent."""
+    """All of its tasks are served there."""
     for role, index in (("ps", 0), ("worker", 0), ("worker", 1)):
         ranks.SERVERS.add(_server_def(role, index, ps=1, worker=2))
 
@@ -282,7 +285,7 @@ def test_a_cluster_in_one_process_has_no_ranks() -> None:
 
 
 def test_tf_config_of_workers_in_one_process_is_no_rank(monkeypatch) -> None:
-    """It speaks of worker 0, and the other one was started beside it."""
+    """It names worker 0, and the other one was started in the same process."""
     cluster = {"worker": ["a:1", "a:2"]}
     monkeypatch.setenv("TF_CONFIG", _tf_config({"type": "worker", "index": 0}, cluster))
     assert ranks.rank() is not None
@@ -292,8 +295,8 @@ def test_tf_config_of_workers_in_one_process_is_no_rank(monkeypatch) -> None:
     assert ranks.rank() is None
 
 
-def test_a_process_of_several_tasks_names_them() -> None:
-    """None of them is absent, and others may be."""
+def test_a_process_of_several_tasks_lists_them() -> None:
+    """None of them is missing, and others may be."""
     for index in (0, 1):
         ranks.SERVERS.add(_server_def("worker", index, worker=3))
 
@@ -306,7 +309,7 @@ def test_a_process_of_several_tasks_names_them() -> None:
     }
 
 
-def test_a_forked_child_has_not_its_parents_servers() -> None:
+def test_a_forked_child_does_not_have_its_parents_servers() -> None:
     """They are threads that it does not have."""
     ranks.SERVERS.add(_server_def("worker", 1, worker=2))
 
@@ -316,7 +319,7 @@ def test_a_forked_child_has_not_its_parents_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
         (["/job:ps/replica:0/task:1/device:CPU:0"], ("ps", 1)),
         (["/job:localhost/replica:0/task:0/device:CPU:0"], None),
@@ -324,9 +327,9 @@ def test_a_forked_child_has_not_its_parents_servers() -> None:
         (["/device:CPU:0", "no device"], None),
     ],
 )
-def test_devices_tell_a_task_where_they_are_of_one(names, found) -> None:
-    """Nothing else may have told it."""
+def test_devices_give_a_task_if_all_are_of_one(names, expected) -> None:
+    """If no other source does."""
     place = ranks.rank(devices=names)
 
-    assert (place and (place["role"], place["index"])) == found
+    assert (place and (place["role"], place["index"])) == expected
     assert place is None or place["source"] == "devices"

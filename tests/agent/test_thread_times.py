@@ -1,8 +1,7 @@
-"""The CPU time of each thread is told with the pulses, and where Python's other threads stand."""
+"""Resource samples have the CPU time of each thread, and where Python's other threads are."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ import pytest
 from tests.support.agent import PREFACE, Laboratory, load
 from tests.support.interpreters import need_interpreter
 
-thread_times = load("thread_times")
+thread_times = load("core.thread_times")
 
-# A thread that computes in Python until it is told to end, then a pulse beside it, as soon as the
+# A thread that computes in Python until it is stopped, and a sample taken meanwhile, as soon as the
 # process has used some CPU time.
-BESIDE = """
-from tfprobe_agent import pulses
+BURNING = """
+from tfprobe_agent.core import resource_samples
 ended = threading.Event()
 used = []
 def burn():
@@ -26,26 +25,24 @@ def burn():
 def beat_after(cpu_seconds):
     began = time.process_time()
     while time.process_time() < began + cpu_seconds: time.sleep(0.01)
-    pulses.beat(int(time.perf_counter() * 1e9))
+    resource_samples.take_sample(int(time.perf_counter() * 1e9))
 """
-BESIDE_LINES = (PREFACE + BESIDE).split("\n")
+BURNING_LINES = (PREFACE + BURNING).split("\n")
 
 
 def _samples(laboratory: Laboratory, folder: Path | None = None) -> list[dict[str, Any]]:
-    (folder,) = [folder] if folder is not None else laboratory.folders()
-    lines = [json.loads(line) for line in (folder / "pulses.jsonl").read_text().splitlines()]
-    return [line["thread_times"] for line in lines]
+    return [line["thread_times"] for line in laboratory.lines("pulses.jsonl", folder)]
 
 
 @pytest.mark.parametrize("version", ["3.7", "3.8", "3.11", "3.12", "3.13"])
 def test_a_thread_of_python_has_its_time_and_its_place(
     laboratory: Laboratory, version: str
 ) -> None:
-    """By the name the job gave it, with the line where it was made to give up the lock."""
+    """By the name the job gave it, with the line where it was forced to release the lock."""
     laboratory.arm()
 
     laboratory.finish(
-        BESIDE
+        BURNING
         + """
 thread = threading.Thread(target=burn, name="statistics")
 session.run("loss")
@@ -62,17 +59,17 @@ ended.set(); thread.join()
     assert (name, count, runs_steps, file) == ("statistics", 1, False, "<string>")
     assert cpu_ns > 0.1e9
     assert function in ("burn", "<genexpr>")
-    assert BESIDE_LINES[line - 1].strip().startswith(("while not ended", "sum("))
+    assert BURNING_LINES[line - 1].strip().startswith(("while not ended", "sum("))
     assert rows["MainThread"][3:] == [True, "", 0, "", False]
     assert second["unmapped"] == 0
 
 
-def test_python_36_tells_of_its_main_thread_alone(laboratory: Laboratory) -> None:
-    """The time of the others is told by the kernel's name, and how many they are."""
+def test_python_36_lists_its_main_thread_alone(laboratory: Laboratory) -> None:
+    """The time of the others has the kernel's name, and their number."""
     laboratory.arm()
 
     laboratory.finish(
-        BESIDE
+        BURNING
         + """
 thread = threading.Thread(target=burn, name="statistics")
 session.run("loss")
@@ -89,18 +86,18 @@ ended.set(); thread.join()
     assert sum(cpu_ns for _, _, cpu_ns in second["native"]) > 0.1e9
 
 
-def test_other_threads_are_together_by_the_name_that_the_kernel_knows(
+def test_other_threads_are_grouped_by_the_kernels_name(
     laboratory: Laboratory,
 ) -> None:
-    """Pools number their threads; Python that runs in one is told by its place."""
+    """Pools number their threads; Python that runs in one is listed by its place."""
     laboratory.arm()
 
     laboratory.finish(
-        BESIDE
+        BURNING
         + """
 import ctypes, _thread
-from tfprobe_agent import thread_times
-thread_times.NAMING_NS = 10 ** 12  # beside load reading a name may take longer than it may
+from tfprobe_agent.core import thread_times
+thread_times.NAMING_NS = 10 ** 12  # on a busy machine reading a name may take longer
 def named(number):
     ctypes.CDLL(None).prctl(15, b"pool_%d" % number)
     burn()
@@ -110,7 +107,7 @@ def beat_after_both(cpu_seconds):
     until = [time.clock_gettime(clock) + cpu_seconds for clock in clocks]
     while any(time.clock_gettime(clock) < then for clock, then in zip(clocks, until)):
         time.sleep(0.01)
-    pulses.beat(int(time.perf_counter() * 1e9))
+    resource_samples.take_sample(int(time.perf_counter() * 1e9))
 session.run("loss")
 beat_after_both(0.1)
 beat_after_both(0.1)
@@ -126,32 +123,34 @@ while len(used) < 2: time.sleep(0.01)
     assert [guest[0] for guest in third["guests"]] == ["<string>"] * 2
 
 
-def test_each_sample_tells_what_came_since_the_one_before(laboratory: Laboratory) -> None:
-    """The times of all samples sum to those of the threads, and nothing is told twice."""
+def test_each_sample_has_the_time_since_the_one_before(laboratory: Laboratory) -> None:
+    """The times of all samples add up to those of the threads, and nothing is counted twice."""
     laboratory.arm()
 
     (used_s,) = laboratory.finish("""
-from tfprobe_agent import pulses
+from tfprobe_agent.core import resource_samples
 session.run("loss")
 for _ in range(3):
     began = time.thread_time()
     while time.thread_time() < began + 0.1: pass
-    pulses.beat(time.monotonic_ns())
+    resource_samples.take_sample(time.monotonic_ns())
 print(time.thread_time())
 """)
 
     samples = _samples(laboratory)
-    told_ns = sum(row[2] for each in samples for row in each["python"] if row[0] == "MainThread")
-    assert abs(told_ns - float(used_s) * 1e9) < 0.05e9
-    assert [each["since_ns"] is None for each in samples] == [True, False, False, False, False]
+    sampled_ns = sum(
+        row[2] for sample in samples for row in sample["python"] if row[0] == "MainThread"
+    )
+    assert abs(sampled_ns - float(used_s) * 1e9) < 0.05e9
+    assert [sample["since_ns"] is None for sample in samples] == [True, False, False, False, False]
 
 
 def test_a_thread_that_got_a_used_number_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clock is behind that of the thread before: all it shows is its own."""
+    """Its clock is behind that of the thread before: all of its time is its own."""
     times = thread_times.ThreadTimes()
     clocks = {7: 500, 8: 90}
     monkeypatch.setattr(thread_times, "_cpu_ns", clocks.get)
-    monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: list(map(str, clocks)))
+    monkeypatch.setattr(thread_times.UNPATCHED, "listdir", lambda _: list(map(str, clocks)))
     monkeypatch.setattr(thread_times, "read_file", lambda path, _: path.encode().split(b"/")[4])
     times.read(2, set(), True)
 
@@ -161,24 +160,24 @@ def test_a_thread_that_got_a_used_number_is_a_new_one(monkeypatch: pytest.Monkey
     clocks[9] = 1
     third = times.read(2, set(), True)
 
-    # Of names that are digits nothing is left.
+    # Nothing is left of names that are digits.
     assert second["native"] == [["", 2, 30]]
     assert third["native"] == [["", 2, 1]]
 
 
-def test_samples_are_as_far_apart_as_their_cost_wants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some early ones apart, they take one part in two thousand of the time."""
+def test_samples_are_as_far_apart_as_their_cost_requires(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except for some early ones, they take one part in two thousand of the time."""
     times = thread_times.ThreadTimes()
     clock = iter(range(0, 10**12, 1000 * 1000))  # each look at the clock takes 1 ms
-    monkeypatch.setattr(thread_times.ORIGINAL, "monotonic_ns", lambda: next(clock))
+    monkeypatch.setattr(thread_times.UNPATCHED, "monotonic_ns", lambda: next(clock))
     monkeypatch.setattr(thread_times, "_cpu_ns", {7: 1}.get)
-    monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: ["7"])
+    monkeypatch.setattr(thread_times.UNPATCHED, "listdir", lambda _: ["7"])
     monkeypatch.setattr(thread_times, "read_file", lambda *_: b"pool")
 
     taken = [times.read(1, set(), False) for _ in range(100_000)]
 
-    samples = [at for at, each in enumerate(taken) if each is not None]
-    spent_ns = sum(taken[at]["cost_ns"] for at in samples)
+    samples = [index for index, sample in enumerate(taken) if sample is not None]
+    spent_ns = sum(taken[index]["cost_ns"] for index in samples)
     assert samples[:4] == [0, 1, 2, 3]
     assert len(samples) > 8
     assert spent_ns <= 1.1 * next(clock) / thread_times.PART_OF_TIME
@@ -186,22 +185,22 @@ def test_samples_are_as_far_apart_as_their_cost_wants(monkeypatch: pytest.Monkey
 
 
 def test_new_threads_are_named_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where another thread holds the interpreter's lock, each read of a file may take 5 ms."""
+    """If another thread holds the interpreter's lock, each read of a file may take 5 ms."""
     times = thread_times.ThreadTimes()
     looks = iter(range(1000))
     passed_ns = 0
     monkeypatch.setattr(
-        thread_times.ORIGINAL, "monotonic_ns", lambda: passed_ns + next(looks) * 400 * 1000
+        thread_times.UNPATCHED, "monotonic_ns", lambda: passed_ns + next(looks) * 400 * 1000
     )
     monkeypatch.setattr(thread_times, "_cpu_ns", lambda _: 5)
-    monkeypatch.setattr(thread_times.ORIGINAL, "listdir", lambda _: list(map(str, range(6))))
+    monkeypatch.setattr(thread_times.UNPATCHED, "listdir", lambda _: list(map(str, range(6))))
     monkeypatch.setattr(thread_times, "read_file", lambda *_: b"pool_3")
 
-    told = [times.read(6, set(), True)["native"] for _ in range(2)]
+    named = [times.read(6, set(), True)["native"] for _ in range(2)]
     passed_ns = thread_times.PART_OF_TIME * 2 * 1000 * 1000
-    told.append(times.read(6, set(), True)["native"])
+    named.append(times.read(6, set(), True)["native"])
 
-    assert [[row[:2] for row in each] for each in told] == [
+    assert [[row[:2] for row in native] for native in named] == [
         [["", 4], ["pool_", 2]],
         [["", 4], ["pool_", 2]],
         [["", 2], ["pool_", 4]],
@@ -209,20 +208,20 @@ def test_new_threads_are_named_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_proc_there_is_no_sample(laboratory: Laboratory) -> None:
-    """What the system does not tell is not known, and ends nothing."""
+    """What the system does not provide is unknown, and ends nothing."""
     laboratory.arm()
 
     laboratory.finish("""
-from tfprobe_agent import pulses, thread_times
+from tfprobe_agent.core import thread_times
 thread_times.TASKS = "/nowhere"
 session.run("loss")
 """)
 
     assert _samples(laboratory) == [None, None]
-    assert [event for event in laboratory.events() if event["event"] == "error"] == []
+    assert laboratory.errors() == []
 
 
-def test_a_forked_child_begins_anew(laboratory: Laboratory) -> None:
+def test_a_forked_child_starts_anew(laboratory: Laboratory) -> None:
     """The threads of its parent are not its own."""
     laboratory.arm()
 
@@ -242,13 +241,13 @@ os.wait()
     assert (first["since_ns"], row[0], row[3]) == (None, "MainThread", True)
 
 
-def test_what_threads_hold_is_not_kept(laboratory: Laboratory) -> None:
-    """A frame holds what its function does: a sample leaves none behind."""
+def test_a_sample_keeps_no_object_of_a_thread_alive(laboratory: Laboratory) -> None:
+    """A frame holds what its function does."""
     laboratory.arm()
 
     (alive,) = laboratory.finish("""
 import weakref
-from tfprobe_agent import pulses
+from tfprobe_agent.core import resource_samples
 class Large: pass
 kept, ended = [], threading.Event()
 def hold():
@@ -261,7 +260,7 @@ thread = threading.Thread(target=hold)
 session.run("loss")
 thread.start()
 while not kept: pass
-pulses.beat(time.monotonic_ns())
+resource_samples.take_sample(time.monotonic_ns())
 ended.set(); thread.join()
 print(kept[0]() is None)
 """)

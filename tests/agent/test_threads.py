@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.agent import Laboratory, load
+from tests.support.agent import GREENLET, Laboratory, load
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps import step_summary
 from tfprobe.profile.profile import Problem
@@ -19,30 +19,19 @@ from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.steps import COULD_NOT_GROW, read_glance, read_steps
 
-# Names enough for all blocks of steps.bin that a name can have.
+# Enough names for all blocks of steps.bin that a name can have.
 FILL = "for i in range(300): session.run('op%d' % i)\n"
-# What the disk answers where it has no room for a block.
+# A disk that has no room for a block.
 FULL_DISK = """
-from tfprobe_agent.originals import ORIGINAL
-has_room = ORIGINAL.fallocate
+from tfprobe_agent.unpatched import UNPATCHED
+has_room = UNPATCHED.fallocate
 def has_none(*_):
     raise OSError(28, "No space left on device")
-ORIGINAL.fallocate = has_none
-"""
-# As it is imported by gevent and eventlet; the job says itself which greenlet runs.
-GREENLET = """
-class greenlet:
-    dead = False
-    def __init__(self, parent=None):
-        self.parent = parent
-main = greenlet()
-current = main
-def getcurrent():
-    return current
+UNPATCHED.fallocate = has_none
 """
 
 
-def test_a_thread_goes_on_with_the_block_of_one_that_has_ended(laboratory: Laboratory) -> None:
+def test_a_thread_continues_the_block_of_one_that_has_ended(laboratory: Laboratory) -> None:
     """A server with a thread for each request has as many blocks as threads at once."""
     laboratory.arm(trace_level="off")
 
@@ -62,11 +51,11 @@ for i in range(1200):
     assert work.gaps.count == 1200
     assert work.gaps.sum_ns < work.recent.end_ns[-1] - work.first_seen_ns
     (process,) = load_run(RunFolder(laboratory.run), this_machine()).works
-    gaps = [each.gap_ns is not None for each in step_summary.recent_steps(process)]
+    gaps = [step.gap_ns is not None for step in step_summary.recent_steps(process)]
     assert gaps == [False, True] * 1200
 
 
-def test_threads_at_once_share_the_last_block(laboratory: Laboratory) -> None:
+def test_concurrent_threads_share_the_last_block(laboratory: Laboratory) -> None:
     """More threads than blocks: each step is counted and timed once."""
     laboratory.arm(trace_level="off")
 
@@ -98,7 +87,7 @@ def test_one_thread_at_a_time_writes_a_shared_block(laboratory: Laboratory) -> N
     laboratory.finish(
         FILL
         + """
-from tfprobe_agent.recorder import CURRENT
+from tfprobe_agent.core.recorder import CURRENT
 shared = CURRENT.recorder.shared["session_run"]
 class Interrupted:
     def __init__(self, ring):
@@ -124,7 +113,7 @@ for thread in threads: thread.join()
     assert (shared.recent.end_ns >= shared.recent.start_ns).all()
 
 
-def test_a_shared_block_is_traced_as_any(laboratory: Laboratory) -> None:
+def test_a_shared_block_is_traced_like_any(laboratory: Laboratory) -> None:
     """A job that makes up names without end has its steps recorded."""
     laboratory.arm(every=100)
 
@@ -134,12 +123,12 @@ def test_a_shared_block_is_traced_as_any(laboratory: Laboratory) -> None:
     (shared,) = [work for work in laboratory.steps().works if work.name == "(further works)"]
     assert sum(counts.values()) == 600
     assert shared.sampled == shared.count // 100 > 0
-    samples = [each for each in laboratory.events() if each["event"] == "sample"]
-    steps_of_samples = [each["step"] for each in samples if each["work"] == shared.index]
+    samples = laboratory.events(kind="sample")
+    steps_of_samples = [event["step"] for event in samples if event["work"] == shared.index]
     assert steps_of_samples == list(range(99, shared.count, 100))
 
 
-def test_greenlets_of_one_thread_step_in_each_others_midst(laboratory: Laboratory) -> None:
+def test_greenlets_of_one_thread_interleave_their_steps(laboratory: Laboratory) -> None:
     """One that is left in the middle of its step does not hide the steps of the others."""
     laboratory.arm(trace_level="off")
     (laboratory.folder / "packages/greenlet.py").write_text(GREENLET)
@@ -191,24 +180,24 @@ for thread in threads: thread.join()
 
 
 def test_steps_are_timed_once_there_is_room(laboratory: Laboratory) -> None:
-    """A disk that was full for a while costs the times of that while."""
+    """A disk that was full for a while costs only the times of that while."""
     laboratory.arm(trace_level="off")
 
     laboratory.finish(
         FULL_DISK
         + """
-from tfprobe_agent import overflow, steps
-overflow.REFUSED_NS = steps.REFUSED_NS = 0
+from tfprobe_agent.core import loop, steps_file
+loop.REFUSED_NS = steps_file.REFUSED_NS = 0
 for i in range(10): session.run("loss")
-ORIGINAL.fallocate = has_room
+UNPATCHED.fallocate = has_room
 for i in range(10): session.run("loss")
 """
     )
 
     (folder,) = laboratory.folders()
-    found = read_steps(folder / "steps.bin")
-    (work,) = found.works
-    assert (found.header.untimed_steps, found.header.untimed_threads) == (10, 1)
+    file = read_steps(folder / "steps.bin")
+    (work,) = file.works
+    assert (file.header.untimed_steps, file.header.untimed_threads) == (10, 1)
     assert (work.name, work.count) == ("loss", 10)
     assert read_glance(folder / "steps.bin").steps == 20
 
@@ -216,7 +205,7 @@ for i in range(10): session.run("loss")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 @pytest.mark.parametrize("comes_free", [True, False])
 def test_a_disk_that_is_full_from_the_start(tmp_path: Path, comes_free: bool) -> None:
-    """What is recorded waits in memory until there is room; without, the report says why."""
+    """Records wait in memory until there is room; without it, the report says why."""
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount]
@@ -244,19 +233,19 @@ if {comes_free}: os.remove({str(mount / "fill")!r})
 
 
 @pytest.mark.parametrize("with_numpy", [True, False])
-def test_a_fold_leaves_out_what_lies_between_two_threads(with_numpy: bool) -> None:
+def test_a_fold_leaves_out_the_time_between_two_threads(with_numpy: bool) -> None:
     """The time from the last step of one thread to the first of the next is no gap."""
-    agent = load("steps")
+    loop, layout = load("core.loop"), load("core.steps_layout")
     words = array.array("q")
-    for step in range(agent.FOLD):
-        flag = agent.NEW_THREAD_FLAG if step % 4 == 0 else agent.RAISED_FLAG
+    for step in range(layout.FOLD):
+        flag = layout.NEW_THREAD_FLAG if step % 4 == 0 else layout.RAISED_FLAG
         words.extend((step * 1000 + 1, step * 1000 + 301 | flag))
-    totals = array.array("q", bytes(8 * agent.AGGREGATE_WORDS))
-    fold = (lambda *args: agent._fold_with_numpy(np, *args)) if with_numpy else agent._fold
+    totals = array.array("q", bytes(8 * layout.AGGREGATE_WORDS))
+    fold = (lambda *args: loop._fold_with_numpy(np, *args)) if with_numpy else loop._fold
 
     last_end_ns = fold(totals, memoryview(words), 5)
 
-    assert last_end_ns == (agent.FOLD - 1) * 1000 + 301
-    assert list(totals[:4]) == [agent.FOLD, agent.FOLD * 300, 300, 300]
-    gaps = agent.FOLD - agent.FOLD // 4
+    assert last_end_ns == (layout.FOLD - 1) * 1000 + 301
+    assert list(totals[:4]) == [layout.FOLD, layout.FOLD * 300, 300, 300]
+    gaps = layout.FOLD - layout.FOLD // 4
     assert list(totals[4:8]) == [gaps, gaps * 700, 700, 700]

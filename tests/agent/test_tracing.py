@@ -1,4 +1,4 @@
-"""One profiler in a process: the job's own calls win, and nobody waits for ever."""
+"""There is one profiler in a process: the job's own calls win, and nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 
-tracing = load("tracing")
-session_doors = load("session")
-profiler = load("profiler")
+tracing = load("core.tracing")
+session_wrappers = load("frameworks.session")
+profiler = load("frameworks.profiler")
 
-# Two steps that want to be traced.
+# Two steps that are to be traced.
 STEP, OTHER = SimpleNamespace(name="step"), SimpleNamespace(name="other")
 # A profiler call of the job.
 CALL = object()
 
 
 class Window:
-    """An open window of ours that counts who closed it."""
+    """An open window of the agent that knows whether it was closed."""
 
     def __init__(self, *, is_open: bool = True) -> None:
         self.is_open = is_open
@@ -32,7 +32,7 @@ class Window:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch):
-    """No session anywhere, and no variable that speaks of one."""
+    """No profiler session, and no variable that indicates one."""
     for name in ("TF_DISABLE_PROFILING", *load("config")._FOREIGN_PROFILER_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(tracing, "USER_WAIT_S", 0.05)
@@ -56,7 +56,7 @@ def test_one_step_is_traced_at_a_time() -> None:
 @pytest.mark.parametrize(
     "name", ["TF_DISABLE_PROFILING", "NSYS_PROFILING_SESSION_ID", "CUDA_INJECTION64_PATH"]
 )
-def test_no_full_trace_beside_another_profiler(monkeypatch, name) -> None:
+def test_no_full_trace_with_another_profiler(monkeypatch, name) -> None:
     """A full trace would raise after the step has run, or take CUPTI from the other."""
     monkeypatch.setenv(name, "1")
 
@@ -93,7 +93,7 @@ def test_an_open_window_is_given_up_at_once() -> None:
 
 
 def test_the_job_waits_for_a_traced_step_to_end(monkeypatch) -> None:
-    """A session that TensorFlow opened inside our step ends with the step."""
+    """A session that TensorFlow opened inside a traced step ends with the step."""
     monkeypatch.setattr(tracing, "USER_WAIT_S", 5.0)
     assert tracing.take_full(STEP)
     ended = threading.Timer(0.05, tracing.give_back, [STEP])
@@ -109,7 +109,7 @@ def test_the_job_waits_for_a_traced_step_to_end(monkeypatch) -> None:
 
 
 def test_a_profiler_started_inside_a_traced_step_does_not_wait_for_ever() -> None:
-    """The step may be waiting for the very caller; then TensorFlow gives its own answer."""
+    """The step may be waiting for that very call; then TensorFlow gives its own answer."""
     assert tracing.take_full(STEP)
 
     tracing.job_begins(CALL)
@@ -120,11 +120,11 @@ def test_a_profiler_started_inside_a_traced_step_does_not_wait_for_ever() -> Non
 
 
 def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch) -> None:
-    """Options that TensorFlow will refuse are refused by TensorFlow, and cost no later sample."""
+    """TensorFlow refuses bad options itself, and later steps can still be traced."""
     written = SimpleNamespace(runs_python=False, fingerprint="f")
-    current = SimpleNamespace(config=SimpleNamespace(trace_level="full"))
-    monkeypatch.setattr(session_doors, "current", lambda: current)
-    monkeypatch.setattr(session_doors.graphs, "write_session_graph", lambda *_: written)
+    recorder = SimpleNamespace(config=SimpleNamespace(trace_level="full"))
+    monkeypatch.setattr(session_wrappers, "current_recorder", lambda: recorder)
+    monkeypatch.setattr(session_wrappers.graphs, "write_session_graph", lambda *_: written)
 
     class Options:
         FULL_TRACE = 3
@@ -134,12 +134,12 @@ def test_a_step_that_cannot_be_traced_gives_the_profiler_back(state, monkeypatch
 
     protos = SimpleNamespace(RunOptions=Options, RunMetadata=object)
     module = SimpleNamespace(config_pb2=protos)
-    doors = session_doors._Doors(module, None)
-    session, work = SimpleNamespace(graph=None), SimpleNamespace(samples=1)
+    wrappers = session_wrappers._SessionWrappers(module, None)
+    session, loop = SimpleNamespace(graph=None), SimpleNamespace(traced_steps=1)
     debug_options = SimpleNamespace(debug_tensor_watch_opts=())
     bogus = SimpleNamespace(trace_level=0, debug_options=debug_options)
     with pytest.raises(TypeError):
-        doors.trace_run(work, "every", session, None, ("loss", None, bogus), {})
+        wrappers.trace_run(loop, "every", session, None, ("loss", None, bogus), {})
 
     assert tracing.holder() is None
 
@@ -154,7 +154,7 @@ print(answers[7], len(answers))
 
 
 def test_a_profiler_started_inside_a_window_wins(laboratory: Laboratory) -> None:
-    """The step goes unrecorded, those while the job profiles too, and later ones are sampled."""
+    """Neither this step nor those while the job profiles are traced; later ones are."""
     laboratory.arm(every=1)
 
     lines = laboratory.finish(JOB)
@@ -175,7 +175,7 @@ def test_a_profiler_started_inside_a_traced_run_is_answered(laboratory: Laborato
     laboratory.arm(every=1)
 
     lines = laboratory.finish("""
-from tfprobe_agent import tracing
+from tfprobe_agent.core import tracing
 tracing.USER_WAIT_S = 0.05
 def ask():
     answers.append(profiler.start("logs"))
@@ -194,7 +194,7 @@ print(answers)
     assert sum(laboratory.counts().values()) == 6
 
 
-def test_four_threads_sample_without_an_error(laboratory: Laboratory) -> None:
+def test_four_threads_trace_without_an_error(laboratory: Laboratory) -> None:
     """Every step of all of them is counted; those that cannot be traced are not."""
     laboratory.arm(every=1)
 
@@ -210,8 +210,8 @@ for thread in threads: thread.join()
 """)
 
     assert laboratory.counts() == {"loss": 200, "step": 200}
-    assert {event["event"] for event in laboratory.events()}.isdisjoint({"error", "aside"})
-    samples = [event for event in laboratory.events() if event["event"] == "sample"]
+    assert laboratory.errors() == []
+    samples = laboratory.events(kind="sample")
     assert len({event["capture"] for event in samples}) == len(samples)
 
 
@@ -220,7 +220,7 @@ def test_a_window_left_open_is_closed_at_exit(laboratory: Laboratory) -> None:
     laboratory.arm(trace_level="off")
 
     lines = laboratory.finish("""
-from tfprobe_agent import tracing
+from tfprobe_agent.core import tracing
 class Window:
     def surrender(self): print("closed")
 session.run("loss")

@@ -1,43 +1,35 @@
-"""Where a page of steps.bin may come from a server none is mapped: no fault can end the job."""
+"""If a page of steps.bin may come from a server, none is mapped: no page fault can end the job."""
 
 from __future__ import annotations
 
 import errno
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tests.support.agent import PATIENCE_S, Laboratory, load
+from tests.support.agent import PATIENCE_S, Laboratory, load, replace_unpatched
 from tfprobe.runs.steps import count_steps, read_steps
 from tfprobe.runs.steps_layout import Ending
 
-steps = load("steps")
-unmapped = load("unmapped")
+steps_file = load("core.steps_file")
 START_NS = 7_000_000_000_000
 SECOND_NS = 1_000_000_000
 
 
 class Disk:
-    """The operating system as the agent sees it: its clock stands still, writes fail or last."""
+    """The system as the agent sees it: its clock stands still, writes fail or take time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = START_NS
         self.write_ns = 0
         self.error = 0
         self.writes = 0
-        self._pwrite = unmapped.ORIGINAL.pwrite
-        calls = {
-            name: getattr(unmapped.ORIGINAL, name)
-            for name in dir(unmapped.ORIGINAL)
-            if not name.startswith("_")
-        }
-        calls.update(pwrite=self.pwrite, monotonic_ns=lambda: self.now_ns)
-        original = SimpleNamespace(**calls)
-        monkeypatch.setattr(unmapped, "ORIGINAL", original)
-        monkeypatch.setattr(steps, "ORIGINAL", original)
-        monkeypatch.setattr(steps, "is_remote", lambda _: True)
+        self._pwrite = steps_file.UNPATCHED.pwrite
+        replace_unpatched(
+            monkeypatch, steps_file, pwrite=self.pwrite, monotonic_ns=lambda: self.now_ns
+        )
+        monkeypatch.setattr(steps_file, "is_remote", lambda _: True)
 
     def pwrite(self, descriptor: int, data: bytes, at: int) -> int:
         self.now_ns += self.write_ns
@@ -49,7 +41,7 @@ class Disk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A server's disk."""
+    """The disk of a server."""
     return Disk(monkeypatch)
 
 
@@ -68,38 +60,38 @@ def test_the_mount_of_a_file_says_whether_it_is_remote(
             b"31 30 0:40 / /mnt/a\\040b rw,relatime shared:2 - " + kind.encode() + b" host:/a rw\n"
         ),
     }
-    monkeypatch.setattr(unmapped, "read_file", lambda path, *_: files[path])
+    monkeypatch.setattr(steps_file, "read_file", lambda path, *_: files[path])
 
-    assert unmapped.is_remote(7) == expected
+    assert steps_file.is_remote(7) == expected
 
 
 def test_a_file_of_this_machine_is_mapped(tmp_path: Path) -> None:
     """So that a killed process loses no step."""
-    assert steps.StepsFile(str(tmp_path / "steps.bin"), START_NS).mapping is not None
+    assert steps_file.StepsFile(str(tmp_path / "steps.bin"), START_NS).mapping is not None
 
 
-def test_where_no_mounts_can_be_read_a_file_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_mapped_if_no_mounts_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """No /proc in this container."""
 
     def absent(path: str, *_: int) -> bytes:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
-    monkeypatch.setattr(unmapped, "read_file", absent)
+    monkeypatch.setattr(steps_file, "read_file", absent)
 
-    assert not unmapped.is_remote(0)
+    assert not steps_file.is_remote(0)
 
 
 @pytest.fixture
 def remote(laboratory: Laboratory) -> Laboratory:
-    """A place on a file system of another machine."""
+    """A job on a file system of another machine."""
     laboratory.arm(trace_level="off")
-    with (laboratory.boot / "tfprobe_agent" / "unmapped.py").open("a") as module:
+    with (laboratory.boot / "tfprobe_agent" / "core" / "steps_file.py").open("a") as module:
         module.write("\n\ndef is_remote(descriptor):\n    return True\n")
     return laboratory
 
 
 def test_a_page_that_is_gone_does_not_end_the_job(remote: Laboratory) -> None:
-    """A mapped page that cannot be had is a SIGBUS: of a truncated file, or a server that fails."""
+    """A mapped page that cannot be read is a SIGBUS: of a truncated file or a failing server."""
     lines = remote.finish(f"""
 import glob
 session.run("loss")
@@ -113,8 +105,8 @@ print("done")
     assert lines == ["done"]
 
 
-def test_a_job_of_which_nothing_is_mapped_is_recorded_whole(remote: Laboratory) -> None:
-    """Its counts, and how it ended, which the C library tells when Python is gone."""
+def test_a_job_without_a_mapping_is_recorded_whole(remote: Laboratory) -> None:
+    """Its counts, and how it ended, which the C library stores when Python has ended."""
     job = remote.start("""
 import ctypes
 for i in range(3000): session.run("loss")
@@ -123,9 +115,9 @@ sys.exit(5)
 """)
     job.communicate(timeout=PATIENCE_S)
 
-    found = remote.steps()
-    assert {work.name: work.count for work in found.works} == {"loss": 3000, "other": 30}
-    assert found.header.exit_status == 5
+    steps = remote.steps()
+    assert {work.name: work.count for work in steps.works} == {"loss": 3000, "other": 30}
+    assert steps.header.exit_status == 5
 
 
 def test_os_exit_writes_what_is_left(remote: Laboratory) -> None:
@@ -136,8 +128,8 @@ def test_os_exit_writes_what_is_left(remote: Laboratory) -> None:
     assert remote.steps().header.exit_status == 0
 
 
-def test_a_program_that_replaces_this_one_leaves_its_steps_behind(remote: Laboratory) -> None:
-    """No exit hook runs, and what comes next is another program."""
+def test_a_program_that_is_replaced_leaves_its_steps_behind(remote: Laboratory) -> None:
+    """No exit hook runs, and another program follows."""
     remote.finish("for i in range(300): session.run('loss')\nos.execv('/bin/true', ['true'])")
 
     assert remote.counts() == {"loss": 300}
@@ -145,11 +137,11 @@ def test_a_program_that_replaces_this_one_leaves_its_steps_behind(remote: Labora
 
 
 def _stepping(path: Path):
-    file = steps.StepsFile(str(path), START_NS)
-    return file, file.add_work("fit", "model", "MainThread", 77, START_NS)
+    file = steps_file.StepsFile(str(path), START_NS)
+    return file, file.add_loop("fit", "model", "MainThread", 77, START_NS)
 
 
-def test_what_could_not_be_written_is_written_again(tmp_path: Path, disk: Disk) -> None:
+def test_words_that_could_not_be_written_are_written_again(tmp_path: Path, disk: Disk) -> None:
     """A server that fails for a while costs nothing, if the job outlives that."""
     file, work = _stepping(tmp_path / "steps.bin")
     disk.error = errno.ESTALE
@@ -168,7 +160,7 @@ def test_what_could_not_be_written_is_written_again(tmp_path: Path, disk: Disk) 
     assert (record.executed, record.steps.sum_ns) == (1500, 7500)
 
 
-def test_a_slow_disk_is_written_for_a_hundredth_of_the_time(tmp_path: Path, disk: Disk) -> None:
+def test_writing_to_a_slow_server_takes_a_hundredth_of_the_time(tmp_path: Path, disk: Disk) -> None:
     """A look that took a second is followed by none for a hundred."""
     file, work = _stepping(tmp_path / "steps.bin")
     disk.write_ns = SECOND_NS
@@ -182,8 +174,8 @@ def test_a_slow_disk_is_written_for_a_hundredth_of_the_time(tmp_path: Path, disk
     assert 0 < disk.writes <= 14
 
 
-def test_only_news_are_written(tmp_path: Path, disk: Disk) -> None:
-    """A work that has not stepped since costs no write."""
+def test_only_new_words_are_written(tmp_path: Path, disk: Disk) -> None:
+    """A loop that has not stepped since costs no write."""
     file, work = _stepping(tmp_path / "steps.bin")
     work.record(START_NS, START_NS + 5)
     file.write()
@@ -197,7 +189,7 @@ def test_only_news_are_written(tmp_path: Path, disk: Disk) -> None:
 
 @pytest.mark.parametrize("news", [1, 1023, 1024, 2048, 8191, 8192, 8193, 20_000])
 def test_any_number_of_steps_between_two_looks(tmp_path: Path, disk: Disk, news: int) -> None:
-    """The ring may have gone round, and the aggregate may be the same slot again."""
+    """The ring may have wrapped, and the aggregate may be in the same slot again."""
     file, work = _stepping(tmp_path / "steps.bin")
     for step in range(3000 + news):
         if step == 3000:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
+import re
 import subprocess
 import sys
+import tokenize
+from collections import Counter
 from pathlib import Path
+from token import NAME
 
 import pytest
 
@@ -14,6 +19,8 @@ from tests.support.interpreters import need_interpreter
 
 AGENT_FILES = modules(HOOKS)
 OWN = {"tfprobe_agent"}
+# Words that a reader would have to learn from us; each has one of the field's.
+COINED = {"told", "asked", "beside", "dearest", "held", "heard", "crew", "door", "hearing"}
 # In Python 2.7 only; gone from the standard library that knows its own names.
 FORMER = {"imp"}
 
@@ -40,6 +47,27 @@ def test_imports_only_the_standard_library_when_imported(agent_file: Path) -> No
     }
 
     assert roots - set(sys.stdlib_module_names) - OWN - FORMER == set()
+
+
+def test_no_identifier_has_a_coined_word(agent_file: Path) -> None:
+    """Its words are split at underscores and capitals."""
+    source = io.StringIO(agent_file.read_text(encoding="utf-8"))
+    tokens = [token for token in tokenize.generate_tokens(source.readline) if token.type == NAME]
+
+    coined = {
+        token.string
+        for token in tokens
+        if not COINED.isdisjoint(map(str.lower, re.findall("[A-Z]?[a-z]+|[A-Z]+", token.string)))
+    }
+
+    assert coined == set()
+
+
+def test_no_folder_has_more_than_fifteen_modules() -> None:
+    """What is more has named folders of its own."""
+    modules_of = Counter(path.parent for path in AGENT_FILES if path.name != "__init__.py")
+
+    assert max(modules_of.values()) <= 15
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.7"])

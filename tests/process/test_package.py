@@ -38,9 +38,10 @@ def test_the_wheel_holds_the_agent_inside_the_package(distributions: Path) -> No
     names = zipfile.ZipFile(wheel).namelist()
 
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    agent = {path.name for path in (ROOT / "sitecustomize_hooks/tfprobe_agent").glob("*.py")}
+    hooks = ROOT / "sitecustomize_hooks"
+    agent = {str(path.relative_to(hooks)) for path in hooks.rglob("tfprobe_agent/**/*.py")}
     folder = "tfprobe/sitecustomize_hooks/"
-    packed = {name.rsplit("/")[-1] for name in names if name.startswith(folder + "tfprobe_agent/")}
+    packed = {name[len(folder) :] for name in names if name.startswith(folder + "tfprobe_agent/")}
     assert tops == {"tfprobe"}
     assert folder + "sitecustomize.py" in names
     assert packed == agent

@@ -10,8 +10,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+
+import pytest
 
 from tests.support import toy_tensorflow
 from tfprobe.launch import boot as launch_boot
@@ -19,10 +21,29 @@ from tfprobe.runs.gaps import GapRecord, read_gaps
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.steps import StepsFile, read_steps
 
-HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
+ROOT = Path(__file__).parents[2]
+HOOKS = ROOT / "sitecustomize_hooks"
 PATIENCE_S = 120
 
-# What a job of these tests begins with.
+# Runs `tfprobe` from this checkout.
+TFPROBE = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tfprobe.cli.main import main
+sys.exit(main())
+"""
+# The module greenlet for a job that itself says which greenlet runs.
+GREENLET = """
+class greenlet:
+    dead = False
+    def __init__(self, parent=None):
+        self.parent = parent
+main = greenlet()
+current = main
+def getcurrent():
+    return current
+"""
+# The beginning of each job of these tests.
 PREFACE = """
 import os, sys, threading, time
 import tensorflow.python.client.session as session_module
@@ -39,9 +60,18 @@ def load(module: str) -> ModuleType:
     return importlib.import_module(f"tfprobe_agent.{module}")
 
 
+def replace_unpatched(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, **replacements: Any
+) -> None:
+    """Let one module of the agent call other functions of the operating system."""
+    unpatched = module.UNPATCHED
+    functions = {name: getattr(unpatched, name) for name in dir(unpatched) if name[0] != "_"}
+    monkeypatch.setattr(module, "UNPATCHED", SimpleNamespace(**{**functions, **replacements}))
+
+
 @dataclass(frozen=True)
 class Laboratory:
-    """A place for one run of jobs that import the toy TensorFlow."""
+    """A directory for one run of jobs that import the toy TensorFlow."""
 
     folder: Path
 
@@ -70,7 +100,7 @@ class Laboratory:
     def start(
         self, job: str, *, python: str = sys.executable, env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a job, its stdin and stdout pipes of ours."""
+        """Start a job, with pipes for its stdin and stdout."""
         return subprocess.Popen(
             [python, "-c", PREFACE + job],
             env=self.environment(env),
@@ -82,7 +112,7 @@ class Laboratory:
     def finish(
         self, job: str, *, python: str = sys.executable, env: Mapping[str, str] | None = None
     ) -> list[str]:
-        """Run a job that must end well and say nothing on stderr; return its lines on stdout."""
+        """Run a job that must end well and print nothing to stderr; return its lines on stdout."""
         process = self.start(job, python=python, env=env)
         stdout, stderr = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, stderr.decode()) == (0, "")
@@ -96,27 +126,40 @@ class Laboratory:
         )
 
     def steps(self, folder: Path | None = None) -> StepsFile:
-        """What a process wrote; of the only one there is, when not told."""
-        (folder,) = [folder] if folder is not None else self.folders()
-        steps = read_steps(folder / "steps.bin")
+        """The steps of a process; without `folder`, of the only one."""
+        steps = read_steps(self._folder(folder) / "steps.bin")
         assert len(steps.problems) == (steps.header.untimed_steps > 0)
         return steps
 
     def counts(self, folder: Path | None = None) -> dict[str, int]:
-        """Steps by name of work, over all threads."""
-        found: dict[str, int] = {}
+        """Steps by name of loop, over all threads."""
+        counts: dict[str, int] = {}
         for work in self.steps(folder).works:
-            found[work.name] = found.get(work.name, 0) + work.count
-        return found
+            counts[work.name] = counts.get(work.name, 0) + work.count
+        return counts
 
-    def events(self, folder: Path | None = None) -> list[dict[str, Any]]:
-        """The events of a process."""
-        (folder,) = [folder] if folder is not None else self.folders()
-        return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    def lines(self, name: str, folder: Path | None = None) -> list[dict[str, Any]]:
+        """The lines of one .jsonl file of a process."""
+        text = (self._folder(folder) / name).read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def events(
+        self, folder: Path | None = None, *, kind: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The events of a process, all or those of one kind."""
+        events = self.lines("events.jsonl", folder)
+        return [event for event in events if kind in (None, event["event"])]
+
+    def errors(self, folder: Path | None = None) -> list[dict[str, Any]]:
+        """The events that report an error of the agent."""
+        return [event for event in self.events(folder) if event["event"] in ("error", "aside")]
 
     def gaps(self, folder: Path | None = None) -> tuple[GapRecord, ...]:
-        """What a process did between its recorded steps and the next ones."""
-        (folder,) = [folder] if folder is not None else self.folders()
-        log = read_gaps(folder / "gaps.jsonl")
+        """The watched gaps of a process."""
+        log = read_gaps(self._folder(folder) / "gaps.jsonl")
         assert log.bad_lines == 0
         return log.gaps
+
+    def _folder(self, folder: Path | None) -> Path:
+        (folder,) = [folder] if folder is not None else self.folders()
+        return folder

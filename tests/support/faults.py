@@ -9,9 +9,9 @@ from pathlib import Path
 
 HOOKS = Path(__file__).parents[2] / "sitecustomize_hooks"
 
-# What the interpreter or the job calls itself: each holds the call of the original, which is not
-# ours to fail, and everything it calls of ours is made to raise in its turn. `failed` answers
-# errors; alone it is never called.
+# Functions that the interpreter or the job calls: each contains the call of the original, which the
+# agent must not fail, and everything of the agent that it calls is made to raise in turn. `failed`
+# handles errors; alone it is never called.
 ENTRY_POINTS = frozenset(
     {
         "activities:activity.__call__",
@@ -21,30 +21,30 @@ ENTRY_POINTS = frozenset(
         "activities:activity.__init__",
         "activities:noted.around.call",
         "boot:Finder.find_spec",
-        "boot:Finder._ask_the_others",
+        "boot:Finder._find_with_others",
         "boot:Finder._may_watch",
         "boot:Finder._watch.begin",
         "boot:Finder._watch.end",
         "boot:Finder._watch.ready",
         "boot:_find_nothing",
         "boot:import_and_let_through",
-        "door:make.around.door",
-        "door:_settle",
+        "frameworks.step_wrapper:make.around.step_wrapper",
+        "frameworks.step_wrapper:_settle",
         "hooks:_around_after_fork.after_fork",
-        "guard:failed",
-        "guard:never_raise.guarded",
-        "guard:never_raise_noting.guarded",
-        "keras:_adopting.around.make",
-        "keras:_execution_function.make",
-        "keras:_in_phase.around.method",
-        "optimizers:_around.apply",
-        "optimizers:_around_gradient.gradient",
-        "optimizers:_around_tape.enter",
-        "profiler:_around_start.start",
-        "profiler:_around_start_server.start_server",
-        "python_ops:_around.call",
-        "session:_with_made.around.make",
-        "session:_with_role.call",
+        "core.guard:failed",
+        "core.guard:never_raise.guarded",
+        "core.guard:never_raise_noting.guarded",
+        "frameworks.keras:_adopting.around.make",
+        "frameworks.keras:_execution_function.make",
+        "frameworks.keras:_in_phase.around.method",
+        "frameworks.optimizers:_around.apply",
+        "frameworks.optimizers:_around_gradient.gradient",
+        "frameworks.optimizers:_around_tape.enter",
+        "frameworks.profiler:_around_start.start",
+        "frameworks.profiler:_around_start_server.start_server",
+        "frameworks.python_ops:_around.call",
+        "frameworks.session:_with_made.around.make",
+        "frameworks.session:_with_role.call",
     }
 )
 
@@ -74,14 +74,17 @@ def build(boot: Path, *, trace_level: str = "full") -> list[str]:
     shutil.copy(HOOKS / "sitecustomize.py", boot)
     (agent / "faults.py").write_text(_FAULTS)
     names: list[str] = []
-    for source in sorted((HOOKS / "tfprobe_agent").glob("*.py")):
+    for source in sorted((HOOKS / "tfprobe_agent").rglob("*.py")):
+        path = source.relative_to(HOOKS / "tfprobe_agent")
         tree = ast.parse(source.read_text())
-        # What decides whose an error is calls nothing of others, and runs only beside `failed`.
+        # The module that decides whose an error is calls no other, and runs only together with
+        # `failed`.
         if source.stem not in ("__init__", "interruptions"):
-            _Plant(source.stem, names).visit(tree)
+            _Plant(".".join(path.with_suffix("").parts), names).visit(tree)
             at = 1 if ast.get_docstring(tree) is not None else 0
-            tree.body.insert(at, ast.parse("from . import faults as _faults").body[0])
-        (agent / source.name).write_text(ast.unparse(ast.fix_missing_locations(tree)))
+            tree.body.insert(at, ast.parse("from tfprobe_agent import faults as _faults").body[0])
+        (agent / path).parent.mkdir(exist_ok=True)
+        (agent / path).write_text(ast.unparse(ast.fix_missing_locations(tree)))
     config = {"schema": "tfprobe.config/1", "steps": None, "every": 1, "budget": 0.01}
     (boot / "config.json").write_text(json.dumps({**config, "trace_level": trace_level}))
     return names

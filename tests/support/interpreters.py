@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,11 @@ def need_interpreter(version: str) -> Path:
     if python is None:
         pytest.skip(f"no Python {version} is installed")
     return python
+
+
+def python_path(version: str) -> str:
+    """Return the path of an interpreter of this version, or for "this" of the running one."""
+    return sys.executable if version == "this" else str(need_interpreter(version))
 
 
 def works(path: Path, version: str, modules: tuple[str, ...] = ()) -> bool:

@@ -10,24 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HEADER_WORDS = 512
-WORK_WORDS = 19_968
-RING_STEPS = 8_192
-BUCKETS = 768
-SLOT_WORDS = 8 + 2 * BUCKETS
+from tests.support.agent import load
+
+# The agent's own layout: what it writes is what the readers are tested with.
+LAYOUT = load("core.steps_layout")
+HEADER_WORDS, RING_STEPS, BUCKETS = LAYOUT.HEADER_WORDS, LAYOUT.RING_STEPS, LAYOUT.BUCKETS
+WORK_WORDS, SLOT_WORDS = LAYOUT.LOOP_WORDS, LAYOUT.AGGREGATE_WORDS
+# The agent folds every 1024 steps; folding more often makes tests of folds short.
 FOLD_EVERY = 256
-KINDS = (
-    "session_run",
-    "callable",
-    "fit",
-    "evaluate",
-    "predict",
-    "train_on_batch",
-    "test_on_batch",
-    "predict_on_batch",
-    "function",
-    "eager",
-)
 
 HOST = "node7"
 BOOT_ID = "0d5b1cf1-test"
@@ -145,11 +135,13 @@ def write_process(root: Path, process: WrittenProcess) -> Path:
 def steps_bin(works: Sequence[WrittenWork], header: Mapping[int, int] | None = None) -> bytes:
     """Return the bytes of a steps.bin, as long as its works in use need."""
     words = [0] * HEADER_WORDS
-    words[0] = int.from_bytes(b"TFPSTEP1", "little")
-    words[1:8] = [1, HEADER_WORDS, 256, WORK_WORDS, RING_STEPS, BUCKETS, 4711]
+    words[0] = LAYOUT.MAGIC
+    sizes = [HEADER_WORDS, LAYOUT.LOOP_CAPACITY, WORK_WORDS, RING_STEPS, BUCKETS]
+    words[1:8] = [LAYOUT.LAYOUT_VERSION, *sizes, 4711]
     words[8:10] = [UNIX_NS, MONO_NS]
-    words[10], words[11] = len(works), 1
-    words[19], words[20] = MONO_NS, MONO_NS + 60_000_000_000
+    words[LAYOUT.USED], words[LAYOUT.STATE_WORD] = len(works), LAYOUT.RUNNING
+    words[LAYOUT.STARTED_WORD] = MONO_NS
+    words[LAYOUT.ACTIVE_WORD] = MONO_NS + 60_000_000_000
     for word, value in (header or {}).items():
         words[word] = value
     return b"".join([_packed(words), *(_work(work) for work in works)])
@@ -164,7 +156,7 @@ def regular_steps(count: int, *, step_ns: int = 1_000_000, gap_ns: int = 100_000
 def bucket(duration_ns: int) -> int:
     """Return the histogram bucket of the contract, computed the slow way."""
     (bits,) = struct.unpack("<q", struct.pack("<d", float(max(duration_ns, 1))))
-    return min((bits >> 48) - (1023 << 4), BUCKETS - 1)
+    return min((bits >> 48) - (1023 << 4), int(BUCKETS) - 1)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -177,28 +169,29 @@ def _work(work: WrittenWork) -> bytes:
     steps = list(work.steps)
     folded = len(steps) // FOLD_EVERY * FOLD_EVERY if work.folds else 0
     active = (folded // FOLD_EVERY) % 2
-    words[0:10] = [
-        KINDS.index(work.kind),
-        len(steps),
-        len(work.raised),
-        len(work.sampled),
-        77,
-        steps[0][0] if steps else 0,
-        work.steps_per_execution,
-        -1,
-        active,
-        work.retraces,
-    ]
-    words[16:48] = _text(work.name, 32)
-    words[48:64] = _text(work.thread, 16)
-    slot_at = 64 + active * SLOT_WORDS
-    words[slot_at : slot_at + SLOT_WORDS] = _slot(steps[:folded])
+    words[LAYOUT.KIND] = LAYOUT.KINDS.index(work.kind)
+    words[LAYOUT.COUNT] = len(steps)
+    words[LAYOUT.RAISED] = len(work.raised)
+    words[LAYOUT.TRACED] = len(work.sampled)
+    words[LAYOUT.THREAD_ID] = 77
+    words[LAYOUT.FIRST_SEEN] = steps[0][0] if steps else 0
+    words[LAYOUT.PER_EXECUTION] = work.steps_per_execution
+    words[LAYOUT.OPTIMIZER_STEPS] = -1
+    words[LAYOUT.SLOT] = active
+    words[LAYOUT.RETRACES] = work.retraces
+    _put(words, LAYOUT.NAME_AT, _text(work.name, LAYOUT.NAME_WORDS))
+    _put(words, LAYOUT.THREAD_NAME_AT, _text(work.thread, LAYOUT.THREAD_NAME_WORDS))
+    _put(words, LAYOUT.AGGREGATES_AT + active * SLOT_WORDS, _slot(steps[:folded]))
     for number, (start, end) in enumerate(steps):
         if number >= len(steps) - RING_STEPS:
-            at = 64 + 2 * SLOT_WORDS + 2 * (number % RING_STEPS)
-            flags = (number in work.sampled) << 61 | (number in work.raised) << 60
-            words[at : at + 2] = [start, end | flags]
+            flags = LAYOUT.TRACED_FLAG if number in work.sampled else 0
+            flags |= LAYOUT.RAISED_FLAG if number in work.raised else 0
+            _put(words, LAYOUT.RING_AT + 2 * (number % RING_STEPS), [start, end | flags])
     return _packed(words)
+
+
+def _put(words: list[int], offset: int, values: Sequence[int]) -> None:
+    words[offset : offset + len(values)] = values
 
 
 def _slot(steps: Sequence[tuple[int, int]]) -> list[int]:

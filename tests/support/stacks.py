@@ -17,12 +17,16 @@ from tfprobe.profile.stack_samples import (
 
 MS = 1_000_000
 MAIN = SampledThread(77, "MainThread")
-# Functions by name; `wrapper` is what the agent puts around a step.
+_AGENT = "/runs/r/boot/tfprobe_agent"
+# Functions by name; `wrapper` is what the agent puts around a step, and `door` what it did once.
 FRAMES: Mapping[str, SampledFrame] = {
     "main": SampledFrame("/work/train.py", 3, "<module>"),
     "load": SampledFrame("/work/train.py", 9, "load"),
     "fit": SampledFrame("/venv/lib/python3.11/site-packages/keras/trainer.py", 397, "fit"),
-    "wrapper": SampledFrame("/runs/r/boot/tfprobe_agent/door.py", 65, "make.<locals>.door"),
+    "wrapper": SampledFrame(
+        f"{_AGENT}/frameworks/step_wrapper.py", 75, "make.<locals>.around.<locals>.step_wrapper"
+    ),
+    "door": SampledFrame(f"{_AGENT}/door.py", 65, "make.<locals>.door"),
     "execute": SampledFrame("/venv/lib/python3.11/site-packages/tf/execute.py", 53, "execute"),
     "import": SampledFrame("<frozen importlib._bootstrap>", 241, "_call_with_frames_removed"),
     "work": SampledFrame("/work/train.py", 30, "work"),

@@ -1,5 +1,6 @@
-"""A package named tensorflow with the modules and classes that the agent patches, and little in
-them: for tests of the agent which must not depend on a TensorFlow or wait for its import.
+"""A package named tensorflow with the modules and classes that the agent patches, and little else.
+
+For tests of the agent that must not depend on a TensorFlow or wait for its import.
 """
 
 from __future__ import annotations

@@ -97,10 +97,11 @@ def test_threads_are_told_apart() -> None:
     assert [lasted(each.calls) for each in trees_of] == [{"main 100 100": {}}, {"work 50 50": {}}]
 
 
-def test_a_step_is_known_by_its_wrapper() -> None:
+@pytest.mark.parametrize("wrapper", ["wrapper", "door"], ids=["today", "older agents"])
+def test_a_step_is_known_by_its_wrapper(wrapper: str) -> None:
     """Whatever the clock says; deeper calls are in it."""
     stacks = sampled(
-        [(0, "main fit wrapper execute"), (10, "main fit"), (20, "main wrapper"), (30, "")],
+        [(0, f"main fit {wrapper} execute"), (10, "main fit"), (20, f"main {wrapper}"), (30, "")],
         end_ms=40,
     )
 

@@ -30,7 +30,10 @@ from tfprobe.profile.stack_samples import (
 Flags = npt.NDArray[np.bool_]
 
 # What the agent puts around the call that is one step.
-_STEP_FILE, _STEP_FUNCTION = "tfprobe_agent/door.py", "door"
+_STEP_WRAPPERS = (
+    ("tfprobe_agent/frameworks/step_wrapper.py", "step_wrapper"),
+    ("tfprobe_agent/door.py", "door"),  # in older recordings
+)
 # A step of these lasts from one call to the next: there is nothing around it.
 _KINDS_WITHOUT_WRAPPER = frozenset({"eager", "service"})
 _STEPPING = ("warm-up", "steady")
@@ -202,8 +205,8 @@ def _of_phases(known: Life, phases: Sequence[str]) -> Intervals:
 
 
 def _wraps(frame: SampledFrame) -> bool:
-    is_ours = frame.file.endswith(_STEP_FILE)
-    return is_ours and frame.function.rpartition(".")[2] == _STEP_FUNCTION
+    function = frame.function.rpartition(".")[2]
+    return any(frame.file.endswith(file) and function == name for file, name in _STEP_WRAPPERS)
 
 
 def _weights_ns(stacks: StackSamples, intervals: Intervals | None) -> Int64s:

@@ -1,0 +1,1 @@
+"""The recording of one process: its steps file, schedule, process folder, gaps and resource samples."""

@@ -1,0 +1,109 @@
+"""Who may use TensorFlow's one profiler right now. A traced step that meets another session fails after it ran.
+
+TensorFlow allows one profiler session per process. `Session.run` with FULL_TRACE opens one inside the step and raises
+AlreadyExists if there is another, although the step's updates are already applied. So a conflict is prevented before
+the step, not handled after it. SOFTWARE_TRACE opens none and is safe at any time.
+"""
+
+import sys
+import threading
+
+from tfprobe_agent import config
+from tfprobe_agent.unpatched import UNPATCHED
+
+# How long a profiler call of the job waits for a traced step to end, in seconds. A longer step may be waiting for that
+# very call; then the job gets TensorFlow's own answer.
+USER_WAIT_S = 5.0
+# Interval at which waiting threads look, in seconds.
+_LOOK_S = 0.001
+_PROFILER = "profiler"
+
+
+class _Tracing:
+    """The state of this process; created anew after a fork."""
+
+    def __init__(self):
+        self.holders = {}  # under _PROFILER the holder of the profiler while a session of the agent may be open
+        self.giving_back = threading.Lock()
+        self.window = None  # the open profiler window, if any
+        self.job_calls = set()  # calls of the job that are tracing or starting a profiler right now
+        self.job_server = False  # the job serves remote captures, which may begin at any time
+
+
+TRACING = _Tracing()
+
+
+def reset():
+    """Forget everything, in a forked child."""
+    TRACING.__init__()
+
+
+def profiler_modules():
+    """Return those of TensorFlow's Python profiler modules that are loaded."""
+    names = ("tensorflow.python.profiler.profiler_v2", "tensorflow.python.eager.profiler")
+    return [sys.modules[name] for name in names if name in sys.modules]
+
+
+def job_holds_profiler():
+    """Return whether the job itself has, or is about to have, a profiler session."""
+    return len(TRACING.job_calls) > 0 or any(
+        getattr(module, "_profiler", None) is not None for module in profiler_modules()
+    )
+
+
+def take(holder):
+    """Try to take the profiler; return whether it is the holder's (then call `give_back`).
+
+    This is one call of a C function, so an exception that the job throws in after it finds the holder there.
+    """
+    return TRACING.holders.setdefault(_PROFILER, holder) is holder
+
+
+def give_back(holder):
+    """Give the profiler back, if the holder has it."""
+    with TRACING.giving_back:
+        if TRACING.holders.get(_PROFILER) is holder:
+            del TRACING.holders[_PROFILER]
+
+
+def holder():
+    """Return the holder of the profiler, or None."""
+    return TRACING.holders.get(_PROFILER)
+
+
+def is_given_back(patience_s):
+    """Wait until nobody has the profiler; return False if somebody still has."""
+    until_ns = UNPATCHED.monotonic_ns() + int(patience_s * 1e9)
+    while holder() is not None:
+        if UNPATCHED.monotonic_ns() >= until_ns:
+            return False
+        UNPATCHED.sleep(_LOOK_S)
+    return True
+
+
+def take_full(holder):
+    """Try to take the profiler for one step that is to be traced on all devices."""
+    if config.profiling_disabled() or config.foreign_profiler() or TRACING.job_server:
+        return False
+    if not take(holder):
+        return False
+    if job_holds_profiler():
+        give_back(holder)
+        return False
+    return True
+
+
+def job_begins(call):
+    """Make way for a profiler call of the job: close the window, or wait for the traced step to end.
+
+    `call` is any object; discard it from `job_calls` when the call has returned.
+    """
+    calls = TRACING.job_calls
+    try:
+        calls.add(call)
+        window = TRACING.window
+        if window is None or not window.surrender():
+            is_given_back(USER_WAIT_S)
+    except BaseException:
+        calls.discard(call)
+        raise
