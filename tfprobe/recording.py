@@ -14,9 +14,8 @@ from tfprobe.findings.engine import advise
 from tfprobe.findings.engine import document as engine_document
 from tfprobe.launch import environ
 from tfprobe.profile.profile import Capture, Process, Profile, Work
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.run import load
-from tfprobe.profile.reader.sampled import dearest
+from tfprobe.profile.reader.run_reader import Following, load
+from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.report.documents.run_report import Document, document, gather
 from tfprobe.runs.catalogue import find_run
 from tfprobe.runs.layout import DEFAULT_OUTPUT, RunFolder
@@ -150,7 +149,7 @@ def open_run(path: str | Path = "latest", *, output: str | Path | None = None) -
     Raises UnreadableInput when `path` names no run, NoAnswer when there is no run at all.
     """
     if isinstance(path, str) and "://" in path:
-        from tfprobe.runs.remote.fetching import fetched_run
+        from tfprobe.runs.remote.mirror import fetched_run
 
         mirror = fetched_run(path, environ.cache_home(), lambda _done, _all: None)
         return Recording(RunFolder(mirror))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.catalogue import find_run
 from tfprobe.runs.liveness import this_machine
 

@@ -18,7 +18,7 @@ from typing import Any
 from tests.matrix.environments import cache
 from tests.tf.laboratory import environment_of_a_job
 from tfprobe.formats.schema import message_class
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.catalogue import find_run
 from tfprobe.runs.layout import LATEST
 from tfprobe.runs.liveness import this_machine

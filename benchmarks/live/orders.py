@@ -28,10 +28,10 @@ from tests.matrix.cells import CELLS  # noqa: E402
 from tests.matrix.environments import Unavailable, prepare  # noqa: E402
 from tests.support import toy_tensorflow  # noqa: E402
 from tfprobe.live.hearing import Hearing  # noqa: E402
-from tfprobe.runs import control  # noqa: E402
+from tfprobe.runs import trace_requests  # noqa: E402
 from tfprobe.runs.layout import ProcessFolder, RunFolder  # noqa: E402
-from tfprobe.runs.steps import count_steps  # noqa: E402
-from tfprobe.runs.steps_layout import HEADER_WORDS  # noqa: E402
+from tfprobe.runs.process_folder.steps import count_steps  # noqa: E402
+from tfprobe.runs.process_folder.steps_layout import HEADER_WORDS  # noqa: E402
 
 JOB = Path(__file__).resolve().parent / "jobs" / "endless.py"
 TOY = "toy"
@@ -43,7 +43,7 @@ TARGET_STEPS = 2
 
 # Of the first work, the only one these jobs have.
 COUNT_WORD = HEADER_WORDS + 1
-_PUT = control._put
+_PUT = trace_requests._put
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class _Moment:
 
     def order(self, path: Path) -> int:
         """Order one sample, as `tfprobe trace` does."""
-        control._put = self._put
+        trace_requests._put = self._put
         try:
-            return control.request_samples(path, samples=1)
+            return trace_requests.request_samples(path, samples=1)
         finally:
-            control._put = _PUT
+            trace_requests._put = _PUT
 
     def _put(self, descriptor: int, word: int, value: int) -> None:
         if not self._wakes and word > COUNT_WORD:

@@ -25,7 +25,7 @@ from recorded import changing_load, record  # noqa: E402
 from tfprobe.analysis.compare.comparison import Diff, diff  # noqa: E402
 from tfprobe.analysis.compare.sides import RunLevels, Sides, levels, sides  # noqa: E402
 from tfprobe.profile.profile import Profile  # noqa: E402
-from tfprobe.profile.reader.run import load  # noqa: E402
+from tfprobe.profile.reader.run_reader import load  # noqa: E402
 from tfprobe.runs.layout import RunFolder  # noqa: E402
 from tfprobe.runs.liveness import this_machine  # noqa: E402
 

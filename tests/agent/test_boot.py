@@ -14,7 +14,7 @@ import pytest
 from tests.support import toy_tensorflow
 from tests.support.agent import Laboratory
 from tests.support.interpreters import python_path
-from tfprobe.runs.events import read_interpreters
+from tfprobe.runs.process_folder.events import read_interpreters
 
 RECORDED = {"loss": 1}
 

@@ -17,9 +17,9 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
-from tfprobe.runs import steps_layout
-from tfprobe.runs.steps import read_steps
-from tfprobe.runs.steps_layout import Aggregate, WorkRecord
+from tfprobe.runs.process_folder import steps_layout
+from tfprobe.runs.process_folder.steps import read_steps
+from tfprobe.runs.process_folder.steps_layout import Aggregate, WorkRecord
 
 layout, loop = load("core.steps_layout"), load("core.loop")
 steps_file = load("core.steps_file")

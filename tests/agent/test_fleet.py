@@ -20,12 +20,11 @@ from tfprobe.cli.main import main
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.orders import order
-from tfprobe.profile.fleet import FleetLook
-from tfprobe.profile.orders import Answer, ProcessAnswer
-from tfprobe.runs.events import read_events
+from tfprobe.profile.snapshots import Answer, FleetLook, ProcessAnswer
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
 from tfprobe.runs.liveness import this_machine
-from tfprobe.runs.steps import read_steps
+from tfprobe.runs.process_folder.events import read_events
+from tfprobe.runs.process_folder.steps import read_steps
 
 STEPS = 3
 # The kind of steps that each kind of job makes, and how many of its processes take a trace request.

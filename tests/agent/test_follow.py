@@ -9,8 +9,7 @@ import pytest
 import tfprobe
 from tests.support.agent import PATIENCE_S, Laboratory
 from tests.support.plain import plain
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import Following, load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 

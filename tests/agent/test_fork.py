@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.agent import GREENLET, Laboratory
 from tests.support.interpreters import python_path
-from tfprobe.runs.steps_layout import AgentState
+from tfprobe.runs.process_folder.steps_layout import AgentState
 
 # In a job: run `body` in a forked child, wait for it, and return its status. Python 3.6 notifies
 # nobody of a fork before there was a second thread; TensorFlow always starts one.

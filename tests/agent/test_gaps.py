@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.agent import Laboratory
 from tests.support.interpreters import need_interpreter, python_path
-from tfprobe.runs.gaps import CallRecord, GapRecord
+from tfprobe.runs.process_folder.gaps import CallRecord, GapRecord
 
 MS = 1_000_000
 # In a job: `line()` returns the line it is called from.

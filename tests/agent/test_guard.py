@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.agent import Laboratory
-from tfprobe.runs.steps_layout import AgentState
+from tfprobe.runs.process_folder.steps_layout import AgentState
 
 BREAK = """
 class Broken(Exception): pass

@@ -12,11 +12,11 @@ import pytest
 
 from tests.support.agent import Laboratory
 from tests.support.interpreters import need_interpreter, python_path
-from tfprobe.profile.reader.run import load
-from tfprobe.runs.activities import ActivityLine, read_activities
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.manifests import read_process
+from tfprobe.runs.process_folder.activities import ActivityLine, read_activities
 
 MS = 1_000_000
 SLOW = "import time; time.sleep(0.02)\n"

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.agent import load
-from tfprobe.runs.steps import StepsFile, StepsReader, read_steps
-from tfprobe.runs.steps_layout import Aggregate, RecentSteps, WorkRecord
+from tfprobe.runs.process_folder.steps import StepsFile, StepsReader, read_steps
+from tfprobe.runs.process_folder.steps_layout import Aggregate, RecentSteps, WorkRecord
 
 steps_file, layout = load("core.steps_file"), load("core.steps_layout")
 START_NS = 7_000_000_000_000

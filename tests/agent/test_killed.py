@@ -15,9 +15,9 @@ from tests.support.agent import PATIENCE_S, Laboratory
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import FINISHED, KILLED, UNKNOWN, this_machine
-from tfprobe.runs.steps import read_steps
-from tfprobe.runs.steps_layout import BUCKETS, RING_STEPS, WorkRecord
-from tfprobe.runs.work_block import bucket_of
+from tfprobe.runs.process_folder.loop_block import bucket_of
+from tfprobe.runs.process_folder.steps import read_steps
+from tfprobe.runs.process_folder.steps_layout import BUCKETS, RING_STEPS, WorkRecord
 
 PROCESSES = 64
 STEPS = 10_000

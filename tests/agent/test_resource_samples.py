@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.interpreters import need_interpreter
-from tfprobe.runs.pulses import read_pulses
+from tfprobe.runs.process_folder.resource_samples import read_pulses
 
 resource_samples = load("core.resource_samples")
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.agent import Laboratory, load
-from tfprobe.runs.control import request_samples, request_status
+from tfprobe.runs.trace_requests import request_samples, request_status
 
 schedule, layout = load("core.schedule"), load("core.steps_layout")
 MS = 1_000_000

@@ -18,10 +18,10 @@ import pytest
 from tests.support.agent import PATIENCE_S, TFPROBE, Laboratory
 from tfprobe.cli.main import main
 from tfprobe.live.orders import order
-from tfprobe.profile.orders import Answer
-from tfprobe.runs.control import request_status
+from tfprobe.profile.snapshots import Answer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
+from tfprobe.runs.trace_requests import request_status
 
 # One step for each line on stdin: s of a session, f of a function; d exits at once.
 BY_LINES = """

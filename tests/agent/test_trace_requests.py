@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.agent import Laboratory, load
-from tfprobe.runs.control import request_samples, request_status
+from tfprobe.runs.trace_requests import request_samples, request_status
 
 layout = load("core.steps_layout")
 A_DAY_NS = 86_400 * 10**9

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import PATIENCE_S, Laboratory, load, replace_unpatched
-from tfprobe.runs.steps import count_steps, read_steps
-from tfprobe.runs.steps_layout import Ending
+from tfprobe.runs.process_folder.steps import count_steps, read_steps
+from tfprobe.runs.process_folder.steps_layout import Ending
 
 steps_file = load("core.steps_file")
 START_NS = 7_000_000_000_000

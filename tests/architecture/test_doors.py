@@ -154,7 +154,7 @@ def test_the_design_page_names_every_room() -> None:
     """docs/design.md describes what is built."""
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 
-    built = {room for room in DOORS if (PACKAGE / room).is_dir()}
+    built = {room for room in DOORS if "/" not in room and (PACKAGE / room).is_dir()}
 
     assert {room for room in built if f"  {room}/" not in page} == set()
 

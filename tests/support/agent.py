@@ -17,9 +17,9 @@ import pytest
 
 from tests.support import toy_tensorflow
 from tfprobe.launch import boot as launch_boot
-from tfprobe.runs.gaps import GapRecord, read_gaps
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.steps import StepsFile, read_steps
+from tfprobe.runs.process_folder.gaps import GapRecord, read_gaps
+from tfprobe.runs.process_folder.steps import StepsFile, read_steps
 
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / "sitecustomize_hooks"

@@ -12,7 +12,7 @@ from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.findings.finding import Finding, Gain, Severity
 from tfprobe.live.top.source import Key, Noted, Seen, Watch
-from tfprobe.profile.fleet import Shares
+from tfprobe.profile.snapshots import Shares
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -12,7 +12,7 @@ from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
 from tfprobe.profile.profile import Process
-from tfprobe.profile.strings import Strings
+from tfprobe.profile.tables import Strings
 
 Floats = npt.NDArray[np.float64]
 

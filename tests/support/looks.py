@@ -10,8 +10,8 @@ from tests.support.profiles import timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
-from tfprobe.profile.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
 from tfprobe.profile.profile import Run, Work
+from tfprobe.profile.snapshots import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
 
 SECOND_NS = 1_000_000_000
 # A minute after the processes of these looks have started.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.following import Following
+from tfprobe.profile.reader.run_reader import Following
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web.opened import OpenRun, Reading

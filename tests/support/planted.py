@@ -14,7 +14,7 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.rank_parts import LatestSteps, RankPart, RecordedStep
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
 from tfprobe.errors import Missing
-from tfprobe.profile.strings import Strings
+from tfprobe.profile.tables import Strings
 
 Floats = npt.NDArray[np.float64]
 KEY = TEXTS[WORK]

@@ -12,10 +12,9 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place, Row
-from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.profile.capture_tables import Place, Row
+from tfprobe.profile.graph import Frame, Graph, Node, SampledWork
 from tfprobe.profile.profile import Work
-from tfprobe.profile.sampled import SampledWork
 from tfprobe.web.answers import answer
 from tfprobe.web.question import Question
 

@@ -10,12 +10,18 @@ import numpy as np
 
 from tests.support.rundir import MONO_NS, UNIX_NS, bucket
 from tfprobe.errors import Missing
-from tfprobe.profile.durations import Durations
-from tfprobe.profile.executions import STRING_COLUMNS, Executions, Place, Row
-from tfprobe.profile.profile import Capture, Hooks, Process, Profile, RecentSteps, Run, Work
-from tfprobe.profile.spans import SpanKind, Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, TableBuilder
+from tfprobe.profile.capture_tables import STRING_COLUMNS, Executions, Place, Row, SpanKind, Spans
+from tfprobe.profile.profile import (
+    Capture,
+    Durations,
+    Hooks,
+    Process,
+    Profile,
+    RecentSteps,
+    Run,
+    Work,
+)
+from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
 HOOKS = Hooks(
     calls_measured=100,

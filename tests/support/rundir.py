@@ -1,4 +1,4 @@
-"""Write run directories as docs/run-directory.md describes them, without an agent: for tests of the readers."""
+"""Write run directories as docs/run-directory.md describes them, for tests of the readers."""
 
 from __future__ import annotations
 

@@ -10,10 +10,8 @@ from tests.support.profiles import executions
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, DevicePulse, Pulse
-from tfprobe.profile.executions import Executions, Row
-from tfprobe.profile.spans import SpanKind, Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, TableBuilder
+from tfprobe.profile.capture_tables import Executions, Row, SpanKind, Spans
+from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
 SECOND_NS = 1_000_000_000
 UNKNOWN = Missing("nobody asked")

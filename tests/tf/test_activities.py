@@ -7,7 +7,7 @@ import pytest
 from tests.tf.laboratory import Laboratory, Outcome
 from tests.tf.requirements import need_tensorflow
 from tfprobe.errors import Missing
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 

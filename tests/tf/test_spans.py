@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.tf.laboratory import Laboratory
 from tests.tf.requirements import need_tensorflow
+from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind
 from tfprobe.recording import open_run
 
 EVERY_STEP = ["--every", "1"]

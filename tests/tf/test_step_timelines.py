@@ -9,7 +9,7 @@ from tests.support.golden import GOLDEN
 from tests.support.step_stats import gpu_step
 from tests.tf.laboratory import Laboratory
 from tfprobe.export.step_timeline import step_timeline
-from tfprobe.formats.step_stats import step_stats
+from tfprobe.formats.run_metadata.step_stats import step_stats
 
 GOLDEN_STEP = GOLDEN / "tfprof_testdata" / "run_meta"
 

@@ -107,7 +107,7 @@ def _recorded(
 ) -> _Made:
     """Record into a new run; whatever happens, no half of one is left."""
     from tfprobe.attach.service import directory, recording
-    from tfprobe.profile.reader.service import whole_steps
+    from tfprobe.profile.reader.service_trace import whole_steps
 
     draft = directory.draft(output, services[0])
     named = ", ".join(map(str, services))

@@ -11,7 +11,7 @@ from tfprobe.analysis.compare.sides import RunLevels, levels, sides
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.profile.reader.file import file_profile
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.liveness import this_machine
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
     Raises NoAnswer where there is none.
     """
     from tfprobe.analysis.jobs.history import earlier_runs
-    from tfprobe.profile.reader.catalogue import load as load_lines
+    from tfprobe.profile.reader.processes import load as load_lines
 
     folder = reading.chosen_run(run, output)
     lines = load_lines(folder.root.parent, this_machine())

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tfprobe.analysis.system.stack_samples import ProcessTrees
     from tfprobe.export.models_profiler import RecordedStep
     from tfprobe.export.step_timeline import OpTime
+    from tfprobe.profile.graph import SampledWork
     from tfprobe.profile.profile import Capture, Process, Profile, Work
-    from tfprobe.profile.sampled import SampledWork
-    from tfprobe.profile.step_stats import DeviceStats
+    from tfprobe.profile.records import DeviceStats
     from tfprobe.runs.layout import RunFolder
 
 _AVERAGE = -1
@@ -140,7 +140,7 @@ def command(
 
 
 def _source(run: str, output: str | None, rank: int | None) -> _Run | Path:
-    from tfprobe.profile.reader.run import load
+    from tfprobe.profile.reader.run_reader import load
     from tfprobe.runs.liveness import this_machine
 
     if Path(run).is_file():
@@ -282,7 +282,7 @@ def _recorded_steps(
     run: _Run, works: list[tuple[Process, Work]], captures: tuple[Capture, ...]
 ) -> Iterator[RecordedStep]:
     from tfprobe.export.models_profiler import RecordedStep
-    from tfprobe.profile.reader.sampled import sampled
+    from tfprobe.profile.reader.traced_steps import sampled
 
     for process, work in works:
         found = sampled(run.folder, run.profile, work)
@@ -316,7 +316,7 @@ def _sampled(asked: _Asked) -> SampledWork:
     """
     from tfprobe.cli.views import chosen_work
     from tfprobe.profile.reader.file import sampled_file
-    from tfprobe.profile.reader.sampled import sampled
+    from tfprobe.profile.reader.traced_steps import sampled
 
     if isinstance(asked.source, Path):
         if asked.work:
@@ -367,8 +367,8 @@ def _devices(
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
     from tfprobe.analysis.ops import step_stats as from_rows
-    from tfprobe.formats.step_stats import step_stats, step_stats_text
-    from tfprobe.runs.contents import content_of
+    from tfprobe.formats.run_metadata.step_stats import step_stats, step_stats_text
+    from tfprobe.runs.safe_files import content_of
 
     path = _metadata_path(source, found, capture)
     if path is None:
@@ -386,7 +386,7 @@ def _devices(
 
 def _metadata_path(source: _Run | Path, found: SampledWork, capture: Capture) -> Path | None:
     """Return the file that may hold the RunMetadata of a step."""
-    from tfprobe.profile.reader.sampled import process_folder
+    from tfprobe.profile.reader.traced_steps import process_folder
 
     if isinstance(source, Path):
         return source

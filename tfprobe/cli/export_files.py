@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfprobe.launch import environ
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 _GZIP = b"\x1f\x8b"
 
@@ -25,7 +25,7 @@ def write_files(directory: Path, files: Iterable[tuple[str, str]], *, report: Pa
         if not is_default:
             directory.mkdir(parents=True, exist_ok=True)
         content = text.encode("utf-8", "replace")
-        inside.write(root, directory / name, content, private=is_default)
+        safe_files.write(root, directory / name, content, private=is_default)
 
 
 def write_pieces(path: Path, pieces: Iterator[str | bytes], *, report: Path | None) -> None:
@@ -43,15 +43,15 @@ def _opened(path: Path, report: Path | None) -> Iterator[BinaryIO]:
     if path.parent == report:
         # Nobody named this place, so nobody meant what a link in the run leads to.
         with (
-            inside.directory(report.parent, report, make=True) as place,
-            inside.replacing(place / path.name, mode=0o600) as file,
+            safe_files.directory(report.parent, report, make=True) as place,
+            safe_files.replacing(place / path.name, mode=0o600) as file,
         ):
             yield file
     elif path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file  # a pipe or a device, which must stay what it is
     else:
-        with inside.replacing(environ.absolute(path).resolve()) as file:
+        with safe_files.replacing(environ.absolute(path).resolve()) as file:
             yield file
 
 

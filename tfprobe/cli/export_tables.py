@@ -10,7 +10,7 @@ from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 NAME = "tables"
 
@@ -37,7 +37,7 @@ def write(
     ):
         try:
             if target is None:
-                with inside.directory(folder.root, path, make=True) as place:
+                with safe_files.directory(folder.root, path, make=True) as place:
                     export(tables, place, watch)
             else:
                 export(tables, path, watch)

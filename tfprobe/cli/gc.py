@@ -90,10 +90,9 @@ def _refuse_a_run(place: Path) -> None:
 
 def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
     from tfprobe.analysis.jobs.retention import Candidate, choose
-    from tfprobe.profile.reader.catalogue import line, measured
+    from tfprobe.profile.reader.processes import line, measured
     from tfprobe.runs.catalogue import list_runs
-    from tfprobe.runs.holds import boot_users, hold
-    from tfprobe.runs.removal import leftovers
+    from tfprobe.runs.removal import boot_users, hold, leftovers
 
     now_ns, users, entries = time.time_ns(), boot_users(here.proc), list_runs(place, here)
     holds = [hold(entry, here, users, now_ns) for entry in entries]
@@ -108,7 +107,7 @@ def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
 
 
 def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
-    from tfprobe.runs.deletion import delete
+    from tfprobe.runs.directory_tree import delete
     from tfprobe.runs.layout import RunFolder
     from tfprobe.runs.removal import remove
 
@@ -156,7 +155,7 @@ def _show(plan: _Plan) -> None:
 
 def _measured(plan: _Plan) -> Retention:
     """Return the choice with the sizes of what goes, which takes a walk."""
-    from tfprobe.profile.reader.catalogue import measured
+    from tfprobe.profile.reader.processes import measured
 
     goes = tuple(replace(each, run=measured(each.run)) for each in plan.retention.goes)
     return replace(plan.retention, goes=goes)

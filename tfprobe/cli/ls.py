@@ -11,7 +11,7 @@ import click
 
 from tfprobe.cli import reading, run_filters
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput, UsageError
-from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.snapshots import RunLine
 
 _NANOSECONDS = 1_000_000_000
 
@@ -41,7 +41,7 @@ def command(
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
     from tfprobe.analysis.jobs.run_filters import choose
-    from tfprobe.profile.reader.catalogue import load, measured
+    from tfprobe.profile.reader.processes import load, measured
     from tfprobe.runs.liveness import this_machine
 
     filters = run_filters.filters(asked)

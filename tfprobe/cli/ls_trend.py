@@ -10,9 +10,9 @@ from tfprobe.analysis.compare.run_trend import TrendRow, trend
 from tfprobe.analysis.jobs.history import jobs
 from tfprobe.cli import reading
 from tfprobe.errors import Missing, NoAnswer, TfprobeError
-from tfprobe.profile.catalogue import RunLine
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
+from tfprobe.profile.snapshots import RunLine
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 

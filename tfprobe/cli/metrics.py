@@ -18,7 +18,7 @@ from tfprobe.cli.main import complain
 from tfprobe.cli.stopping import until_stopped
 from tfprobe.errors import UnreadableInput, UsageError
 from tfprobe.launch import environ
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 if TYPE_CHECKING:
     from tfprobe.live.metrics.exporter import Exporter
@@ -163,7 +163,7 @@ def _write(path: Path, content: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)  # a pipe or a device, which must stay what it is
             return
-        with inside.replacing(path) as file:
+        with safe_files.replacing(path) as file:
             file.write(content)
     except OSError as exc:
         raise UsageError(

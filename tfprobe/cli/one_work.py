@@ -11,8 +11,8 @@ from tfprobe.cli.views import chosen_work
 from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
+    from tfprobe.profile.graph import SampledWork
     from tfprobe.profile.profile import Profile, Work
-    from tfprobe.profile.sampled import SampledWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def read(
         if work or rank is not None:
             raise UsageError("A file holds one work: --work and --rank are for runs.")
         return _of_file(run)
-    from tfprobe.profile.reader.run import load
-    from tfprobe.profile.reader.sampled import sampled
+    from tfprobe.profile.reader.run_reader import load
+    from tfprobe.profile.reader.traced_steps import sampled
     from tfprobe.runs.liveness import this_machine
 
     folder = reading.chosen_run(run, output)

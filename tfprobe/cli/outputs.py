@@ -14,7 +14,7 @@ from tfprobe.printable import printable
 if TYPE_CHECKING:
     from tfprobe.analysis.ops.flops.count import FloatOps
     from tfprobe.analysis.ops.view_options import Choice
-    from tfprobe.profile.sampled import SampledWork
+    from tfprobe.profile.graph import SampledWork
     from tfprobe.tfprof.options import Output
 
 _AVERAGE = -1

@@ -17,8 +17,8 @@ from tfprobe.cli.main import complain
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, sources
 from tfprobe.printable import printable, printable_lines, unfiltered, write_codes
-from tfprobe.profile.teams import RANKS
-from tfprobe.runs import inside
+from tfprobe.profile.programs import RANKS
+from tfprobe.runs import safe_files
 from tfprobe.runs.catalogue import find_run, find_runs
 from tfprobe.runs.layout import LATEST, RunFolder
 
@@ -59,7 +59,7 @@ def chosen_run(run: str, output: str | None) -> RunFolder:
     if not is_url(run):
         return find_run(run, output_directory(output))
     with progress("Fetching") as watch:
-        from tfprobe.runs.remote.fetching import fetched_run
+        from tfprobe.runs.remote.mirror import fetched_run
 
         return RunFolder(fetched_run(run, environ.cache_home(), watch))
 
@@ -85,10 +85,10 @@ def fetched_directory(url: str, *, glance_only: bool = False) -> Path:
     With `glance_only` there is no more in it than a listing tells.
     """
     with progress("Fetching") as watch:
-        from tfprobe.runs.remote import fetching
+        from tfprobe.runs.remote.mirror import GLANCE, WHOLE, fetched_directory
 
-        scope = fetching.GLANCE if glance_only else fetching.WHOLE
-        return fetching.fetched_directory(url, environ.cache_home(), scope, watch)
+        scope = GLANCE if glance_only else WHOLE
+        return fetched_directory(url, environ.cache_home(), scope, watch)
 
 
 def is_file(run: str) -> bool:
@@ -110,7 +110,7 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
             return run, file_profile(Path(run))
     folder = chosen_run(run, output)
     with progress("Reading captures") as watch:
-        from tfprobe.profile.reader.run import load
+        from tfprobe.profile.reader.run_reader import load
         from tfprobe.runs.liveness import this_machine
 
         profile = load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)
@@ -290,7 +290,7 @@ def write_whole(path: str, text: str) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    with inside.replacing(path) as file:
+    with safe_files.replacing(path) as file:
         file.write(text.encode("utf-8", "replace"))
 
 

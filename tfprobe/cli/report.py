@@ -94,7 +94,7 @@ def command(
 def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> Answer:
     """Write all pages, and return what the other forms of the report are made of."""
     from tfprobe.findings import engine
-    from tfprobe.profile.reader.sampled import dearest
+    from tfprobe.profile.reader.traced_steps import dearest
     from tfprobe.query.answers import Answer
     from tfprobe.report.documents.run_report import gather
     from tfprobe.runs.liveness import this_machine

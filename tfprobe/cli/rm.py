@@ -13,7 +13,7 @@ from tfprobe.errors import NoAnswer
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
-    from tfprobe.profile.catalogue import RunLine
+    from tfprobe.profile.snapshots import RunLine
     from tfprobe.runs.catalogue import RunEntry
     from tfprobe.runs.liveness import Machine
 
@@ -37,7 +37,7 @@ def command(
     A run that is running is never removed. One that ran where nobody here can look, on another
     machine or in another container, needs --force.
     """
-    from tfprobe.profile.reader.catalogue import line, measured
+    from tfprobe.profile.reader.processes import line, measured
     from tfprobe.runs.catalogue import glance
     from tfprobe.runs.liveness import this_machine
     from tfprobe.runs.removal import named_run, remove
@@ -64,7 +64,7 @@ def command(
 
 def _refuse_held(entries: list[RunEntry], here: Machine, *, force: bool) -> None:
     """Raise NoAnswer with all that may not go."""
-    from tfprobe.runs.holds import boot_users, hold
+    from tfprobe.runs.removal import boot_users, hold
 
     users, now_ns = boot_users(here.proc), time.time_ns()
     found = [(entry.folder.id, hold(entry, here, users, now_ns)) for entry in entries]

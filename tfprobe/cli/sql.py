@@ -17,7 +17,7 @@ from tfprobe.cli.tables import opened, warn
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ
 from tfprobe.printable import printable
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _write(tables: Tables, query: str, target: str) -> int:
 
 def _move(made: Path, path: Path) -> None:
     """Put a file in its place at once, which may be in another file system."""
-    with inside.replacing(path) as file, made.open("rb") as source:
+    with safe_files.replacing(path) as file, made.open("rb") as source:
         shutil.copyfileobj(source, file)
 
 

@@ -32,7 +32,7 @@ def command(
     """
     from tfprobe.analysis.system.stack_lines import document
     from tfprobe.analysis.system.stack_samples import trees
-    from tfprobe.profile.reader.run import load
+    from tfprobe.profile.reader.run_reader import load
     from tfprobe.runs.liveness import this_machine
 
     folder = reading.chosen_run(run, output)

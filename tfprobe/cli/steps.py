@@ -31,7 +31,7 @@ def command(
     RUN is a directory, a run id, or `latest`, the default.
     """
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.profile.reader.run import load
+    from tfprobe.profile.reader.run_reader import load
     from tfprobe.report.documents.step_report import document, gather
     from tfprobe.runs.liveness import this_machine
 

@@ -45,7 +45,7 @@ def command(run: str, output: str | None, as_json: bool, rank: int | None) -> in
 
 def _profile(run: str, output: str | None, rank: int | None) -> Profile:
     from tfprobe.profile.reader.file import file_profile
-    from tfprobe.profile.reader.run import load
+    from tfprobe.profile.reader.run_reader import load
     from tfprobe.runs.liveness import this_machine
 
     if Path(run).is_file():

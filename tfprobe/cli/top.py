@@ -16,7 +16,7 @@ from tfprobe.launch import environ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfprobe.profile.fleet import FleetLook, TimeUse
+    from tfprobe.profile.snapshots import FleetLook, TimeUse
     from tfprobe.runs.layout import ProcessFolder
 
 # What reading captures may take of one look.
@@ -73,7 +73,7 @@ def _for_a_while(
     time_use: Callable[[ProcessFolder], TimeUse],
 ) -> Callable[[ProcessFolder], TimeUse]:
     """Have captures read until that has taken long enough; of one look nobody waits for more."""
-    from tfprobe.profile.fleet import TimeUse
+    from tfprobe.profile.snapshots import TimeUse
 
     until_s = time.monotonic() + CAPTURES_S
 

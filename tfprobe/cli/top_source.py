@@ -14,18 +14,18 @@ from tfprobe.findings.finding import Finding
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.orders import order
 from tfprobe.live.top.source import Key, Noted, Seen, Watch
-from tfprobe.profile.orders import Answer, ProcessAnswer
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.newest import newest
+from tfprobe.profile.reader.live_process import newest_captures
+from tfprobe.profile.snapshots import Answer, ProcessAnswer
 from tfprobe.report.format import numbers
 from tfprobe.report.text.orders import reasons
-from tfprobe.runs.events import Event, read_events
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
+from tfprobe.runs.process_folder.events import Event, read_events
 
 if TYPE_CHECKING:
     from tfprobe.findings.engine import Advice
-    from tfprobe.profile.reader.following import Following
+    from tfprobe.profile.reader.run_reader import Following
 
 # A few show what is usual; decoding one takes up to 0.2 s.
 OPS_CAPTURES = 8
@@ -68,7 +68,7 @@ class LiveSource:
             watch(read, OPS_CAPTURES)
             return True
 
-        return by_type(newest(_process(key), most=OPS_CAPTURES, go_on=go_on))
+        return by_type(newest_captures(_process(key), most=OPS_CAPTURES, go_on=go_on))
 
     def findings(self, key: Key, watch: Watch) -> Sequence[Finding]:
         """Return what could be faster in a process, or in its run as a whole."""
@@ -104,7 +104,7 @@ class LiveSource:
     def _advised(self, directory: str, watch: Watch) -> tuple[Profile, Advice]:
         # Imported here, as what a report needs is: the page is there in half the time without.
         from tfprobe.findings import engine
-        from tfprobe.profile.reader.sampled import dearest
+        from tfprobe.profile.reader.traced_steps import dearest
 
         folder = RunFolder(Path(directory))
         if not folder.is_run():
@@ -114,7 +114,7 @@ class LiveSource:
             return profile, engine.advise(profile, dearest(folder, profile))
 
     def _follow(self, folder: RunFolder) -> Following:
-        from tfprobe.profile.reader.following import Following
+        from tfprobe.profile.reader.run_reader import Following
 
         directory = str(folder.root)
         if self._followed is None or self._followed[0] != directory:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfprobe.live.orders import Order
-    from tfprobe.profile.orders import ProcessAnswer
+    from tfprobe.profile.snapshots import ProcessAnswer
     from tfprobe.runs.layout import RunFolder
 
 # A step that is under way has to end before a process can answer.
@@ -122,7 +122,7 @@ def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[Pro
 
 def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
     from tfprobe.live.orders import document
-    from tfprobe.profile.orders import Answer
+    from tfprobe.profile.snapshots import Answer
     from tfprobe.report.text.orders import lay_out, reasons
 
     if as_json:
@@ -145,7 +145,7 @@ def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> N
 
 
 def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
-    from tfprobe.profile.orders import Answer
+    from tfprobe.profile.snapshots import Answer
 
     silent = (Answer.NONE, Answer.ENDED, Answer.NOT_ASKED)
     answered = [each for each in answers if each.answer not in silent]

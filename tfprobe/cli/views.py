@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tfprobe.analysis.ops.flops.count import Coverage
     from tfprobe.analysis.ops.op_view import OpView
     from tfprobe.analysis.ops.view_options import Choice
+    from tfprobe.profile.graph import SampledWork
     from tfprobe.profile.profile import Profile, Work
-    from tfprobe.profile.sampled import SampledWork
     from tfprobe.tfprof.options import Options
 
 TITLES = {
@@ -169,8 +169,8 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
             return asked.run, sampled_file(Path(asked.run), with_shapes=with_float_ops)
     folder = reading.chosen_run(asked.run, asked.output)
     with reading.progress("Reading captures") as watch:
-        from tfprobe.profile.reader.run import load
-        from tfprobe.profile.reader.sampled import sampled
+        from tfprobe.profile.reader.run_reader import load
+        from tfprobe.profile.reader.traced_steps import sampled
         from tfprobe.runs.liveness import this_machine
 
         profile = load(
@@ -207,7 +207,7 @@ def _needs(choice: Choice, metric: str) -> bool:
 def chosen_work(profile: Profile, wanted: str) -> Work:
     """Return the work with this in its kind and name; of several, the one with most time."""
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.profile.reader.sampled import captures_of
+    from tfprobe.profile.reader.traced_steps import captures_of
 
     works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
     if profile.works and not works:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Process, titled
 from tfprobe.profile.tables import Int64s
 

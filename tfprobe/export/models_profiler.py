@@ -25,7 +25,7 @@ from tfprobe.export.step_timeline import step_timeline
 from tfprobe.export.tier_tables import cell, tables
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.profile import Process, Profile, Work
-from tfprobe.profile.step_stats import DeviceStats, NodeStats
+from tfprobe.profile.records import DeviceStats, NodeStats
 from tfprobe.report.documents import tiers as all_tiers
 from tfprobe.report.documents.tiers import Tiers
 

@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.export.chrome_events import arrow_end, box, counter, process, thread, us
 from tfprobe.export.clock_labels import clock_document, clock_label
 from tfprobe.export.met_rows import met_rows
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Capture, Process, Work, titled
 
 Int64s = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from tfprobe.profile.step_stats import DeviceStats, NodeStats, TensorOutput
+from tfprobe.profile.records import DeviceStats, NodeStats, TensorOutput
 
 # How long an op is drawn: while it was scheduled, while its kernels ran, or from the first to the
 # last of both.

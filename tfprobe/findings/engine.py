@@ -23,8 +23,8 @@ from tfprobe.findings.rule import Rule
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.signals import ProcessSignals, Signals, WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Profile, titled
-from tfprobe.profile.sampled import SampledWork
 
 TOP = 3
 UNKNOWN_RELEASE = Missing("it is of no one process")

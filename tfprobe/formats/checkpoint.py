@@ -19,8 +19,7 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats.messages import parse
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.graph import Graph
-from tfprobe.profile.records import GraphProfile
-from tfprobe.profile.tensor import Tensor
+from tfprobe.profile.records import GraphProfile, Tensor
 
 # The type that tfprof gives to nodes that a checkpoint has a tensor of.
 VARIABLE_TYPE = "_checkpoint_variables"

@@ -6,23 +6,20 @@ What a box is, is told by the name of the process it is drawn in: "DEVICE Comput
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats import trace_events, xspace
-from tfprobe.formats.columns import int64s
+from tfprobe.formats import xspace
 from tfprobe.formats.run_metadata import place_of
 from tfprobe.formats.trace import Marker, Trace
-from tfprobe.formats.trace_events import Event, TraceEvents
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import SpanKind, Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, empty
+from tfprobe.profile.capture_tables import Allocations, Executions, Place, SpanKind, Spans
+from tfprobe.profile.tables import Columns, Interner, empty, int64s
 
 _CLIENT = re.compile(r"(?P<device>.+) Compute\Z")
 _TFPROF = re.compile(r"Op (?P<role>execution|scheduling) threads: (?P<device>.+)\Z")
@@ -38,7 +35,7 @@ def rows(content: bytes) -> Executions:
 
     Raises UnreadableInput when the bytes are no timeline or no box is an op.
     """
-    found = read(trace_events.parse(content)).rows
+    found = read(parse_trace_events(content)).rows
     if not len(found):
         raise UnreadableInput(_NO_OPS)
     return found
@@ -67,8 +64,8 @@ def _runs(document: TraceEvents, boxes: list[_Box]) -> Iterator[Marker]:
     """Give the runs of a Session that a client timeline joins: each begins at _SOURCE."""
     sources: dict[str, list[int]] = defaultdict(list)
     for event in document.events:
-        if event.get("ph") == "X" and trace_events.args(event).get("name") == "_SOURCE":
-            sources[document.process(event)].append(trace_events.times_ns(event)[0])
+        if event.get("ph") == "X" and event_args(event).get("name") == "_SOURCE":
+            sources[document.process(event)].append(event_times_ns(event)[0])
     count = max((len(each) for each in sources.values()), default=0)
     if count < 2:
         return
@@ -109,7 +106,7 @@ def _box(event: Event, document: TraceEvents, *, all_streams: bool) -> Iterable[
     lane = document.thread(event)
     told = _told(event, document.process(event), lane, all_streams=all_streams)
     if told is not None:
-        yield _Box(told, lane, *trace_events.times_ns(event))
+        yield _Box(told, lane, *event_times_ns(event))
 
 
 def _told(event: Event, process: str, lane: str, *, all_streams: bool) -> _Told | None:
@@ -117,7 +114,7 @@ def _told(event: Event, process: str, lane: str, *, all_streams: bool) -> _Told 
     client = _CLIENT.match(process)
     if client is not None:
         return _told_by_client(event, client["device"], all_streams=all_streams)
-    args = trace_events.args(event)
+    args = event_args(event)
     written = str(args.get("name") or event.get("name") or "")
     tfprof = _TFPROF.match(process)
     if tfprof is not None:
@@ -137,7 +134,7 @@ def _told(event: Event, process: str, lane: str, *, all_streams: bool) -> _Told 
 
 
 def _told_by_client(event: Event, device: str, *, all_streams: bool) -> _Told | None:
-    args = trace_events.args(event)
+    args = event_args(event)
     place = place_of(device.lower())
     if place is None and not all_streams and _STREAM.search(device):
         place = Place.ACCELERATOR
@@ -178,7 +175,7 @@ def _spans(document: TraceEvents, interner: Interner) -> Spans:
     for event in document.events:
         if event.get("ph") != "X" or document.process(event) != xspace.HOST:
             continue
-        name, facts = str(event.get("name", "")), _numbers(trace_events.args(event))
+        name, facts = str(event.get("name", "")), _numbers(event_args(event))
         kind = xspace.kind_of(name, facts)
         if kind is not None:
             _add_span(columns, interner, document.thread(event), event, kind, facts)
@@ -193,7 +190,7 @@ def _add_span(
     kind: SpanKind,
     facts: dict[str, Any],
 ) -> None:
-    start_ns, duration_ns = trace_events.times_ns(event)
+    start_ns, duration_ns = event_times_ns(event)
     columns.add(
         1,
         kind=kind,
@@ -212,3 +209,86 @@ def _numbers(args: Any) -> dict[str, Any]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20
+
+
+_NS_PER_US = 1000
+# The year 2116: half of what fits, so that two can be added.
+_LATEST_NS = 2**62
+
+# Any: what JSON holds.
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvents:
+    """A document's events; `head` is what it says beside them."""
+
+    head: Mapping[str, Any]
+    events: Sequence[Event]
+    processes: Mapping[tuple[str, ...], str]
+    threads: Mapping[tuple[str, ...], str]
+
+    def process(self, event: Event) -> str:
+        """Return the name of the process that an event is drawn in, "" where it has none."""
+        return self.processes.get(_key(event, ("pid",)), "")
+
+    def thread(self, event: Event) -> str:
+        """Return the name of the thread that an event is drawn in, else its number."""
+        return self.threads.get(_key(event, ("pid", "tid")), str(event.get("tid", "")))
+
+
+def parse_trace_events(content: bytes) -> TraceEvents:
+    """Return the events of a document.
+
+    Raises UnreadableInput when the bytes are no JSON or hold no trace events.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableInput(f"not JSON ({exc})") from exc
+    found = document.get("traceEvents") if isinstance(document, dict) else document
+    if not isinstance(found, list):
+        raise UnreadableInput("JSON without trace events")
+    events = [event for event in found if isinstance(event, dict)]
+    head = document if isinstance(document, dict) else {}
+    return TraceEvents(
+        head=head,
+        events=events,
+        processes=_names(events, "process_name", ("pid",)),
+        threads=_names(events, "thread_name", ("pid", "tid")),
+    )
+
+
+def event_args(event: Event) -> Mapping[str, Any]:
+    """Return what an event says beside its name and time."""
+    found = event.get("args")
+    return found if isinstance(found, dict) else {}
+
+
+def event_times_ns(event: Event, base_ns: int = 0) -> tuple[int, int]:
+    """Return start and duration of a box, whose times are µs after `base_ns`.
+
+    Raises UnreadableInput where it has none that fit.
+    """
+    try:
+        start_ns, duration_ns = (round(event[key] * _NS_PER_US) for key in ("ts", "dur"))
+    except (KeyError, TypeError, ValueError, OverflowError) as exc:
+        raise UnreadableInput(f"a box without a start and a duration ({event})") from exc
+    if duration_ns < 0:
+        raise UnreadableInput(f"a box that ends before it starts ({event})")
+    start_ns += base_ns
+    if not -_LATEST_NS < start_ns < _LATEST_NS - duration_ns:
+        raise UnreadableInput(f"a box of the far future ({event})")
+    return start_ns, duration_ns
+
+
+def _names(events: Iterable[Event], kind: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], str]:
+    return {
+        _key(event, keys): str(event_args(event).get("name", "")).strip()
+        for event in events
+        if event.get("ph") == "M" and event.get("name") == kind
+    }
+
+
+def _key(event: Event, keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(event.get(key)) for key in keys)

@@ -13,10 +13,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tfprobe.formats.attributes import attributes, output_dtypes
-from tfprobe.formats.calls import Calls
+from tfprobe.formats.function_calls import Calls
 from tfprobe.formats.messages import parse, parse_either
-from tfprobe.formats.outputs import output_number
+from tfprobe.formats.node_attributes import attributes, output_dtypes, output_number
 from tfprobe.profile.graph import Frame, Graph, Node, Shape
 from tfprobe.profile.records import Allocation, GraphProfile, MemoryUse, Record, Span
 

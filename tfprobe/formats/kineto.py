@@ -14,16 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats import trace_events
-from tfprobe.formats.columns import int64s
+from tfprobe.formats.chrome_trace import Event, TraceEvents, event_args, event_times_ns
 from tfprobe.formats.trace import Marker, Trace
-from tfprobe.formats.trace_events import Event, TraceEvents
 from tfprobe.formats.xspace import HOST, driver_call_kind
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, empty
+from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
+from tfprobe.profile.tables import Columns, Interner, empty, int64s
 
 # Categories as they are now, and as they were until PyTorch 1.12.
 _OPS = ("cpu_op", "Operator")
@@ -95,8 +90,8 @@ def _boxes(event: Event, document: TraceEvents, base_ns: int) -> Iterator[_Box]:
         category = _OPS[0]
     elif category not in _ALL:
         return
-    start_ns, duration_ns = trace_events.times_ns(event, base_ns)
-    args = trace_events.args(event)
+    start_ns, duration_ns = event_times_ns(event, base_ns)
+    args = event_args(event)
     yield _Box(name, category, document.thread(event), start_ns, duration_ns, args)
 
 

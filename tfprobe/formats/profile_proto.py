@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.attributes import attributes
 from tfprobe.formats.graph_profile import trace
 from tfprobe.formats.messages import parse
+from tfprobe.formats.node_attributes import attributes
 from tfprobe.profile.graph import Frame, Graph, Node
 from tfprobe.profile.records import Allocation, GraphProfile, MemoryUse, Record, Span
 

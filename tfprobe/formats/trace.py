@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Executions
-from tfprobe.profile.spans import Spans
+from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 
 
 @dataclass(frozen=True, slots=True)

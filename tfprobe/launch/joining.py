@@ -17,11 +17,11 @@ from typing import Any
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.launch import boot, directory, ownership
 from tfprobe.launch.agreement import Agreed, rank_of
-from tfprobe.runs import inside
-from tfprobe.runs.contents import content_of
-from tfprobe.runs.launches import Launches
+from tfprobe.runs import safe_files
 from tfprobe.runs.layout import TEMPORARY_PREFIX, RunFolder
 from tfprobe.runs.manifests import read_run
+from tfprobe.runs.process_folder.events import Launches
+from tfprobe.runs.safe_files import content_of
 
 # Ranks of one job start together, but an image may have to be fetched first, or a node to boot.
 # Later, a run is joined only while it is seen to run.
@@ -61,7 +61,7 @@ def publish(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
         return
     stem = f"{manifest['host']}-{manifest['pid']}".replace("/", "_").lstrip(".")
     names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
-    with inside.directory(folder.root, folder.launches, make=True) as launches:
+    with safe_files.directory(folder.root, folder.launches, make=True) as launches:
         if any(_write_once(launches / f"{name}.json", content) for name in names):
             return
     raise FileExistsError(17, f"no free name for {stem}.json in {folder.launches}")

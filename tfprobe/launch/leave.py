@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import tfprobe
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 from tfprobe.runs.layout import RunFolder
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -69,8 +69,8 @@ def _leave(module: str, arguments: list[str], environment: Mapping[str, str]) ->
 def _is_first(path: Path) -> bool:
     run = path.parents[1]
     try:
-        with inside.directory(run, path.parent, make=True):
-            os.close(inside.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        with safe_files.directory(run, path.parent, make=True):
+            os.close(safe_files.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return False
     return True

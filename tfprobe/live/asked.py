@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.live.hearing import Heard, Hearing
 from tfprobe.live.moment import Clocks, now_mono_ns
-from tfprobe.profile.orders import Answer, ProcessAnswer
 from tfprobe.profile.programs import Program
+from tfprobe.profile.snapshots import Answer, ProcessAnswer
 from tfprobe.runs.catalogue import ProcessEntry, ended_process
-from tfprobe.runs.control import ANY_WORK, Request, request_samples, request_status
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import LIVE, STOPPED, UNKNOWN, Machine, is_gone
 from tfprobe.runs.manifests import ProcessManifest, read_process
-from tfprobe.runs.steps import StepsFile, read_header, read_steps
-from tfprobe.runs.steps_layout import AgentState, Header, WorkRecord
+from tfprobe.runs.process_folder.steps import StepsFile, read_header, read_steps
+from tfprobe.runs.process_folder.steps_layout import AgentState, Header, WorkRecord
+from tfprobe.runs.trace_requests import ANY_WORK, Request, request_samples, request_status
 
 # Whoever only declines for so long is not going to do otherwise while somebody waits.
 DECLINING_S = 5.0

@@ -8,11 +8,11 @@ from pathlib import Path
 from tfprobe.errors import Missing
 from tfprobe.live.moment import Clocks
 from tfprobe.live.watched_run import LatestTimeUse, WatchedRun
-from tfprobe.profile.fleet import FleetLook, RunLook
 from tfprobe.profile.profile import Problem
+from tfprobe.profile.snapshots import FleetLook, RunLook
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
-from tfprobe.runs.rereading import Listing
+from tfprobe.runs.process_folder.file_cache import Listing
 
 NANOSECONDS = 1_000_000_000
 

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfprobe.profile.orders import Captured
-from tfprobe.runs import inside
-from tfprobe.runs.lines import Json, integer, object_of, text
+from tfprobe.profile.snapshots import Captured
+from tfprobe.runs import safe_files
+from tfprobe.runs.process_folder.jsonl import Json, integer, object_of, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Hearing:
 
     def _new_lines(self) -> list[bytes]:
         try:
-            with os.fdopen(inside.opened(self._path.parents[2], self._path), "rb") as file:
+            with os.fdopen(safe_files.opened(self._path.parents[2], self._path), "rb") as file:
                 file.seek(self._at_bytes)
                 content = file.read()
         except OSError:

@@ -14,12 +14,11 @@ from tfprobe.analysis.account.account import Account, of_process
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.profile.fleet import Shares, TimeUse, WallTime
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.newest import newest
-from tfprobe.profile.reader.noted import noted
+from tfprobe.profile.reader.live_process import newest_captures, noted
+from tfprobe.profile.snapshots import Shares, TimeUse, WallTime
 from tfprobe.runs.layout import ProcessFolder, is_capture, parse_capture_name
-from tfprobe.runs.rereading import Listing
+from tfprobe.runs.process_folder.file_cache import Listing
 
 # Three steps smooth what one alone may have met by chance.
 MOST_CAPTURES = 3
@@ -155,7 +154,7 @@ class Latest:
         known.read = known.captures
         sizes = _sizes(folder.events, folder.gaps)
         try:
-            profile = newest(
+            profile = newest_captures(
                 folder, most=MOST_CAPTURES, go_on=lambda: self._clock() - began_s < ENOUGH_S
             )
         except UnreadableInput as exc:

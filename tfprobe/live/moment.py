@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfprobe.profile.profile import Work
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.manifests import ProcessManifest
-from tfprobe.runs.steps_layout import Header, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import Header, WorkRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live.asked import Asked
-from tfprobe.profile.orders import Answer, ProcessAnswer
 from tfprobe.profile.profile import titled
 from tfprobe.profile.reader.processes import programs_of
-from tfprobe.runs.control import MAX_SAMPLES
+from tfprobe.profile.snapshots import Answer, ProcessAnswer
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
+from tfprobe.runs.trace_requests import MAX_SAMPLES
 
 # As often as a person can tell, and at next to no cost: a look reads two words and new events.
 LOOK_S = 0.05

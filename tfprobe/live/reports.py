@@ -10,8 +10,8 @@ from tfprobe.errors import Missing, NoAnswer
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.sampled import dearest
+from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.report.documents.run_report import Report, gather
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine

@@ -8,19 +8,18 @@ from typing import Generic, TypeVar
 from tfprobe.errors import Missing
 from tfprobe.live.moment import Clocks, now_mono_ns
 from tfprobe.profile.activities import Pulse
-from tfprobe.profile.fleet import ProcessLook, Request
 from tfprobe.profile.profile import Problem, Work
 from tfprobe.profile.reader.processes import process_of, work_of
-from tfprobe.profile.reader.pulses import pulses
+from tfprobe.profile.reader.resource_samples import pulses
+from tfprobe.profile.snapshots import ProcessLook, Request
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, is_capture
 from tfprobe.runs.liveness import UNKNOWN, Machine
 from tfprobe.runs.manifests import ProcessManifest
-from tfprobe.runs.process_reader import ProcessReader
-from tfprobe.runs.pulses import PulseLine, PulseLog, latest_pulses
-from tfprobe.runs.rereading import Listing
-from tfprobe.runs.steps import StepsFile
-from tfprobe.runs.steps_layout import Header, WorkRecord
+from tfprobe.runs.process_folder.file_cache import Listing, ProcessReader
+from tfprobe.runs.process_folder.resource_samples import PulseLine, PulseLog, latest_pulses
+from tfprobe.runs.process_folder.steps import StepsFile
+from tfprobe.runs.process_folder.steps_layout import Header, WorkRecord
 
 # What a row of a table and its sparkline are made of.
 KEPT_STEPS = 1024

@@ -10,17 +10,17 @@ from tfprobe.errors import Missing
 from tfprobe.live.moment import Clocks
 from tfprobe.live.watched_process import WatchedProcess
 from tfprobe.profile.activities import Pulse
-from tfprobe.profile.fleet import ProcessLook, RunLook, TimeUse
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.processes import programs_of, run_of, with_program
-from tfprobe.profile.reader.pulses import machine_pulses
+from tfprobe.profile.reader.resource_samples import machine_pulses
+from tfprobe.profile.snapshots import ProcessLook, RunLook, TimeUse
 from tfprobe.runs.catalogue import run_entry
-from tfprobe.runs.launches import Launches
 from tfprobe.runs.layout import ProcessFolder, RunFolder, may_hold_processes
 from tfprobe.runs.liveness import LIVE, UNKNOWN, Machine
 from tfprobe.runs.manifests import RunManifest, read_run
-from tfprobe.runs.pulses import MachineLine, MachineLog, latest_of_machine
-from tfprobe.runs.rereading import SETTLED_S, Listing, Reread
+from tfprobe.runs.process_folder.events import Launches
+from tfprobe.runs.process_folder.file_cache import SETTLED_S, Listing, Reread
+from tfprobe.runs.process_folder.resource_samples import MachineLine, MachineLog, latest_of_machine
 
 # A minute of them.
 KEPT_OF_MACHINE = 64

@@ -12,8 +12,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from tfprobe.profile.teams import team
-
 LONGEST_TITLE = 40
 # Options of the interpreter that take a value; behind `-c` and `-m` all is the program's.
 _WITH_VALUE, _PROGRAM = "WXQ", "cm"
@@ -290,3 +288,40 @@ def _at_one_time(members: Sequence[tuple[int, Facts]]) -> list[list[int]]:
             found.append(_Common())
             found[-1].take(at, facts)
     return [each.members for each in found]
+
+
+WORKERS = "workers"
+# Where problems lie that are of ranks: who is absent, who is there twice. Nothing is lost by them.
+RANKS = "ranks"
+# Launchers that know no roles tell none, or that all are workers.
+_NUMBERED_TOGETHER = ("chief", "master", "worker")
+
+
+def team(role: str | None) -> str:
+    """Return whose row it is: WORKERS, or a role that counts from 0 on by itself."""
+    return WORKERS if not role or role in _NUMBERED_TOGETHER else role
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a process that has a rank tells of itself. Its machine is told by whatever is equal."""
+
+    machine: Hashable
+    pid: int
+    ppid: int | None
+    is_fork: bool
+    has_steps: bool
+
+
+def heads(claims: Sequence[Claim]) -> list[int]:
+    """Return which of the claims to one rank count, by their positions.
+
+    Left out are who was started by another of them, and who has no steps, as the TensorBoard that
+    a rank's script starts.
+    """
+    pids = {(each.machine, each.pid) for each in claims}
+    return [
+        at
+        for at, each in enumerate(claims)
+        if each.has_steps and not each.is_fork and (each.machine, each.ppid) not in pids
+    ]

@@ -1,12 +1,13 @@
-"""Hold what nodes did in each step: one record per node and step in which it ran."""
+"""Hold what nodes did in each step, by the records of tfprof, StepStats and checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from tfprobe.profile.graph import Graph
-from tfprobe.profile.tensor import Tensors
+from tfprobe.errors import Missing
+from tfprobe.profile.graph import Graph, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,68 @@ class GraphProfile:
     covered: int
     lacks_stream: bool
     tensors: Tensors | None = None
+
+
+NOT_TOLD = Missing("the recording of this step does not tell")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOutput:
+    """A tensor that an execution made; `description` is TensorFlow's own text about it.
+
+    `dtype` is TensorFlow's name, such as "DT_FLOAT".
+    """
+
+    slot: int
+    dtype: str
+    shape: tuple[int, ...] | Missing
+    allocator: str
+    requested_bytes: int
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStats:
+    """One execution. `label` is text that names the op and its inputs, or the kernel.
+
+    `duration_us` is until all was done, which is longer than the op itself. `total_bytes` is what
+    was requested of all allocators. `outputs` is empty as well where the recording tells of none.
+    """
+
+    name: str
+    label: str
+    start_us: int
+    duration_us: int
+    outputs: tuple[TensorOutput, ...] = ()
+    total_bytes: int | Missing = NOT_TOLD
+
+    @property
+    def end_us(self) -> int:
+        return self.start_us + self.duration_us
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStats:
+    """What a device did, or a stream of it, in the order in which it was told."""
+
+    device: str
+    nodes: tuple[NodeStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of numbers or of strings, row by row; a scalar has the shape ()."""
+
+    shape: Shape
+    values: tuple[float, ...] | tuple[int, ...] | tuple[str, ...]
+
+
+class Tensors(Protocol):
+    """Tensors by name, read when they are asked for."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """Return the names there are."""
+
+    def read(self, name: str) -> Tensor:
+        """Return the tensor of this name."""

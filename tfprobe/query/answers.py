@@ -25,7 +25,7 @@ from tfprobe.report.documents.run_report import Report
 from tfprobe.runs.catalogue import RunEntry, glance
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE, Machine
-from tfprobe.runs.steps import read_steps
+from tfprobe.runs.process_folder.steps import read_steps
 
 # Another number whenever what is made of parts means something else.
 _VERSION = 2

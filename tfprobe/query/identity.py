@@ -16,7 +16,13 @@ from pathlib import Path
 
 import tfprobe
 from tfprobe.runs.layout import TEMPORARY_PREFIX, ProcessFolder, RunFolder, is_capture
-from tfprobe.runs.steps_layout import HEAD_WORDS, HEADER_WORDS, WORD_BYTES, WORK_CAPACITY, work_at
+from tfprobe.runs.process_folder.steps_layout import (
+    HEAD_WORDS,
+    HEADER_WORDS,
+    WORD_BYTES,
+    WORK_CAPACITY,
+    work_at,
+)
 
 _WORKS_WORD = 10
 # A name below the folder, and what stat tells of it.

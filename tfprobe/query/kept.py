@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.query.plain import NotPlain, plain
-from tfprobe.runs import inside
-from tfprobe.runs.contents import content_of
+from tfprobe.runs import safe_files
 from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.safe_files import content_of
 
 SCHEMA = "tfprobe.kept/1"
 # Of a run of 10,000 processes an answer is a tenth of it.
@@ -45,7 +45,7 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
     except (NotPlain, TypeError, ValueError):
         return  # a text that no file can hold, for one
     try:
-        inside.write(run.root, path, content)
+        safe_files.write(run.root, path, content)
     except OSError:
         return  # a full disk, a run that is being removed
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.programs import Program
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.notes import MachineNotes
+from tfprobe.profile.reader.process_notes import MachineNotes
 from tfprobe.profile.reader.processes import (
     known_interpreters,
     no_rank,
@@ -20,11 +19,12 @@ from tfprobe.profile.reader.processes import (
     run_problems,
     with_program,
 )
+from tfprobe.profile.reader.run_reader import Following
 from tfprobe.profile.tables import empty
 from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance
-from tfprobe.runs.events import read_interpreters
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine, this_machine
+from tfprobe.runs.process_folder.events import read_interpreters
 
 
 @dataclass(frozen=True, slots=True)

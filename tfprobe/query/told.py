@@ -13,7 +13,7 @@ from tfprobe.findings import gather
 from tfprobe.findings.gather import SignalsPart
 from tfprobe.findings.thresholds import Thresholds
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.sampled import dearest
+from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query.engine import Needs, Question
 from tfprobe.query.shards import Shard
 from tfprobe.report.documents import run_report

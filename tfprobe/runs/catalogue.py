@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput
-from tfprobe.runs.launches import Launches
 from tfprobe.runs.layout import LATEST, ProcessFolder, RunFolder, children
 from tfprobe.runs.liveness import (
     ENDED,
@@ -28,9 +27,9 @@ from tfprobe.runs.liveness import (
     where_it_ran,
 )
 from tfprobe.runs.manifests import LaunchExit, ProcessManifest, RunManifest, read_process, read_run
-from tfprobe.runs.sent_signals import signal_to, signals_around
-from tfprobe.runs.steps import StepsGlance, read_glance
-from tfprobe.runs.steps_layout import Header
+from tfprobe.runs.process_folder.events import Launches, signal_to, signals_around
+from tfprobe.runs.process_folder.steps import StepsGlance, read_glance
+from tfprobe.runs.process_folder.steps_layout import Header
 
 _NO_SIGN = Missing("neither run.json nor a process says when it was")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tfprobe.runs.manifests import ProcessManifest, RunManifest
 from tfprobe.runs.proc import PROC, Seen, boot_id, booted_unix_s, look_up, pid_namespace
-from tfprobe.runs.steps_layout import CLOCK_WAS_SET_NS, AgentState, Ending, Header
+from tfprobe.runs.process_folder.steps_layout import CLOCK_WAS_SET_NS, AgentState, Ending, Header
 
 RUNNING = "running"
 # There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.

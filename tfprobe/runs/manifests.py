@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.runs.agent_files import MASK, is_secret, mask_arguments, mask_text
-from tfprobe.runs.contents import content_of
+from tfprobe.runs.safe_files import content_of
 
 # A thousand times what a command and its environment take.
 _MOST_BYTES = 16_000_000

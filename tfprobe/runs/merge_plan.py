@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer, UnreadableInput, UsageError
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance, list_runs
-from tfprobe.runs.copying import files_below
+from tfprobe.runs.directory_tree import files_below
 from tfprobe.runs.layout import LATEST, TEMPORARY_PREFIX, ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE, Machine
 from tfprobe.runs.manifests import Rank
@@ -120,7 +120,7 @@ def _parts(
     notes: list[str] = []
     for process in (process for source in sources for process in source.processes):
         folder, who = process.folder, _identity(process)
-        if not inside.is_directory(folder.root.parents[1], folder.root):
+        if not safe_files.is_directory(folder.root.parents[1], folder.root):
             continue  # `_links` tells of it
         size_bytes = _size_bytes(folder)
         if _is_nameless(process) and (copy := copied.get(_look(folder))) is not None:

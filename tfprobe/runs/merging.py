@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput, UsageError
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 from tfprobe.runs.catalogue import RunEntry
-from tfprobe.runs.copying import SourceFailed, copy_file, copy_tree
+from tfprobe.runs.directory_tree import SourceFailed, copy_file, copy_tree
 from tfprobe.runs.layout import FAILURES, TEMPORARY_PREFIX, RunFolder, children
 from tfprobe.runs.merge_plan import Part, Plan
 
@@ -85,16 +85,18 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
         _add_machines(source.folder, into)
         _add_lines(source.folder, source.folder.interpreters, into, into.interpreters)
         _add_lines(source.folder, source.folder.signals, into, into.signals)
-    if not inside.is_file(into.root, into.config):
+    if not safe_files.is_file(into.root, into.config):
         _copy_config(plan.sources, into)
-    inside.write(into.root, into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n")
+    safe_files.write(
+        into.root, into.manifest, json.dumps(_manifest(plan), indent=1).encode() + b"\n"
+    )
 
 
 def _copy_process(part: Part, into: RunFolder, told: Callable[[int], None]) -> None:
     target, source = into.process(part.folder.host, part.name).root, part.folder.root
     with (
-        inside.directory(source.parents[1], source) as original,
-        inside.directory(into.root, target.parent, make=True) as host,
+        safe_files.directory(source.parents[1], source) as original,
+        safe_files.directory(into.root, target.parent, make=True) as host,
     ):
         unfinished = _unfinished(host / part.name)
         try:
@@ -110,17 +112,17 @@ def _add_launches(source: RunFolder, into: RunFolder) -> None:
     """Keep each run.json, and the further launches of its run, as launches of this one."""
     further = [path for path in children(source.launches) if path.suffix == ".json"]
     names = ((source.manifest, f"{source.id}-run.json"), *((path, path.name) for path in further))
-    with inside.directory(into.root, into.launches, make=True) as launches:
+    with safe_files.directory(into.root, into.launches, make=True) as launches:
         for path, name in names:
-            if inside.is_file(source.root, path):
-                with inside.directory(source.root, path.parent) as place:
+            if safe_files.is_file(source.root, path):
+                with safe_files.directory(source.root, path.parent) as place:
                     _add_launch(place / path.name, launches / name)
 
 
 def _add_launch(path: Path, place: Path) -> None:
     """Copy a record; where its name is another's, under one that only the same content has."""
     try:
-        content = inside.content(path.parent, path)
+        content = safe_files.content(path.parent, path)
     except OSError as exc:
         raise _unreadable(Path(path.name), exc) from exc
     if os.path.lexists(place) and _content(place.parent, place) != content:
@@ -136,7 +138,7 @@ def _content(root: Path, path: Path) -> bytes | None:
     Raises UnreadableInput where a disk or a file server fails.
     """
     try:
-        return inside.content(root, path)
+        return safe_files.content(root, path)
     except OSError as exc:
         if exc.errno in FAILURES:
             raise _unreadable(path, exc) from exc
@@ -164,16 +166,16 @@ def _add_lines(run: RunFolder, source: Path, into: RunFolder, target: Path) -> N
     known = set(there)
     added = [line for line in lines if line.endswith(b"\n") and line not in known]
     if added:
-        inside.write(into.root, target, b"".join([*there, *added]))
+        safe_files.write(into.root, target, b"".join([*there, *added]))
 
 
 def _copy_config(sources: Sequence[RunEntry], into: RunFolder) -> None:
-    with inside.directory(into.root, into.boot, make=True):
+    with safe_files.directory(into.root, into.boot, make=True):
         pass  # a reader knows a run by it
     for source in sources:
         config = _content(source.folder.root, source.folder.config)
         if config is not None:
-            inside.write(into.root, into.config, config)
+            safe_files.write(into.root, into.config, config)
             return
 
 
@@ -200,7 +202,7 @@ def _started_ns(source: RunEntry) -> int:
 
 def _document(run: RunFolder) -> dict[str, Any]:
     try:
-        document = json.loads(inside.content(run.root, run.manifest).decode("utf-8", "replace"))
+        document = json.loads(safe_files.content(run.root, run.manifest).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         document = None
     # Of runs that have all lost it: what a reader needs, and nothing made up.

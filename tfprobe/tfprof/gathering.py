@@ -14,7 +14,7 @@ from tfprobe.analysis.ops.flops.engine import float_ops
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.graph_profile import GraphProfileBuilder
 from tfprobe.profile.graph import Frame, Graph, Node
-from tfprobe.profile.reader.run_shapes import Shapes, filled, run_shapes
+from tfprobe.profile.reader.shapes import Shapes, filled, run_shapes
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph
 

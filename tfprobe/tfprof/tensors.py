@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfprobe.profile.graph import Shape
-from tfprobe.profile.tensor import Tensor
+from tfprobe.profile.records import Tensor
 
 _MOST_CHARACTERS = 10_000
 _OMITTED = "...omitted from display\n\n"

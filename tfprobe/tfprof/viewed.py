@@ -14,8 +14,7 @@ from tfprobe.analysis.ops.op_view import OpView, op
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.records import GraphProfile
-from tfprobe.profile.tensor import Tensors
+from tfprobe.profile.records import GraphProfile, Tensors
 from tfprobe.tfprof import layout
 from tfprobe.tfprof.tensors import text_of
 

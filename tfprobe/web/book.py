@@ -12,7 +12,7 @@ from pathlib import Path
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
-from tfprobe.runs.rereading import SETTLED_S
+from tfprobe.runs.process_folder.file_cache import SETTLED_S
 from tfprobe.web import answers, confinement
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.question import Question

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.latest import Latest
-from tfprobe.profile.fleet import FleetLook
+from tfprobe.profile.snapshots import FleetLook
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web import confinement

@@ -8,10 +8,10 @@ from typing import Any, TypeVar, cast
 
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.errors import Missing, NoAnswer
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Profile, Work
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.sampled import captures_of, sampled, with_shapes_of
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.traced_steps import captures_of, sampled, with_shapes_of
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web.question import Question

@@ -13,7 +13,7 @@ from tfprobe.analysis.ops.costs import AT, Costs, Int64s, has_float_ops, known_c
 from tfprobe.analysis.ops.flops.count import FloatOps, count
 from tfprobe.analysis.ops.op_view import as_executed
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.graph import SampledWork
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.works import works_document
 from tfprobe.web.question import Question

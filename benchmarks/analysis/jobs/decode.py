@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tfprobe.formats.schema import message_class
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.catalogue import find_run
 from tfprobe.runs.liveness import this_machine
 

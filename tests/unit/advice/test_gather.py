@@ -21,9 +21,8 @@ from tfprobe.findings.gather.processes import with_own_line
 from tfprobe.findings.signals import ActivityUse, ProcessSignals, WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.activities import Activity, Call, Gap, Pulse, ThreadTimes, ThreadUse
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place, SpanKind
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind
 
 MS = 1_000_000
 MIB = 2**20

@@ -15,8 +15,8 @@ from tfprobe.findings.gather import dearest, gather, merge, part
 from tfprobe.findings.gather.turns import turns
 from tfprobe.findings.signals import WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS
-from tfprobe.profile.reader import sampled
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader import traced_steps
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.query.shards import load_shard, shards_of
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
@@ -49,7 +49,7 @@ def test_the_work_to_join_with_its_code_is_that_of_the_whole_run(tmp_path: Path)
     shards = shards_of(RunFolder(root), ELSEWHERE)
     chosen = dearest([part(load_shard(each), (), DEFAULTS) for each in shards])
 
-    (found,) = sampled.dearest(RunFolder(root), whole)
+    (found,) = traced_steps.dearest(RunFolder(root), whole)
     assert chosen == found.work.process
 
 

@@ -10,7 +10,7 @@ from tests.support.signals import found, gpu_ops, parts, use, work
 from tfprobe.findings.gather import gather
 from tfprobe.findings.signals import Ops
 from tfprobe.findings.thresholds import DEFAULTS
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 
 _OF_TENSORFLOW = ("tf.", "TF_", "tensorflow", "keras", "steps_per_execution", "op_on_host")
 

@@ -15,7 +15,7 @@ from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_s
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
 from tfprobe.live.hearing import Heard, Hearing
-from tfprobe.runs.control import request_samples
+from tfprobe.runs.trace_requests import request_samples
 
 SECRET = json.dumps({"secret": "of somebody else"}) + "\n"
 STEP = "000002-session_run-0.run_metadata.pb"

@@ -15,10 +15,10 @@ from tests.support.rundir import UNIX_NS
 from tests.support.step_stats import gpu_step
 from tests.support.tiers import Call, activity, calls_and_rows, pulse
 from tfprobe.export.models_profiler import RecordedStep, models_profiler
+from tfprobe.formats.run_metadata.step_stats import step_stats, step_stats_text
 from tfprobe.formats.schema import message_class
-from tfprobe.formats.step_stats import step_stats, step_stats_text
-from tfprobe.profile.spans import SpanKind
-from tfprobe.profile.step_stats import DeviceStats, NodeStats
+from tfprobe.profile.capture_tables import SpanKind
+from tfprobe.profile.records import DeviceStats, NodeStats
 
 NODE = process()
 

@@ -13,7 +13,7 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.aligned import align
 from tfprobe.export.run_timeline import run_timeline
 from tfprobe.formats import run_metadata
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Profile
 
 KERNEL = Place.ACCELERATOR

@@ -10,7 +10,7 @@ import pytest
 from tests.support.step_stats import START_US, gpu_step
 from tfprobe.errors import UnreadableInput
 from tfprobe.export.step_timeline import step_timeline
-from tfprobe.formats.step_stats import step_stats
+from tfprobe.formats.run_metadata.step_stats import step_stats
 
 
 def events(**flags: Any) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tests.support.rundir import (
     WrittenWork,
     write_run,
 )
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 

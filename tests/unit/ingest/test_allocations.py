@@ -14,7 +14,7 @@ from tests.support.gpu_traces import allocation, gpu_trace, training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.formats import run_metadata as of_sessions
 from tfprobe.formats import xspace as of_functions
-from tfprobe.profile.strings import Interner
+from tfprobe.profile.tables import Interner
 
 
 def texts(allocations, name):

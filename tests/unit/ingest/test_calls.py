@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from tests.support.captures import Function, Op, graph_def
 from tfprobe.analysis.ops.parameters import parameters
-from tfprobe.formats.calls import Calls
+from tfprobe.formats.function_calls import Calls
 from tfprobe.formats.graph_profile import graph_nodes
 from tfprobe.formats.messages import parse
-from tfprobe.profile.sampled import LoopVariable
+from tfprobe.profile.graph import LoopVariable
 
 KERNEL = [(8, 100)]
 # What Keras makes of an LSTM: the step reads its kernel, and so does the body of its loop.

@@ -13,10 +13,9 @@ from tests.support.golden import golden
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place, SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.file import file_profile
-from tfprobe.profile.spans import SpanKind
 
 HOST = "/host:CPU"
 

@@ -29,11 +29,10 @@ from tests.support.rundir import (
 )
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.profile.reader import captures
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.run import load
-from tfprobe.runs import events, gaps
+from tfprobe.profile.reader.run_reader import Following, load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
+from tfprobe.runs.process_folder import events, gaps
 
 HERE = Machine(HOST, BOOT_ID)
 GRAPH = graph_def([Op("a", "MatMul")])

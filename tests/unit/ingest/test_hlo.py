@@ -13,7 +13,7 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats import hlo
 from tfprobe.formats.schema import message_class
 from tfprobe.formats.xspace import read
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Frame
 
 HOST, MODULE = "/host:CPU", "a_inference_step_60__.2"

@@ -11,8 +11,8 @@ from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_r
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import OwnProfiler
 from tfprobe.profile.reader.captures import NO_TENSORS, NOT_FED
-from tfprobe.profile.reader.followed_events import NO_SETTINGS
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.followed_process import NO_SETTINGS
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 

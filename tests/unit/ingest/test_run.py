@@ -17,7 +17,7 @@ from tests.support.rundir import (
 )
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.profile import Hooks
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 

@@ -11,8 +11,7 @@ from tests.support.golden import golden
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.run_metadata import read, rows
-from tfprobe.profile.executions import Place
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import Place, SpanKind
 
 
 def test_a_host_row_has_type_time_and_bytes():

@@ -7,7 +7,7 @@ import pytest
 from tests.support.captures import CPU
 from tests.support.live_graphs import metadata_with_shapes
 from tfprobe.profile.graph import Graph, Node
-from tfprobe.profile.reader.run_shapes import filled, run_shapes
+from tfprobe.profile.reader.shapes import filled, run_shapes
 
 
 @pytest.mark.parametrize(

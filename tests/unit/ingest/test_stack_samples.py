@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
-from tfprobe.profile.reader.following import Following
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import Following, load
 from tfprobe.profile.reader.stack_samples import LOST, ProcessStacks
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine

@@ -11,7 +11,7 @@ from tests.support.golden import golden
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.xspace import read
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 
 HOST = "/host:CPU"
 

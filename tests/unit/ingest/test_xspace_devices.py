@@ -8,8 +8,7 @@ from tests.support.captures import Ref, TraceEvent
 from tests.support.gpu_traces import copy, gpu_trace, kernel, memset, training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.formats.xspace import read
-from tfprobe.profile.executions import Place
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import Place, SpanKind
 
 
 def rows_of(**streams):

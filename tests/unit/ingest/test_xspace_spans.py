@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.captures import TraceEvent, xspace
 from tfprobe.formats.xspace import Reader, read
-from tfprobe.profile.spans import SpanKind
-from tfprobe.profile.strings import Interner
+from tfprobe.profile.capture_tables import SpanKind
+from tfprobe.profile.tables import Interner
 
 HOST = "/host:CPU"
 ROOT = "Iterator::Root"

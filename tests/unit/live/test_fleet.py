@@ -26,7 +26,7 @@ from tests.support.rundir import (
 from tfprobe.errors import Missing
 from tfprobe.live.fleet import Fleet
 from tfprobe.live.moment import Clocks
-from tfprobe.profile.fleet import ProcessLook, Request, RunLook, Shares, TimeUse, WallTime
+from tfprobe.profile.snapshots import ProcessLook, Request, RunLook, Shares, TimeUse, WallTime
 
 SECOND_NS = 10**9
 SHARES = Shares(0.5, 0.25, 0.25, 0.0, captures=1, newest_unix_ns=UNIX_NS)

@@ -23,15 +23,15 @@ from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
 from tfprobe.errors import Missing
 from tfprobe.live import latest
 from tfprobe.live.latest import NO_PROGRESS, NONE_SAMPLED, NOT_YET, Latest
-from tfprobe.profile.fleet import Shares, WallTime
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader import newest as newest_module
-from tfprobe.profile.reader import noted as noted_module
-from tfprobe.profile.reader.noted import noted
-from tfprobe.profile.reader.run import load
-from tfprobe.runs import lines
+from tfprobe.profile.reader import live_process as newest_module
+from tfprobe.profile.reader import live_process as noted_module
+from tfprobe.profile.reader.live_process import noted
+from tfprobe.profile.reader.run_reader import load
+from tfprobe.profile.snapshots import Shares, WallTime
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
+from tfprobe.runs.process_folder import jsonl
 
 # What a decoding takes by the clock of these tests, and the time between two of them.
 COST_S = 0.5
@@ -54,11 +54,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
 
     def slow(*args, **kwargs):
-        profile = newest_module.newest(*args, **kwargs)
+        profile = newest_module.newest_captures(*args, **kwargs)
         clock.now_s += COST_S
         return profile
 
-    monkeypatch.setattr(latest, "newest", slow)
+    monkeypatch.setattr(latest, "newest_captures", slow)
     return clock
 
 
@@ -163,10 +163,10 @@ def test_of_long_logs_the_ends_are_read(tmp_path, clock, monkeypatch):
     folder = written(tmp_path / "r", *range(40))
     whole = Latest(clock=clock).time_use(folder).shares
     monkeypatch.setattr(newest_module, "_LAST_BYTES", 1500)
-    monkeypatch.setattr(noted_module, "_LAST_BYTES", 1500)
+    monkeypatch.setattr(noted_module, "_NOTED_LAST_BYTES", 1500)
     parsed: list[bytes] = []
-    object_of = lines.object_of
-    monkeypatch.setattr(lines, "object_of", lambda line: parsed.append(line) or object_of(line))
+    object_of = jsonl.object_of
+    monkeypatch.setattr(jsonl, "object_of", lambda line: parsed.append(line) or object_of(line))
 
     shares = Latest(clock=clock).time_use(folder).shares
 
@@ -406,7 +406,7 @@ def test_what_was_noted_since_is_read_after_a_while_and_no_capture_again(
     first = look.time_use(folder)
     note(folder, 6_100_000, 6_900_000)
     decoded: list[ProcessFolder] = []
-    monkeypatch.setattr(latest, "newest", lambda folder, **_: decoded.append(folder))
+    monkeypatch.setattr(latest, "newest_captures", lambda folder, **_: decoded.append(folder))
 
     at_once = look.time_use(folder)
     clock.now_s += max(PAUSE_S, latest.ACCOUNT_EVERY_S)

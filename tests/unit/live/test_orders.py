@@ -23,7 +23,7 @@ from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live import asked
 from tfprobe.live.moment import Clocks
 from tfprobe.live.orders import Order, document, order
-from tfprobe.profile.orders import Answer, ProcessAnswer
+from tfprobe.profile.snapshots import Answer, ProcessAnswer
 from tfprobe.report.text.orders import lay_out
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine

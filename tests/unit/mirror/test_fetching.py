@@ -19,9 +19,9 @@ from tfprobe.errors import NoAnswer, TfprobeError, UnreadableInput, UsageError
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
-from tfprobe.runs.remote import cache as mirrors
-from tfprobe.runs.remote import fetching
-from tfprobe.runs.remote.fetching import GLANCE, WHOLE, fetched_directory, fetched_run
+from tfprobe.runs.remote import mirror
+from tfprobe.runs.remote import mirror as mirrors
+from tfprobe.runs.remote.mirror import GLANCE, WHOLE, fetched_directory, fetched_run
 
 
 def _nobody(_done: int, _all: int) -> None:
@@ -265,7 +265,7 @@ def test_a_fetch_that_is_interrupted_goes_on_where_it_was(storage, cache, monkey
         get_file(self, key, target, **more)
 
     monkeypatch.setattr(MemoryFileSystem, "get_file", fail_later)
-    monkeypatch.setattr(fetching, "AT_ONCE", 1)
+    monkeypatch.setattr(mirror, "AT_ONCE", 1)
     with pytest.raises(UnreadableInput, match="reset by peer"):
         fetched_run(f"{storage}/r1", cache, _nobody)
     first = set(fetched[:3])

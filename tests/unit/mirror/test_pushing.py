@@ -17,7 +17,7 @@ from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.remote import pushing
-from tfprobe.runs.remote.fetching import fetched_run
+from tfprobe.runs.remote.mirror import fetched_run
 from tfprobe.runs.remote.pushing import push
 
 

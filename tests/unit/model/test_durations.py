@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.profile.durations import BUCKET_WIDTH_RATIO, bucket_bounds_ns
-from tfprobe.runs.work_block import bucket_of
+from tfprobe.profile.profile import BUCKET_WIDTH_RATIO, bucket_bounds_ns
+from tfprobe.runs.process_folder.loop_block import bucket_of
 
 
 @pytest.mark.parametrize("duration_ns", [1, 2, 17, 1_000, 123_456_789, 10**14])

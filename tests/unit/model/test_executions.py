@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.profiles import table
-from tfprobe.profile.executions import Place, Row
+from tfprobe.profile.capture_tables import Place, Row
 
 
 def row(name: str = "a", **changes: object) -> Row:

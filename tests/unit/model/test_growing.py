@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.profile.growing import GrowingTable
-from tfprobe.profile.spans import Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns
+from tfprobe.profile.capture_tables import Spans
+from tfprobe.profile.tables import Columns, GrowingTable, Interner
 
 
 @pytest.fixture

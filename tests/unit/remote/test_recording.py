@@ -12,7 +12,7 @@ from tfprobe.attach.service import exchange
 from tfprobe.attach.service.addresses import addresses
 from tfprobe.attach.service.recording import Wanted, longer_s, record
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.reader.service import whole_steps
+from tfprobe.profile.reader.service_trace import whole_steps
 
 
 def test_the_next_recording_lasts_as_long_as_steps_need() -> None:

@@ -19,8 +19,8 @@ from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
-from tfprobe.profile.reader.run import load
-from tfprobe.profile.reader.sampled import dearest
+from tfprobe.profile.reader.run_reader import load
+from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query import kept
 from tfprobe.query.answers import Answer, answer
 from tfprobe.query.runners import Here

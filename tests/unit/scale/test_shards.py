@@ -13,7 +13,7 @@ from tests.support.questions import ELSEWHERE, rank, write_ranks
 from tests.support.rundir import write_run
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.query.shards import load_shard, rest_of, shards_of
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder

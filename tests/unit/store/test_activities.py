@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from tfprobe.runs import activities
-from tfprobe.runs.activities import ActivityHistory, ActivityLine, read_activities
+from tfprobe.runs.process_folder import activities
+from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLine, read_activities
 
 FIELDS = {
     "activity": "save",

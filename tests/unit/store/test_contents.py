@@ -5,9 +5,9 @@ import os
 import pytest
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.runs.contents import content_of, foresee
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.manifests import read_run
+from tfprobe.runs.safe_files import content_of, foresee
 
 
 def test_a_file_is_returned_whole(tmp_path):

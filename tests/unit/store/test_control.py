@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.rundir import steps_bin
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.runs.control import request_samples, request_status
+from tfprobe.runs.trace_requests import request_samples, request_status
 
 
 def test_a_request_raises_the_sequence(tmp_path):

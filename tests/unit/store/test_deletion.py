@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tfprobe.runs.deletion import DEEPEST, delete
+from tfprobe.runs.directory_tree import DEEPEST, delete
 
 
 def test_what_is_not_there_is_no_problem(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tfprobe.runs.events import read_events, read_interpreters
+from tfprobe.runs.process_folder.events import read_events, read_interpreters
 
 LINE = b'{"unix_ns": 5, "mono_ns": 6, "event": "sample", "step": 3, "capture": "a.pb"}\n'
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tfprobe.runs.gaps import read_gaps
+from tfprobe.runs.process_folder.gaps import read_gaps
 
 GAP = {
     "work": 1,

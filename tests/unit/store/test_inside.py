@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def test_what_lies_in_it_is_read(root: Path) -> None:
     (root.parent / "named").symlink_to(root)
     named = root.parent / "named"
 
-    assert inside.content(root, root / "below" / "file") == b"content"
-    assert inside.content(named, named / "below" / "file") == b"content"
-    assert inside.is_file(root, root / "below" / "file")
-    assert inside.is_directory(root, root / "below")
+    assert safe_files.content(root, root / "below" / "file") == b"content"
+    assert safe_files.content(named, named / "below" / "file") == b"content"
+    assert safe_files.is_file(root, root / "below" / "file")
+    assert safe_files.is_directory(root, root / "below")
 
 
 @pytest.mark.parametrize("name", ["key", "link/key", "pipe", "none", "below", "../private/key"])
@@ -40,16 +40,16 @@ def test_what_leads_out_of_it_is_not_read(root: Path, name: str) -> None:
     os.mkfifo(root / "pipe")
 
     with pytest.raises((OSError, ValueError)):
-        inside.content(root, root / name)
-    assert not inside.is_file(root, root / name)
-    assert not inside.is_directory(root, root / "link")
+        safe_files.content(root, root / name)
+    assert not safe_files.is_file(root, root / name)
+    assert not safe_files.is_directory(root, root / "link")
 
 
 @pytest.mark.parametrize("name", ["link/new", "link/new/deeper", "key/new", "../private/new"])
 def test_nothing_is_written_behind_a_link(root: Path, name: str) -> None:
     """Where a link is in the way, nothing is made."""
     with pytest.raises((OSError, ValueError)):
-        inside.write(root, root / name, b"ours")
+        safe_files.write(root, root / name, b"ours")
 
     assert sorted(os.listdir(root.parent / "private")) == ["key"]
 
@@ -65,7 +65,7 @@ def test_what_is_in_the_place_of_a_file_is_replaced(root: Path, kind: str) -> No
     else:
         place.symlink_to(elsewhere if kind == "link" else elsewhere.with_name("none"))
 
-    inside.write(root, place, b"ours")
+    safe_files.write(root, place, b"ours")
 
     assert (place.is_symlink(), place.read_bytes()) == (False, b"ours")
     assert elsewhere.read_text() == "secret"
@@ -78,13 +78,13 @@ def test_a_file_of_several_names_is_not_written_in_place(root: Path) -> None:
     os.link(root.parent / "private" / "key", root / "below" / "same")
 
     with pytest.raises(OSError, match="several names"):
-        inside.opened(root, root / "below" / "same", os.O_RDWR)
-    assert inside.content(root, root / "below" / "same") == b"secret"
+        safe_files.opened(root, root / "below" / "same", os.O_RDWR)
+    assert safe_files.content(root, root / "below" / "same") == b"secret"
 
 
 def test_nothing_is_left_of_a_file_that_could_not_be_written(root: Path) -> None:
     """An error in the middle leaves what was there, and no half of another file."""
-    with suppress(KeyError), inside.replacing(root / "below" / "file") as file:
+    with suppress(KeyError), safe_files.replacing(root / "below" / "file") as file:
         file.write(b"half")
         raise KeyError
 
@@ -94,7 +94,7 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(root: Path) -> None
 
 def test_a_directory_below_stays_the_one_that_was_opened(root: Path) -> None:
     """What is moved away and replaced by a link meanwhile is still the same directory."""
-    with inside.directory(root, root / "below") as place:
+    with safe_files.directory(root, root / "below") as place:
         (root / "below").rename(root / "moved")
         (root / "below").symlink_to(root.parent / "private")
         (place / "new").write_text("ours")
@@ -107,7 +107,7 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
 
     for name in ("below/file", "link/key", "key", "none"):
-        inside.is_file(root, root / name)
-        inside.is_directory(root, root / name)
+        safe_files.is_file(root, root / name)
+        safe_files.is_directory(root, root / name)
 
     assert len(os.listdir("/proc/self/fd")) == before

@@ -18,7 +18,7 @@ import pytest
 from tests.support.machines import machine
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
-from tfprobe.runs import copying
+from tfprobe.runs import directory_tree
 from tfprobe.runs.catalogue import find_run, glance
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.merge_plan import Plan, plan
@@ -161,7 +161,7 @@ def _refuse_to_tell_holes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def seek(_descriptor: int, _at: int, _how: int) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(copying.os, "lseek", seek)
+    monkeypatch.setattr(directory_tree.os, "lseek", seek)
 
 
 def test_one_process_in_two_runs_is_copied_once(tmp_path, hosts) -> None:
@@ -248,7 +248,7 @@ def test_a_copy_that_was_taken_away_is_not_begun_anew(tmp_path) -> None:
     target = tmp_path / "copy"
 
     with pytest.raises(FileNotFoundError):
-        copying.copy_tree(root, target, lambda _size: shutil.rmtree(target))
+        directory_tree.copy_tree(root, target, lambda _size: shutil.rmtree(target))
     assert not target.exists()
 
 
@@ -340,7 +340,7 @@ def test_an_interrupted_merge_leaves_nothing(tmp_path, hosts, monkeypatch, after
         if len(copied) > after:
             raise problem
 
-    monkeypatch.setattr(copying, "_copy_data", fail)
+    monkeypatch.setattr(directory_tree, "_copy_data", fail)
 
     with pytest.raises((UsageError, KeyboardInterrupt)):
         _merge(tmp_path, *hosts)

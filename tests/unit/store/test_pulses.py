@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tfprobe.runs.pulses import read_machine, read_pulses
+from tfprobe.runs.process_folder.resource_samples import read_machine, read_pulses
 
 PULSE = {"mono_ns": 5, "steps": 2, "user_ns": 70, "cpu_limit": 1.5, "load_1min": 3}
 DEVICE = {

@@ -13,7 +13,8 @@ import pytest
 from tests.support.machines import NAMESPACE, live, machine
 from tests.support.rundir import HOST, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.errors import NoAnswer, UnreadableInput
-from tfprobe.runs import holds, removal
+from tfprobe.runs import removal
+from tfprobe.runs import removal as holds
 from tfprobe.runs.catalogue import list_runs
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.removal import leftovers, named_run, remove

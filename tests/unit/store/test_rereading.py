@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.runs.rereading import SETTLED_S, Listing, Reread
+from tfprobe.runs.process_folder.file_cache import SETTLED_S, Listing, Reread
 
 
 class Reader:

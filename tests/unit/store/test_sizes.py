@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tfprobe.runs.sizes import disk_bytes
+from tfprobe.runs.directory_tree import disk_bytes
 
 MIB = 1 << 20
 

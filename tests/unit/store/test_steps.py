@@ -19,9 +19,9 @@ from tests.support.rundir import (
     steps_bin,
 )
 from tfprobe.errors import UnreadableInput
-from tfprobe.runs.steps import count_steps, read_header, read_steps
-from tfprobe.runs.steps_layout import AgentState
-from tfprobe.runs.work_block import bucket_of
+from tfprobe.runs.process_folder.loop_block import bucket_of
+from tfprobe.runs.process_folder.steps import count_steps, read_header, read_steps
+from tfprobe.runs.process_folder.steps_layout import AgentState
 
 WORD = 8
 BLOCK_AT = 512 * WORD

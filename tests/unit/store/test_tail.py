@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tfprobe.runs.lines import Latest, Tail, integer, whole_lines
+from tfprobe.runs.process_folder.jsonl import Latest, Tail, integer, whole_lines
 
 
 def _append(path, content: bytes) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.profiles import Span, Step, op, process, profile, work
 from tfprobe.analysis.input.input_verdict import judge
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.report.text.input import lay_out
 
 ROOT = "Iterator::Root"

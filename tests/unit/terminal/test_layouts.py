@@ -15,9 +15,9 @@ from tfprobe.analysis.steps.step_times import Bar
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import advise
 from tfprobe.profile.activities import Pulse
-from tfprobe.profile.catalogue import RunLine
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem
+from tfprobe.profile.snapshots import RunLine
 from tfprobe.report.diff import diff as diff_layout
 from tfprobe.report.diff import diff_markdown
 from tfprobe.report.documents.run_report import Report, gather

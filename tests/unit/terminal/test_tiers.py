@@ -9,9 +9,8 @@ from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, Call, activity, calls_and_rows, device_pulse, pulse
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import ThreadTimes, ThreadUse
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place, SpanKind
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind
 from tfprobe.report.documents.tiers import Tiers, document, gather
 from tfprobe.report.format import page
 from tfprobe.report.text.machines import in_short

@@ -28,7 +28,7 @@ from tfprobe.formats.graph_profile import GraphProfileBuilder
 from tfprobe.formats.profile_proto import graph_profile
 from tfprobe.formats.schema import message_class
 from tfprobe.formats.trace import Trace
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.reader.file import file_profile
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout

@@ -17,7 +17,7 @@ from tfprobe.analysis.distributed.rank_comparison import Across, merge
 from tfprobe.analysis.distributed.rank_parts import RankPart, part, parts_of, within
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.report.documents.rank_report import document
 
 SMALL = {

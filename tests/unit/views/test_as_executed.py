@@ -8,9 +8,9 @@ from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.costs import sampled_costs
 from tfprobe.analysis.ops.op_view import as_executed, in_graph, op
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node
-from tfprobe.profile.reader.sampled import join
+from tfprobe.profile.reader.traced_steps import join
 
 FUSED = "_FusedConv2D"
 

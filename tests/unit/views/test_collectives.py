@@ -12,11 +12,9 @@ from tests.unit.views.test_transfers import kernel, row, spans
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place, Row
-from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.capture_tables import Place, Row, SpanKind
+from tfprobe.profile.graph import Graph, Node, SampledWork
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.sampled import SampledWork
-from tfprobe.profile.spans import SpanKind
 
 REDUCE = "CollectiveReduceV2"
 

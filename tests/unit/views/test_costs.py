@@ -8,8 +8,7 @@ import pytest
 from tests.support.profiles import Step, op, profile, work
 from tfprobe.analysis.ops import costs
 from tfprobe.analysis.ops.costs import AT, sampled_costs
-from tfprobe.profile.graph import Graph, Node
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.graph import Graph, Node, SampledWork
 
 
 @pytest.mark.parametrize("table_bytes", [1, 2**26])

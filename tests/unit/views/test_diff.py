@@ -16,7 +16,7 @@ from tfprobe.analysis.compare.measurements import Change, compare, sample
 from tfprobe.analysis.compare.op_changes import OpChanges
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
 from tfprobe.report.documents.comparison_document import document
 

@@ -24,8 +24,8 @@ from tests.support.rundir import MONO_NS
 from tfprobe.analysis.jobs.fleet import ProcessRow, document, run_rows
 from tfprobe.analysis.jobs.job_totals import straggler
 from tfprobe.errors import Missing
-from tfprobe.profile.fleet import ProcessLook, Request, Shares
 from tfprobe.profile.profile import Problem
+from tfprobe.profile.snapshots import ProcessLook, Request, Shares
 
 MS = 10**6
 NOTHING = Missing("nothing")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfprobe.analysis.jobs.history import earlier_runs, job_key, jobs
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.snapshots import RunLine
 
 
 def line(at: int, command: str = "python a.py", **facts: Any) -> RunLine:

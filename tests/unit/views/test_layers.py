@@ -8,9 +8,9 @@ from tests.support.profiles import Step, profile, work
 from tests.unit.views.test_transfers import row
 from tfprobe.analysis.core.name_scopes import by_layer
 from tfprobe.analysis.core.op_attribution import NO_LAYER, Origins
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node
-from tfprobe.profile.reader.sampled import join
+from tfprobe.profile.reader.traced_steps import join
 
 FORWARD = ("net/dense/MatMul", "net/dense/MatMul/ReadVariableOp", "net/dense/Relu", "Mean")
 

@@ -12,7 +12,7 @@ from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import row
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, merge, part
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 

@@ -14,7 +14,7 @@ from tests.support.profiles import Step, op, profile
 from tfprobe.analysis.ops.op_totals import OpTable, by_type
 from tfprobe.errors import Missing
 from tfprobe.formats import run_metadata
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 
 
 def test_types_are_ordered_by_total_time():

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfprobe.analysis.distributed import rank_facts
-from tfprobe.profile.reader import roster
+from tfprobe.profile.reader import rank_check
 
 WORLD = 10**9
 described = partial(SimpleNamespace, serves=())
@@ -28,7 +28,7 @@ def test_a_rank_that_is_missing_is_told_whatever_the_others_know(ranks, expected
     processes = [described(world=world) for world in ranks.values()]
     seats = [described(team="workers", rank=rank, process=at) for at, rank in enumerate(ranks)]
 
-    told = list(roster._absent(members))
+    told = list(rank_check._absent(members))
     (shown,) = rank_facts._missing(processes, seats)
 
     assert told == [f"Of {expected} ranks rank {lost} recorded nothing that is here."]
@@ -40,7 +40,7 @@ def test_of_a_job_that_is_whole_nobody_is_missing() -> None:
     members = [described(team="workers", world=None, rank=rank) for rank in range(3)]
     seats = [described(team="workers", rank=rank, process=rank) for rank in range(3)]
 
-    told = list(roster._absent(members))
+    told = list(rank_check._absent(members))
     shown = list(rank_facts._missing(members, seats))
 
     assert (told, shown) == ([], [])
@@ -51,7 +51,7 @@ def test_a_world_that_no_job_has_is_told() -> None:
     rank = described(team="workers", world=WORLD, rank=0)
     seat = described(team="workers", rank=0, process=0)
 
-    told = list(roster._absent([rank]))
+    told = list(rank_check._absent([rank]))
     shown = list(rank_facts._missing([described(world=WORLD)], [seat]))
 
     assert told == ["One of its ranks says that they are 1,000,000,000, which no job has."]

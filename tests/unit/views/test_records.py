@@ -9,10 +9,9 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.ops.tfprof_records import graph_profile
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.formats.profile_proto import graph_profile as parsed
-from tfprobe.profile.executions import Place, Row
-from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.capture_tables import Place, Row
+from tfprobe.profile.graph import Graph, Node, SampledWork
 from tfprobe.profile.records import GraphProfile
-from tfprobe.profile.sampled import SampledWork
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -12,9 +12,9 @@ from tests.support.rank_runs import write_ranks
 from tests.support.rundir import WrittenProcess, WrittenWork, write_process, write_run
 from tfprobe.analysis.ops import op_totals
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem, Run
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.query.shards import load_shard, rest_of, shards_of
 from tfprobe.report.documents.run_report import (
     Report,

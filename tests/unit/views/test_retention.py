@@ -9,7 +9,7 @@ import pytest
 
 from tfprobe.analysis.jobs.retention import Candidate, Rules, choose
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.snapshots import RunLine
 
 NOW_NS = 2_000_000_000_000_000_000
 HOUR_NS = 3600 * 10**9

@@ -14,8 +14,7 @@ from tests.support.tiers import Call, calls_and_rows
 from tfprobe.analysis.system import runtime as view
 from tfprobe.analysis.system.runtime import Launches, Runtime, runtime
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import Place, SpanKind
 
 LAUNCH, COPY, SYNC = SpanKind.LAUNCH, SpanKind.COPY_CALL, SpanKind.SYNC
 

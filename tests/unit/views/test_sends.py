@@ -8,7 +8,7 @@ from tests.unit.views.test_transfers import row
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.transfers.sends import Sends, sends
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node
 
 CPU, PS = "/job:worker/task:0/cpu:0", "/job:ps/task:0/cpu:0"

@@ -12,7 +12,7 @@ from tfprobe.analysis.ops.cost_stacks import scope_stacks
 from tfprobe.analysis.ops.costs import summed_costs
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.graph import Frame, Node, known_name
-from tfprobe.profile.reader.sampled import join
+from tfprobe.profile.reader.traced_steps import join
 
 TRAIN = "/home/ada/train.py"
 TF = "/env/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"

@@ -14,11 +14,9 @@ from tfprobe.analysis.core.intervals import covered_ns, union
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.transfers.bus_transfers import NO_OP, Flow, Transfers, cause, transfers
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place, Row
+from tfprobe.profile.capture_tables import Place, Row, SpanKind, Spans
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind, Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, TableBuilder
+from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
 MIB = 2**20
 PAGEABLE = "kind_src:pageable kind_dst:device size:1048576 dest:0 async:0"

@@ -17,9 +17,8 @@ from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
 from tfprobe.analysis.breakdown.step_parts import WITH_ACCELERATOR, WITHOUT_ACCELERATOR, Part
 from tfprobe.analysis.core.intervals import NONE, Intervals, union
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.profile import Capture
-from tfprobe.profile.spans import SpanKind, Spans
 from tfprobe.profile.tables import Flags, Int64s, used
 
 # The rank of moments that nobody claims.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.collective_ops import is_named_so
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.tables import Int32s, used
 
 Flags = npt.NDArray[np.bool_]

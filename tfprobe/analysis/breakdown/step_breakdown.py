@@ -21,9 +21,8 @@ from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import Intervals, union
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Executions, Spans
 from tfprobe.profile.profile import Capture
-from tfprobe.profile.spans import Spans
 from tfprobe.profile.tables import Int64s, T
 
 # Converting and copying an array goes at some GB/s, at a tenth of memory's rate where its type and

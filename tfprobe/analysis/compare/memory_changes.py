@@ -9,7 +9,7 @@ import numpy as np
 
 from tfprobe.analysis.compare.matching_loops import Pair
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Profile, Work
 
 

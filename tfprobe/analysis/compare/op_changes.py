@@ -13,7 +13,7 @@ from tfprobe.analysis.compare.matching_loops import Pair
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
 from tfprobe.analysis.core.name_scopes import by_layer, scopes_around
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.profile.profile import Capture, Profile, Work
 

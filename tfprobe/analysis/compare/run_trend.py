@@ -12,8 +12,8 @@ from tfprobe.analysis.compare.comparison import Diff, WorkDiff, diff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.step_time_changes import times_of
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
 from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.snapshots import RunLine
 
 _FIRST = Missing("no run of the job with steps is before it")
 

@@ -10,8 +10,7 @@ import re
 import numpy as np
 
 from tfprobe.analysis.core.copies import matching
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.tables import Flags, Int32s, Int64s, having
 
 # Ops of TensorFlow, Horovod and HLO that move data. Those which only set up a group, or ask for a

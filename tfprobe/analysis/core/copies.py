@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.tables import Int8s, Int32s, Int64s
 
 

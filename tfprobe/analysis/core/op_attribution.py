@@ -8,8 +8,7 @@ from typing import Literal
 
 from tfprobe.analysis.core.name_scopes import BACKWARD, RUNTIME, by_layer
 from tfprobe.analysis.core.source_lines import SourceLines
-from tfprobe.profile.graph import Frame, Node, Shape, known_name
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.graph import Frame, Node, SampledWork, Shape, known_name
 
 By = Literal["op", "layer", "line"]
 BYS: tuple[By, ...] = ("op", "layer", "line")

@@ -21,7 +21,7 @@ from tfprobe.analysis.distributed.rank_times import StepTimes, Straggler, step_t
 from tfprobe.analysis.distributed.rank_waits import Servers, Turn, Waits, servers, waits
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
-from tfprobe.profile.teams import WORKERS
+from tfprobe.profile.programs import WORKERS
 
 MOST_COLUMNS = 48
 MOST_FIGURES = 200

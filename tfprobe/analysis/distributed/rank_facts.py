@@ -14,9 +14,8 @@ from tfprobe.analysis.distributed.clocks import Clocks
 from tfprobe.analysis.distributed.rank_parts import RankPart
 from tfprobe.analysis.distributed.rank_slots import Seat, seats
 from tfprobe.errors import Missing
-from tfprobe.profile.claims import Claim, heads
 from tfprobe.profile.profile import Process, titled
-from tfprobe.profile.teams import WORKERS, team
+from tfprobe.profile.programs import WORKERS, Claim, heads, team
 
 _SHOWN = 8
 # Behind by more steps than this share of what the middle one made: it lives in another phase.

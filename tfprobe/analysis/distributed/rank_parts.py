@@ -14,7 +14,7 @@ from tfprobe.analysis.steps.step_window import lengthened_gaps
 from tfprobe.analysis.transfers.collective_runs import collective_runs, overlap
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.profile.tables import Int64s
 

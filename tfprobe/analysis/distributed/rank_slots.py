@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
-from tfprobe.profile.teams import team
+from tfprobe.profile.programs import team
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ from tfprobe.analysis.core.collective_ops import is_named_so
 from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, turn_of_each
 from tfprobe.analysis.transfers.sends import Ends, ends_of, is_sent, tensor_of
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.strings import Interner, Strings
-from tfprobe.profile.tables import Flags, Int8s, Int32s, Int64s, having
+from tfprobe.profile.tables import Flags, Int8s, Int32s, Int64s, Interner, Strings, having
 
 
 class MeetingKind(IntEnum):

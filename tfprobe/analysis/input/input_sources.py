@@ -15,7 +15,7 @@ from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
 from tfprobe.analysis.input.pipeline_timeline import GET_NEXT
 from tfprobe.analysis.input.stage_stats import MOST_OPS, FunctionOp
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Work
 from tfprobe.profile.tables import having
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from tfprobe.analysis.core.intervals import Intervals, difference, joined, union
 from tfprobe.analysis.input import stage_kinds
 from tfprobe.analysis.input.stages import Pipeline
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.tables import Flags, Int64s, having
 
 GET_NEXT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")

@@ -13,8 +13,7 @@ from tfprobe.analysis.input.input_waits import HANDOVER_NS, Share, active_ns, sh
 from tfprobe.analysis.input.pipeline_timeline import see
 from tfprobe.analysis.input.stages import Pipeline, Stage, pipeline
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import Spans
+from tfprobe.profile.capture_tables import Executions, Place, Spans
 
 PYTHON_OPS = frozenset({"EagerPyFunc", "NumpyFunction", "PyFunc", "PyFuncStateless"})
 # Work of less than this of the wait explains none of it.

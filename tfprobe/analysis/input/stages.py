@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.profile.spans import SpanKind, Spans
+from tfprobe.profile.capture_tables import SpanKind, Spans
 from tfprobe.profile.tables import T
 
 Int64s = npt.NDArray[np.int64]

@@ -18,8 +18,8 @@ from tfprobe.analysis.steps.recent_steps import (
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
-from tfprobe.profile.fleet import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
 from tfprobe.profile.profile import LIVE_STATES, Problem, Work
+from tfprobe.profile.snapshots import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
 
 SCHEMA = "tfprobe.top/1"
 # Any: a JSON document, whose values are whatever the schema says.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.snapshots import RunLine
 
 Key = tuple[str, tuple[str, ...]]
 

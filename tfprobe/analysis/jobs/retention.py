@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.snapshots import RunLine
 
 KEEP, OLDER, SIZE = "keep", "older", "size"
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from tfprobe.analysis.core.patterns import Patterns
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
+from tfprobe.profile.snapshots import RunLine
 
 
 @dataclass(frozen=True, slots=True)

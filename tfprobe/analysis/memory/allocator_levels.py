@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.capture_tables import Allocations
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Int64s, having
 

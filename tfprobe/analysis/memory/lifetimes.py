@@ -18,9 +18,8 @@ from tfprobe.analysis.core.collective_ops import CARRIERS
 from tfprobe.analysis.core.tensor_sizes import output_bytes
 from tfprobe.analysis.memory.allocator_levels import Level, Pieces
 from tfprobe.analysis.ops.flops.solve import shapes_of
-from tfprobe.profile.executions import Place
-from tfprobe.profile.graph import Node, Shape
-from tfprobe.profile.sampled import Output, SampledWork
+from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.graph import Node, Output, SampledWork, Shape
 from tfprobe.profile.tables import Int64s
 
 # The output is a buffer of the input's, or of a variable's.

@@ -11,8 +11,7 @@ import numpy as np
 from tfprobe.analysis.core.op_attribution import BYS, By, Origins
 from tfprobe.analysis.memory.allocator_levels import Pieces
 from tfprobe.analysis.memory.memory_roles import Role, role_of
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Allocations, Executions, Place
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Int64s
 

@@ -22,9 +22,9 @@ from tfprobe.analysis.memory.lifetimes import lifetimes
 from tfprobe.analysis.memory.memory_peak import HeldBy, Peak, Piece, peak, recorded_pieces
 from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes
 from tfprobe.errors import Missing
-from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.capture_tables import Allocations
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.sampled import SampledWork
 from tfprobe.profile.tables import Int64s
 
 # A curve on a terminal has no more columns than this.

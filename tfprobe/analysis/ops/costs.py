@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from tfprobe.analysis.ops.parameters import held, parameters
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.records import GraphProfile, Record, Span
 from tfprobe.profile.tables import Int32s
 
 if TYPE_CHECKING:
     # What a recorded run is made of, which the files of tfprof are not.
-    from tfprobe.profile.sampled import SampledWork
+    from tfprobe.profile.graph import SampledWork
 from tfprobe.analysis.ops.flops.count import FloatOps
 
 Int64s = npt.NDArray[np.int64]

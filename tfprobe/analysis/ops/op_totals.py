@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
 
 Int64s = npt.NDArray[np.int64]

@@ -15,9 +15,8 @@ from tfprobe.analysis.core.patterns import Patterns, compile_patterns
 from tfprobe.analysis.ops.costs import AT, Costs, Int64s, column, nothing, value
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.analysis.ops.view_options import METRICS, Choice
-from tfprobe.profile.executions import Place
-from tfprobe.profile.graph import Graph, Node, Placed
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.graph import Graph, Node, Placed, SampledWork
 
 
 @dataclass(frozen=True, slots=True)

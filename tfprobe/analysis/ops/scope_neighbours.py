@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tfprobe.analysis.core.tensor_sizes import output_bytes, shape_text
-from tfprobe.profile.graph import Node
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.graph import Node, SampledWork
 
 # What the arguments of functions belong to of which nobody knows where they come from.
 ARGUMENTS = "(arguments)"

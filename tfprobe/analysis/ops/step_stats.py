@@ -8,11 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from tfprobe.analysis.ops.costs import NS_PER_US
-from tfprobe.profile.executions import Place
-from tfprobe.profile.graph import Node
+from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.graph import Node, SampledWork
 from tfprobe.profile.profile import Capture
-from tfprobe.profile.sampled import SampledWork
-from tfprobe.profile.step_stats import DeviceStats, NodeStats
+from tfprobe.profile.records import DeviceStats, NodeStats
 
 
 def step_stats(sampled: SampledWork, capture: Capture) -> tuple[DeviceStats, ...]:

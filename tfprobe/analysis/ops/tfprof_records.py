@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tfprobe.analysis.ops.costs import NS_PER_US
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.records import GraphProfile, MemoryUse, Record, Span
-from tfprobe.profile.sampled import SampledWork
 
 _STREAM = "/stream:all"
 _HOST = "/device:cpu:0"

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.steps.step_times import quantile_ns
 from tfprobe.errors import Missing
-from tfprobe.profile.durations import BUCKET_WIDTH_RATIO, Durations
-from tfprobe.profile.profile import RecentSteps, Work
+from tfprobe.profile.profile import BUCKET_WIDTH_RATIO, Durations, RecentSteps, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.steps.step_window import Remembered
 from tfprobe.errors import Missing
-from tfprobe.profile.durations import BUCKET_WIDTH_RATIO, Durations, bucket_bounds_ns, bucket_of
-from tfprobe.profile.profile import Work
+from tfprobe.profile.profile import BUCKET_WIDTH_RATIO, Durations, Work, bucket_bounds_ns, bucket_of
 
 Int64s = npt.NDArray[np.int64]
 

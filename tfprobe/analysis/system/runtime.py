@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind, Spans
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind, Spans
 
 Int64s = npt.NDArray[np.int64]
 

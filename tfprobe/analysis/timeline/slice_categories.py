@@ -11,9 +11,8 @@ from tfprobe.analysis.breakdown.row_kinds import ORDER, Names, parts_of
 from tfprobe.analysis.breakdown.step_breakdown import Moments, fed_ns, moments, traced_in
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Executions, SpanKind, Spans
 from tfprobe.profile.profile import Capture, Profile, Work
-from tfprobe.profile.spans import SpanKind, Spans
 from tfprobe.profile.tables import Int8s, Int64s
 
 

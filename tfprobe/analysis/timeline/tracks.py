@@ -23,9 +23,8 @@ from tfprobe.analysis.timeline.slice_categories import (
     of_spans,
     work_of,
 )
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place, Spans
 from tfprobe.profile.profile import Capture, Profile, Work
-from tfprobe.profile.spans import Spans
 from tfprobe.profile.tables import Flags, Int8s, Int64s, having
 
 # Deeper than this nobody looks; what lies deeper is counted.

@@ -26,7 +26,7 @@ from tfprobe.analysis.core.copies import (
 from tfprobe.analysis.core.intervals import NONE, Intervals, covered_ns, intersection, union
 from tfprobe.analysis.core.op_attribution import By, Origins
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Int64s
 

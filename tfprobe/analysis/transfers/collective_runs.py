@@ -14,7 +14,7 @@ from tfprobe.analysis.core.collective_ops import CARRIERS, is_collective, launch
 from tfprobe.analysis.core.copies import accelerators
 from tfprobe.analysis.core.intervals import Intervals, intersection, union
 from tfprobe.analysis.transfers.bus_transfers import Busy
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int64s, having
 

@@ -10,7 +10,7 @@ import numpy as np
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.core.tensor_sizes import outputs_bytes
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, having

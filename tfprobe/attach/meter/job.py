@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 
-from tfprobe.runs.contents import content_of
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.proc import PROC, started_ticks
+from tfprobe.runs.safe_files import content_of
 
 
 class Job:

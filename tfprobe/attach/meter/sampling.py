@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tfprobe.attach.meter.job import Job
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 PAUSE_S = 1.0
 # How soon the end of a job is seen.
@@ -46,8 +46,8 @@ def sample_until_end(job: Job, accelerators: Sequence[Accelerator], path: Path) 
 
 def _open(path: Path) -> int:
     run = path.parents[1]
-    with inside.directory(run, path.parent, make=True):
-        return inside.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with safe_files.directory(run, path.parent, make=True):
+        return safe_files.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def _wait(job: Job, pause_s: float) -> None:

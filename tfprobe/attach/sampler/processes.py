@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.runs.contents import content_of
-from tfprobe.runs.events import interpreter_log
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.proc import PROC, parent, started_ticks
+from tfprobe.runs.process_folder.events import interpreter_log
+from tfprobe.runs.safe_files import content_of
 
 # A process and its ancestors: no job is deeper.
 _MOST_ANCESTORS = 64

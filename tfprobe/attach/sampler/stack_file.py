@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.attach.sampler.chrome_trace import Frame, ThreadReads
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 # A day takes about 2 MB: no job fills a disk by its stacks.
 MOST_BYTES = 32 << 20
@@ -36,7 +36,7 @@ class StackFile:
 
     def __init__(self, run: Path, path: Path) -> None:
         """Open it. Raises OSError."""
-        self._file = inside.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._file = safe_files.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._bytes = os.fstat(self._file).st_size
         self._frames: dict[Frame, int] = {}
         self._nodes: dict[tuple[int, int], int] = {}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.runs.contents import content_of
 from tfprobe.runs.layout import XSPACE_SUFFIX
+from tfprobe.runs.safe_files import content_of
 
 # Network file systems show what another machine wrote after a moment.
 PATIENCE_S = 3.0

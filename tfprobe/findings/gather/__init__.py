@@ -43,9 +43,9 @@ from tfprobe.findings.signals import (
     WorkSignals,
 )
 from tfprobe.findings.thresholds import Thresholds
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Capture, Profile, Work
-from tfprobe.profile.sampled import SampledWork
 
 _NS_PER_US = 1000
 _Key = tuple[int, int]

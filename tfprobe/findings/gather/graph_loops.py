@@ -10,8 +10,8 @@ from tfprobe.errors import Missing
 from tfprobe.findings.gather.busy import busy_ns
 from tfprobe.findings.gather.ops import waits_or_calls
 from tfprobe.findings.signals import GraphLoop
-from tfprobe.profile.executions import Place
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.tables import Flags, Int64s
 
 _LOOPS = frozenset({"While", "StatelessWhile"})

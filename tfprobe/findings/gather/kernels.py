@@ -12,8 +12,8 @@ from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.errors import Missing
 from tfprobe.findings.gather.busy import busy_ns
 from tfprobe.findings.signals import Layout, Precision
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.capture_tables import Executions, Place
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.tables import Flags, Int32s, having
 
 # Ops with a faster form in 16 bits: XProf's list of those that tensor cores can run.

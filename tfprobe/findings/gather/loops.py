@@ -7,8 +7,7 @@ import numpy as np
 from tfprobe.analysis.core.robust_statistics import spread
 from tfprobe.findings.gather.threads import Apart, ThreadKey, apart, thread_times_ns
 from tfprobe.findings.signals import Loop
-from tfprobe.profile.durations import Durations, bucket_bounds_ns
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Durations, Profile, Work, bucket_bounds_ns
 from tfprobe.profile.tables import Int64s
 
 # Slow steps named as evidence.

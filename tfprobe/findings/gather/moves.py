@@ -9,8 +9,8 @@ from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.analysis.transfers.bus_transfers import Flow, Transfers, transfers
 from tfprobe.errors import Missing
 from tfprobe.findings.signals import Copies
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Capture, Profile
-from tfprobe.profile.sampled import SampledWork
 
 _DIRECTIONS = {
     Move.HOST_TO_DEVICE: "to the device",

@@ -11,7 +11,7 @@ from tfprobe.analysis.system.application import innermost
 from tfprobe.errors import Missing
 from tfprobe.findings.gather.busy import busy_ns
 from tfprobe.findings.signals import Ops, OpUse
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.tables import Flags, Int64s, having, used
 

@@ -1,8 +1,8 @@
 """Decode RunMetadata bytes into rows of ops, copies and allocations."""
 
-from tfprobe.formats.run_metadata.devices import place_of
+from tfprobe.formats.run_metadata.copies import place_of
 from tfprobe.formats.run_metadata.nodes import NodeReader
 from tfprobe.formats.run_metadata.reader import Reader, read, rows
-from tfprobe.formats.run_metadata.written import Written, take_apart
+from tfprobe.formats.run_metadata.split import Written, take_apart
 
 __all__ = ["NodeReader", "Reader", "Written", "place_of", "read", "rows", "take_apart"]

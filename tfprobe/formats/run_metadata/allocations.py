@@ -14,7 +14,7 @@ import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.run_metadata.nodes import Nodes
-from tfprobe.profile.allocations import Allocations
+from tfprobe.profile.capture_tables import Allocations
 from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s
 
 _NS_PER_US = 1000

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.data_types import data_type, tensor_text
 from tfprobe.formats.messages import parse
-from tfprobe.formats.run_metadata.outputs import Outputs, Pieces, described
-from tfprobe.formats.run_metadata.sums import Sums, sums
+from tfprobe.formats.node_attributes import data_type, tensor_text
 from tfprobe.formats.wire import (
     Buffer,
     Extents,
@@ -22,8 +21,7 @@ from tfprobe.formats.wire import (
     ShortTexts,
     are_texts,
 )
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Int32s, Int64s
+from tfprobe.profile.tables import Flags, Int32s, Int64s, Interner
 
 _THREAD_BITS = np.uint64(0xFFFFFFFF)
 
@@ -206,3 +204,147 @@ def _shape(written: bytes) -> str:
     except UnreadableInput as exc:
         raise OtherForm from exc
     return tensor_text(data_type(tensor.dtype), (dimension.size for dimension in tensor.shape.dim))
+
+
+_MOST = 2**62
+
+
+class Outputs(NamedTuple):
+    """The outputs of nodes; `owner` is the node, `shape` the position of type and shape."""
+
+    owner: Int64s
+    shape: Int32s
+    allocator: Int32s
+    requested_bytes: Int64s
+    allocated_bytes: Int64s
+    address: Int64s
+
+
+class Pieces(NamedTuple):
+    """Pieces of memory, by their nodes; those given back have a size below 0."""
+
+    owner: Int64s
+    allocator: Int32s
+    bytes: Int64s
+
+
+def described(pieces: Pieces, outputs: Outputs) -> tuple[Int32s, Int64s]:
+    """Return type and shape, and the address, of the outputs that pieces are; 0 for none.
+
+    Where several outputs are of one size it is not known which is which: then the address is 0, and
+    the shape, too, unless it is theirs all.
+    """
+    found = _by_size(outputs, pieces.owner)
+    shape = np.zeros(len(pieces.owner), dtype=np.int32)
+    address = np.zeros(len(pieces.owner), dtype=np.int64)
+    if not len(found.owner):
+        return shape, address
+    known, wanted = _keys(found, pieces)
+    order = np.argsort(known, kind="stable")
+    first = np.flatnonzero(np.diff(known[order], prepend=-1))
+    shapes = _common(found.shape[order], first)
+    addresses = np.where(shapes >= 0, _common(found.address[order], first, others=0), 0)
+    known = known[order][first]
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    is_known = known[at] == wanted
+    shape[is_known] = np.maximum(shapes, 0)[at][is_known]
+    address[is_known] = addresses[at][is_known]
+    return shape, address
+
+
+class _Sized(NamedTuple):
+    """Outputs by their sizes, those with two of them twice."""
+
+    owner: Int64s
+    allocator: Int32s
+    bytes: Int64s
+    shape: Int32s
+    address: Int64s
+
+
+def _by_size(outputs: Outputs, owners: Int64s) -> _Sized:
+    """Return the outputs of these nodes, by what they asked for and by what they were given."""
+    has_pieces = np.zeros(int(outputs.owner.max(initial=-1)) + 1, dtype=np.bool_)
+    has_pieces[owners[owners < len(has_pieces)]] = True
+    wanted = has_pieces[outputs.owner]
+    is_other = outputs.requested_bytes != outputs.allocated_bytes
+    given = np.flatnonzero(wanted & (outputs.allocated_bytes >= 0))
+    asked = np.flatnonzero(wanted & (outputs.requested_bytes >= 0) & is_other)
+    rows = np.concatenate((given, asked))
+    sizes = (outputs.allocated_bytes[given], outputs.requested_bytes[asked])
+    return _Sized(
+        outputs.owner[rows],
+        outputs.allocator[rows],
+        np.concatenate(sizes),
+        outputs.shape[rows],
+        outputs.address[rows],
+    )
+
+
+def _keys(outputs: _Sized, pieces: Pieces) -> tuple[Int64s, Int64s]:
+    """Return numbers of outputs and pieces, the same where node, allocator and size are."""
+    owner = np.concatenate((outputs.owner, pieces.owner))
+    allocator = np.concatenate((outputs.allocator, pieces.allocator))
+    # The size that no positive number of 64 bits is stays below 0, and no output has it.
+    size_bytes = np.concatenate((outputs.bytes, np.abs(pieces.bytes)))
+    _, sizes = np.unique(size_bytes, return_inverse=True)
+    entries = owner * (int(allocator.max()) + 1) + allocator
+    if (int(entries.max()) + 1) * (int(sizes.max()) + 1) > _MOST:
+        _, entries = np.unique(entries, return_inverse=True)
+    keys = entries * (int(sizes.max()) + 1) + sizes
+    return keys[: len(outputs.owner)], keys[len(outputs.owner) :]
+
+
+def _common(values: Int64s | Int32s, first: Int64s, *, others: int = -1) -> Int64s:
+    """Return what all of a group are, which goes on from its first; `others` if they differ."""
+    lowest, highest = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
+    return np.where(lowest == highest, lowest, others)
+
+
+# Below it a bound of a sum leaves room for that of another part.
+_SMALL = 2**60
+
+
+class Sums(NamedTuple):
+    """Sums of 64 bits; `overflows` says which do not fit, None where all do."""
+
+    values: Int64s
+    overflows: Flags | None
+
+    def at(self, rows: Int64s) -> Int64s:
+        """Return the sums at these places.
+
+        Raises UnreadableInput where one does not fit.
+        """
+        if self.overflows is not None and self.overflows[rows].any():
+            raise UnreadableInput("a time or size that does not fit into 64 bits")
+        return self.values[rows]
+
+
+def sums(count: int, *parts: tuple[Int64s, Int64s]) -> Sums:
+    """Return `count` sums of values; each part is places, upwards, and the values to add there."""
+    total = np.zeros(count, dtype=np.int64)
+    for owner, values in parts:
+        total += _sums(count, owner, values)
+    if all(_are_small(values) for _, values in parts):
+        return Sums(total, None)
+    exact = [0] * count
+    for owner, values in parts:
+        for at, value in zip(owner.tolist(), values.tolist(), strict=True):
+            exact[at] += value
+    overflows = [not -(2**63) <= value < 2**63 for value in exact]
+    return Sums(total, np.array(overflows, dtype=np.bool_))
+
+
+def _sums(count: int, owner: Int64s, values: Int64s) -> Int64s:
+    # Exact modulo 2 ** 64, as the difference of two such sums is.
+    running = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=running[1:])
+    after = np.cumsum(np.bincount(owner, minlength=count))
+    return np.diff(running[after], prepend=0)
+
+
+def _are_small(values: Int64s) -> bool:
+    if not len(values):
+        return True
+    return max(int(values.max()), -int(values.min())) * len(values) < _SMALL

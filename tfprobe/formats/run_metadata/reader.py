@@ -16,27 +16,24 @@ from typing import Any
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.columns import int32s, int64s
 from tfprobe.formats.run_metadata.allocations import Owners, add_allocations
 from tfprobe.formats.run_metadata.copies import (
     RECEIVED,
     Directions,
     Row,
     directions,
+    is_sync,
     kernel,
+    place_of,
     received,
     transfer,
 )
-from tfprobe.formats.run_metadata.devices import is_sync, place_of
 from tfprobe.formats.run_metadata.nodes import NodeReader, Nodes
-from tfprobe.formats.run_metadata.written import Device, Written, take_apart
+from tfprobe.formats.run_metadata.split import Device, Written, take_apart
 from tfprobe.formats.trace import Trace
 from tfprobe.formats.wire import texts
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.spans import SpanKind, Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, used
+from tfprobe.profile.capture_tables import Allocations, Executions, Place, SpanKind, Spans
+from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, Interner, int32s, int64s, used
 
 _UNKNOWN = -1
 # What names of accelerators' devices and allocators have in them, in capitals or not.

@@ -1,9 +1,7 @@
 """Read the wire format of protobuf into columns, many messages at once."""
 
-from tfprobe.formats.wire.buffer import Buffer, OtherForm
-from tfprobe.formats.wire.fields import Extents, Fields, Repeated
-from tfprobe.formats.wire.numbered import NumberedTexts
-from tfprobe.formats.wire.strings import ShortTexts, are_texts, texts
+from tfprobe.formats.wire.fields import Buffer, Extents, Fields, OtherForm, Repeated
+from tfprobe.formats.wire.texts import NumberedTexts, ShortTexts, are_texts, texts
 
 __all__ = [
     "Buffer",

@@ -1,7 +1,7 @@
 """Decode XSpace bytes into rows: ops and spans of the host, kernels and copies of GPUs."""
 
 from tfprobe.formats.xspace.devices import kernel_facts
-from tfprobe.formats.xspace.names import HOST, is_background, is_stream, op_of, place_of
+from tfprobe.formats.xspace.plane import HOST, is_background, is_stream, op_of, place_of
 from tfprobe.formats.xspace.reader import Reader, read
 from tfprobe.formats.xspace.spans import driver_call_kind, kind_of, span_facts
 

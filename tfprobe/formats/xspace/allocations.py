@@ -13,14 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tfprobe.formats.columns import int64s
-from tfprobe.formats.data_types import data_type, named_data_type
-from tfprobe.formats.xspace.names import HOST
-from tfprobe.formats.xspace.plane import Plane
-from tfprobe.formats.xspace.stats import number, stat_values, times_ns
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns
+from tfprobe.formats.node_attributes import data_type, named_data_type
+from tfprobe.formats.xspace.plane import HOST, Plane, number, stat_values, times_ns
+from tfprobe.profile.capture_tables import Allocations
+from tfprobe.profile.tables import Columns, Interner, int64s
 
 _SIGNS = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 _OF_GPU = re.compile(r"GPU_(\d+)_")

@@ -22,12 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfprobe.formats.columns import int32s, int64s
-from tfprobe.formats.xspace.facts import EventNames, Facts
-from tfprobe.formats.xspace.names import ITERATOR, op_of
-from tfprobe.formats.xspace.plane import Plane
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Flags, Int32s, Int64s
+from tfprobe.formats.xspace.plane import ITERATOR, EventNames, Facts, Plane, op_of
+from tfprobe.profile.tables import Flags, Int32s, Int64s, Interner, int32s, int64s
 
 # What grappler runs to fold constants has no number of its own.
 _OF_GRAPPLER = -1

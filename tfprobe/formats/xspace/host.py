@@ -19,13 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.formats.xspace.datasets import DatasetRuns
-from tfprobe.formats.xspace.facts import EventNames, Facts
-from tfprobe.formats.xspace.names import HOST, is_background, op_of
-from tfprobe.formats.xspace.plane import Plane
-from tfprobe.formats.xspace.stats import stat_values
-from tfprobe.profile.executions import Executions, Place
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s
+from tfprobe.formats.xspace.plane import (
+    HOST,
+    EventNames,
+    Facts,
+    Plane,
+    is_background,
+    op_of,
+    stat_values,
+)
+from tfprobe.profile.capture_tables import Executions, Place
+from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, Interner
 
 _EAGER = re.compile(r"EagerLocalExecute: (_?[A-Z]\w*)\Z")
 

@@ -9,22 +9,15 @@ import numpy as np
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.messages import parse
-from tfprobe.formats.trace import Trace
+from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace.allocations import add_allocations
 from tfprobe.formats.xspace.datasets import DatasetRuns, dataset_facts
-from tfprobe.formats.xspace.devices import add_kernels
-from tfprobe.formats.xspace.facts import EventNames
+from tfprobe.formats.xspace.devices import Programs, add_hlo_ops, add_kernels
 from tfprobe.formats.xspace.host import HostReader
-from tfprobe.formats.xspace.markers import markers
-from tfprobe.formats.xspace.names import DRIVER, HOST, is_gpu
-from tfprobe.formats.xspace.plane import Plane
-from tfprobe.formats.xspace.programs import Programs, add_hlo_ops
+from tfprobe.formats.xspace.plane import DRIVER, HOST, EventNames, Plane, is_gpu, times_ns
 from tfprobe.formats.xspace.spans import SpanReader, has_calls
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Executions
-from tfprobe.profile.spans import Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns
+from tfprobe.profile.capture_tables import Allocations, Executions, Spans
+from tfprobe.profile.tables import Columns, Interner
 
 # The year 2001: below it a number of ns is no time of day.
 _SMALLEST_UNIX_NS = 1_000_000_000_000_000_000
@@ -150,3 +143,43 @@ def _profile_start_ns(space: Any) -> int:
 def _threads(planes: Sequence[Any]) -> dict[int, str]:
     """Return the names of the host's threads; the driver's plane has them by number alone."""
     return {line.id: line.name for plane in planes if plane.name == HOST for line in plane.lines}
+
+
+_STEP = "step_num"
+_RUN = "SessionRun"
+
+
+def markers(plane: Plane) -> tuple[Marker, ...]:
+    """Return the marked steps of the host's plane, by start."""
+    keys = plane.stat_ids(_STEP)
+    marked = _marked(plane, keys) if keys else []
+    return tuple(sorted(marked or _runs(plane), key=lambda marker: marker.start_ns))
+
+
+def _marked(plane: Plane, keys: set[int]) -> list[Marker]:
+    found = []
+    for line in plane.lines:
+        events = [
+            event for event in line.events if any(stat.metadata_id in keys for stat in event.stats)
+        ]
+        numbers = [plane.integer(event, _STEP) for event in events]
+        found += _with_times(plane, line, events, numbers)
+    return found
+
+
+def _runs(plane: Plane) -> list[Marker]:
+    """Return the runs of Sessions on the thread that has the most of them."""
+    named = zip(plane.names.values(), plane.numbers.tolist(), strict=True)
+    names = {number for name, number in named if name == _RUN}
+    lines = enumerate(plane.lines if names else ())
+    by_line = [(line, plane.events(at, names)) for at, line in lines]
+    line, events = max(by_line, key=lambda each: len(each[1]), default=(None, []))
+    return _with_times(plane, line, events, list(range(len(events)))) if events else []
+
+
+def _with_times(plane: Plane, line: Any, events: list[Any], numbers: list[int]) -> list[Marker]:
+    start_ns, duration_ns = times_ns(line, events)
+    ends_ns = (start_ns + duration_ns).tolist()
+    names = [plane.name_of(event) for event in events]
+    columns = zip(numbers, start_ns.tolist(), ends_ns, names, strict=True)
+    return [Marker(*each) for each in columns]

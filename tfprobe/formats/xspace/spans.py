@@ -16,15 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfprobe.formats.columns import int64s
 from tfprobe.formats.xspace.datasets import DatasetRuns
-from tfprobe.formats.xspace.facts import EventNames, Facts
-from tfprobe.formats.xspace.names import ITERATOR, copy_bytes, is_background, op_of
-from tfprobe.formats.xspace.plane import Plane
-from tfprobe.formats.xspace.stats import number, stat_values
-from tfprobe.profile.spans import SpanKind, Spans
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s
+from tfprobe.formats.xspace.plane import (
+    ITERATOR,
+    EventNames,
+    Facts,
+    Plane,
+    copy_bytes,
+    is_background,
+    number,
+    op_of,
+    stat_values,
+)
+from tfprobe.profile.capture_tables import SpanKind, Spans
+from tfprobe.profile.tables import Columns, Flags, Int32s, Int64s, Interner, int64s
 
 _COMPILE = re.compile(
     # Python's tracing of a function; passes over its graph; XLA as a whole and its larger parts.

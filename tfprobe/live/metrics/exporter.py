@@ -15,7 +15,7 @@ from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.held import Held
 from tfprobe.live.metrics.subjects import Limits, RunSubject, Subjects, process_labels, subjects
 from tfprobe.live.metrics.table import DEVICES, PROCESSES, RUNS, WORKS, Row, S
-from tfprobe.profile.fleet import FleetLook
+from tfprobe.profile.snapshots import FleetLook
 from tfprobe.runs.liveness import LIVE, STATES
 
 NS_PER_S = 1_000_000_000

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import Histogram
-from tfprobe.profile.durations import BUCKETS_PER_OCTAVE, Durations
+from tfprobe.profile.profile import BUCKETS_PER_OCTAVE, Durations
 
 NS_PER_S = 1_000_000_000
 # 131 us to 1100 s: below, a step is hardly more than the call; above, nobody waits for the next.

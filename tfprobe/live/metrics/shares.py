@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tfprobe.errors import Missing
-from tfprobe.profile.fleet import TimeUse
+from tfprobe.profile.snapshots import TimeUse
 from tfprobe.runs.layout import ProcessFolder
 
 # Each round costs a stat for each process; how much is decoded in one is for `read` to bound.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import label
 from tfprobe.profile.activities import DevicePulse
-from tfprobe.profile.fleet import FleetLook, ProcessLook, RunLook
 from tfprobe.profile.profile import Work
+from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook
 from tfprobe.runs.liveness import LIVE
 
 NS_PER_S = 1_000_000_000

@@ -15,7 +15,7 @@ from tfprobe.live.metrics.exporter import Exporter
 from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.shares import Keeper, is_recent
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.profile.fleet import FleetLook, TimeUse
+from tfprobe.profile.snapshots import FleetLook, TimeUse
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import Machine
 

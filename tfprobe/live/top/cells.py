@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tfprobe.analysis.jobs.fleet import NOT_SEEN
 from tfprobe.errors import Missing
-from tfprobe.profile.fleet import Shares
+from tfprobe.profile.snapshots import Shares
 from tfprobe.report.format import numbers
 from tfprobe.report.format.sparkline import sparkline
 

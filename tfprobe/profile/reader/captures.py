@@ -5,21 +5,22 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.formats import graph_def, run_metadata, xspace
+from tfprobe.formats import run_metadata, xspace
+from tfprobe.formats.node_attributes import op_types
 from tfprobe.formats.trace import Trace
-from tfprobe.profile.executions import Executions
+from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.profile import UNTOLD, Capture, Problem
-from tfprobe.profile.strings import Interner
-from tfprobe.runs.contents import content_of, foresee
-from tfprobe.runs.events import Event
+from tfprobe.profile.tables import GrowingTable, Interner
 from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, parse_capture_name
-from tfprobe.runs.steps import StepsFile
-from tfprobe.runs.steps_layout import CLOCK_WAS_SET_NS
+from tfprobe.runs.process_folder.events import Event
+from tfprobe.runs.process_folder.steps import StepsFile
+from tfprobe.runs.process_folder.steps_layout import CLOCK_WAS_SET_NS
+from tfprobe.runs.safe_files import content_of, foresee
 
 NOT_FED = Missing("it was no Session step, or was fed something else than arrays")
 NO_TENSORS = Missing("it returned something else than tensors and arrays")
@@ -239,7 +240,7 @@ def _graph_types(folder: ProcessFolder, fingerprint: str | None) -> Mapping[str,
     if fingerprint is None:
         return {}
     try:
-        return graph_def.op_types(content_of(folder.graph(fingerprint)))
+        return op_types(content_of(folder.graph(fingerprint)))
     except (OSError, ValueError, UnreadableInput):
         return {}  # nodes stay named by themselves, which is true
 
@@ -300,3 +301,47 @@ def _on_the_clock(trace: Trace, wanted: Wanted) -> Trace:
 def _extent_ns(rows: Executions) -> tuple[int, int]:
     start_ns = int(rows.start_ns.min())
     return start_ns, int((rows.start_ns + rows.duration_ns).max()) - start_ns
+
+
+# Host and name of the process folder: processes stand in this order.
+ProcessKey = tuple[str, str]
+# Those and the name of the file.
+CaptureKey = tuple[str, str, str]
+
+
+class Gathered:
+    """The captures so far. Whoever decodes them has strings become positions in `interner`."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.interner = Interner()
+        self._captures: dict[CaptureKey, Capture] = {}
+        self._executions = GrowingTable(Executions, self.interner)
+        self._spans = GrowingTable(Spans, self.interner)
+        self._allocations = GrowingTable(Allocations, self.interner)
+
+    def put(self, key: CaptureKey, item: Decoded) -> None:
+        """Add one capture with its rows, or put it in the place of what was there."""
+        self._captures[key] = item.capture
+        self._executions.put(key, item.trace.rows)
+        self._spans.put(key, item.trace.spans)
+        self._allocations.put(key, item.trace.allocations)
+
+    def drop(self, key: CaptureKey) -> None:
+        """Remove a capture, if it is there."""
+        if self._captures.pop(key, None) is not None:
+            for table in (self._executions, self._spans, self._allocations):
+                table.drop(key)
+
+    def captures(self, processes: Mapping[ProcessKey, int]) -> tuple[Capture, ...]:
+        """Return the captures in order; `processes` has the place of each process."""
+        for index, key in enumerate(sorted(self._captures)):
+            known, process = self._captures.pop(key), processes[key[:2]]
+            if (known.index, known.process) != (index, process):
+                known = replace(known, index=index, process=process)
+            self._captures[key] = known
+        return tuple(self._captures.values())
+
+    def tables(self) -> tuple[Executions, Spans, Allocations]:
+        """Return all rows, the same tables while nothing has changed."""
+        return self._executions.table(), self._spans.table(), self._allocations.table()

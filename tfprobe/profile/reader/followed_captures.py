@@ -8,13 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.profile.profile import Problem
-from tfprobe.profile.reader.captures import Decoded, Decoder, Wanted, Window, window_of
-from tfprobe.profile.reader.gathered import CaptureKey, Gathered
-from tfprobe.profile.reader.room import CaptureFile
-from tfprobe.profile.strings import Interner
-from tfprobe.runs.events import Event
+from tfprobe.profile.reader.captures import (
+    CaptureKey,
+    Decoded,
+    Decoder,
+    Gathered,
+    Wanted,
+    Window,
+    window_of,
+)
+from tfprobe.profile.reader.row_budget import CaptureFile
+from tfprobe.profile.tables import Interner
 from tfprobe.runs.layout import ProcessFolder, parse_capture_name
-from tfprobe.runs.steps import StepsFile
+from tfprobe.runs.process_folder.events import Event
+from tfprobe.runs.process_folder.steps import StepsFile
 
 _Seen = tuple[int, ...]
 # Where in it the size stands.

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-from tfprobe.errors import Missing
-from tfprobe.profile.profile import Problem, Process, Work
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.formats.trace import Trace
+from tfprobe.profile.profile import Capture, OwnProfiler, Problem, Process, Raised, Work
+from tfprobe.profile.reader import service_trace
+from tfprobe.profile.reader.captures import CaptureKey, Decoded, Gathered, ProcessKey
 from tfprobe.profile.reader.followed_captures import FollowedCaptures
-from tfprobe.profile.reader.followed_events import FollowedEvents
-from tfprobe.profile.reader.gathered import Gathered, ProcessKey
-from tfprobe.profile.reader.notes import ProcessNotes
+from tfprobe.profile.reader.process_notes import ProcessNotes
 from tfprobe.profile.reader.processes import process_of, work_of
-from tfprobe.profile.reader.room import CaptureFile
+from tfprobe.profile.reader.row_budget import CaptureFile
+from tfprobe.profile.reader.service_trace import Recorded
+from tfprobe.profile.tables import T
 from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.liveness import FAILED, Machine
 from tfprobe.runs.manifests import ProcessManifest
-from tfprobe.runs.process_reader import ProcessReader
-from tfprobe.runs.steps_layout import WorkRecord
+from tfprobe.runs.process_folder.events import Event, event_log
+from tfprobe.runs.process_folder.file_cache import ProcessReader
+from tfprobe.runs.process_folder.steps_layout import WorkRecord
 
 
 class FollowedProcess:
@@ -131,3 +136,206 @@ class FollowedProcess:
         yield from (Problem(where, text) for text in texts)
         yield from self._events.problems()
         yield from self._captures.problems()
+
+
+NO_SETTINGS = Missing("settings are told at the first sample, and there was none")
+
+
+# What the agent says where the job has TensorFlow's profiler.
+_PROFILING = ("the job is profiling", "a profiler session is open in this process")
+
+
+class FollowedEvents:
+    """What the events of one process say."""
+
+    def __init__(self, folder: ProcessFolder) -> None:
+        """Begin with nothing read."""
+        self._where = f"{folder.host}/{folder.name}"
+        self._log = event_log(folder.events)
+        self._forget()
+
+    def _forget(self) -> None:
+        # By the file of the capture, as they were taken.
+        self.samples: dict[str, Event] = {}
+        self.settings: Mapping[str, Any] | Missing = NO_SETTINGS
+        # Unix time less monotonic time, as any event tells it; 0 where there is none.
+        self.unix_minus_monotonic_ns = 0
+        self._problems: list[Problem] = []
+        self.exception: Raised | None = None
+        # As it was open for longest.
+        self.own_profiler: OwnProfiler | None = None
+        self._profiling_since_ns: int | None = None
+        self._declined = 0
+        self._started_at: tuple[str, int] = ("", 0)
+
+    def read(self) -> None:
+        """Read what is new."""
+        news = self._log.read()
+        if news.is_from_start:
+            self._forget()
+        for event in news.things:
+            self._note(event)
+
+    def problems(self) -> Iterator[Problem]:
+        """Give what went wrong, in the file and in the agent."""
+        if self._log.bad_lines:
+            yield Problem(
+                self._where, f"{self._log.bad_lines} lines of events.jsonl are not events."
+            )
+        yield from self._problems
+
+    def _note(self, event: Event) -> None:
+        mono_ns = event.integer("mono_ns")
+        if event.unix_ns and mono_ns and not self.unix_minus_monotonic_ns:
+            self.unix_minus_monotonic_ns = event.unix_ns - mono_ns
+        name, told = event.text("capture"), event.fields.get("settings")
+        if event.kind == "sample" and name is not None:
+            self.samples[name] = event
+        if event.kind == "settings" and isinstance(told, dict):
+            self.settings = _chosen(told) if isinstance(self.settings, Missing) else self.settings
+        self._note_own_profiler(event)
+        if event.kind == "exception":
+            self.exception = _raised(event)
+        if event.kind == "aside":
+            why = event.text("why") or "it did not say why"
+            self._tell(f"The agent stepped aside, so later steps are missing: {why}.")
+        if event.kind == "error":
+            text = f"{event.text('where') or '?'}: {event.text('what') or '?'}"
+            self._tell(f"The agent noted an error of its own at {text}.")
+
+    def _note_own_profiler(self, event: Event) -> None:
+        if event.kind == "profiling":
+            self._started_at = event.text("file") or "", event.integer("line") or 0
+        if event.kind == "sample":
+            self._profiling_since_ns, self._declined = None, 0
+        if event.kind != "declined" or event.text("why") not in _PROFILING:
+            return
+        if self._profiling_since_ns is None:
+            self._profiling_since_ns = event.unix_ns
+        self._declined += max(event.integer("times") or 1, 1)
+        open_ns = event.unix_ns - self._profiling_since_ns
+        if self.own_profiler is None or open_ns >= self.own_profiler.open_ns:
+            self.own_profiler = OwnProfiler(self._declined, open_ns, *self._started_at)
+
+    def _tell(self, what: str) -> None:
+        self._problems.append(Problem(self._where, what))
+
+
+def _chosen(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings, of which the environment is one by name; a damaged file may hold another."""
+    is_sound = isinstance(settings.get("environment"), dict | None)
+    return settings if is_sound else {**settings, "environment": {}}
+
+
+def _raised(event: Event) -> Raised:
+    return Raised(
+        type=event.text("type") or "an exception",
+        message=event.text("message") or "",
+        file=event.text("file"),
+        line=event.integer("line"),
+    )
+
+
+class FollowedService(FollowedProcess):
+    """One process folder without an agent's files."""
+
+    def __init__(
+        self,
+        folder: ProcessFolder,
+        here: Machine,
+        gathered: Gathered,
+        *,
+        with_memory: bool,
+        with_spans: bool,
+        with_host_allocations: bool,
+    ) -> None:
+        """Begin with nothing read."""
+        super().__init__(
+            folder,
+            here,
+            gathered,
+            with_memory=with_memory,
+            with_spans=with_spans,
+            with_host_allocations=with_host_allocations,
+        )
+        self._gathered = gathered
+        self._index: int | None = None
+        self._found: Recorded | None = None
+        self._why = ""
+        self._waits = True
+
+    def read_logs(self, index: int) -> None:
+        """Read the trace; `index` is the place of the process in the profile."""
+        if index == self._index or not isinstance(self.entry.manifest, ProcessManifest):
+            return
+        self._index = index
+        interner = self._gathered.interner
+        try:
+            self._found = service_trace.read(
+                self._folder, self.entry.manifest, interner, process=index
+            )
+        except UnreadableInput as exc:
+            self._why = str(exc)
+            return
+        self.notes.gaps = self._found.gaps
+
+    def look_at_captures(self) -> int:
+        """Return how many traces wait to be taken: one at most."""
+        return int(self._waits)
+
+    def capture_files(self) -> tuple[CaptureFile, ...]:
+        """Return none: the trace has been read as a whole, and there is no choice."""
+        return ()
+
+    def keep_captures(self, names: frozenset[str]) -> int:  # noqa: ARG002 - as above
+        """Keep what there is; return how many traces wait to be taken."""
+        return self.look_at_captures()
+
+    def decode(self, tell: Callable[[], None]) -> None:
+        """Hand over the steps of the trace."""
+        if not self._waits:
+            return
+        self._waits = False
+        for key, decoded in self._steps_of_trace():
+            self._gathered.put(key, decoded)
+        tell()
+
+    def drop(self) -> None:
+        """Remove its captures: the process is gone, or not wanted any more."""
+        if not self._waits:
+            for key, _ in self._steps_of_trace():
+                self._gathered.drop(key)
+        self._waits = True
+
+    def process(self, index: int) -> Process:
+        """Return the process with this place in the profile."""
+        count = len(self._found.captures) if self._found else 0
+        return replace(super().process(index), captures=count)
+
+    def works(self, index: int) -> tuple[Work, ...]:  # noqa: ARG002 - that of read_logs
+        """Return its one work."""
+        return (self._found.work,) if self._found else ()
+
+    def problems(self) -> Iterator[Problem]:
+        """Give what could not be used."""
+        if self._why:
+            yield Problem("/".join(self.key), f"This recording was skipped: {self._why}.")
+
+    def _steps_of_trace(self) -> Iterator[tuple[CaptureKey, Decoded]]:
+        if self._found is None:
+            return
+        trace = self._found.trace
+        rows = _by_step(trace.rows, self._found.captures)
+        spans = _by_step(trace.spans, self._found.captures)
+        allocations = _by_step(trace.allocations, self._found.captures)
+        parts = zip(self._found.captures, rows, spans, allocations, strict=True)
+        for at, (capture, own, told, taken) in enumerate(parts):
+            # As wide as the number of any step, so that texts stand in the order of steps.
+            yield (*self.key, f"{at:012d}"), Decoded(capture, Trace(own, told, taken))
+
+
+def _by_step(table: T, captures: tuple[Capture, ...]) -> Iterator[T]:
+    """Give the rows of each step, none where there are none."""
+    found = dict(table.by_capture())
+    none = table.only(table.capture < 0)
+    return (found.get(each.index, none) for each in captures)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.durations import Durations
 from tfprobe.profile.profile import (
     LIVE_STATES,
     UNNAMED,
     UNTOLD,
+    Durations,
     Ending,
     Hooks,
     Interpreter,
@@ -21,16 +22,18 @@ from tfprobe.profile.profile import (
     Work,
 )
 from tfprobe.profile.programs import Facts, Program, programs
-from tfprobe.profile.reader import service
-from tfprobe.profile.reader.roster import roster_problems
-from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, main_process
-from tfprobe.runs.events import Interpreter as InterpreterLine
+from tfprobe.profile.reader import service_trace
+from tfprobe.profile.reader.rank_check import roster_problems
+from tfprobe.profile.snapshots import RunLine
+from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, list_runs, main_process
+from tfprobe.runs.directory_tree import disk_bytes
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.liveness import ENDED, TERMINATED
+from tfprobe.runs.liveness import ENDED, TERMINATED, Machine
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, Service
-from tfprobe.runs.sent_signals import signal_to, signals_around
-from tfprobe.runs.steps import StepsFile
-from tfprobe.runs.steps_layout import Aggregate, Header, WorkRecord
+from tfprobe.runs.process_folder.events import Interpreter as InterpreterLine
+from tfprobe.runs.process_folder.events import signal_to, signals_around
+from tfprobe.runs.process_folder.steps import StepsFile
+from tfprobe.runs.process_folder.steps_layout import Aggregate, Header, WorkRecord
 
 
 def run_of(entry: RunEntry) -> Run:
@@ -110,7 +113,7 @@ def process_of(
     known = facts if isinstance(facts, ProcessManifest) else None
     told = known.service if known else None
     lost = facts if isinstance(facts, Missing) else Missing("the process did not say")
-    lost = lost if told is None else service.UNTOLD
+    lost = lost if told is None else service_trace.UNTOLD
     rank = known.rank if known else None
     pid = known.pid if known else header.pid if isinstance(header, Header) else 0
     return Process(
@@ -264,3 +267,35 @@ def _hooks(steps: StepsFile) -> Hooks:
 
 def _durations(part: Aggregate) -> Durations:
     return Durations(part.count, part.sum_ns, part.min_ns, part.max_ns, part.buckets)
+
+
+def load(directory: Path, here: Machine) -> tuple[RunLine, ...]:
+    """Return the runs of a directory, newest first, their sizes not measured."""
+    return tuple(line(entry) for entry in list_runs(directory, here))
+
+
+def line(entry: RunEntry) -> RunLine:
+    """Return the line of one run, its size not measured."""
+    facts = entry.manifest
+    known = facts if isinstance(facts, RunManifest) else None
+    lost = facts if isinstance(facts, Missing) else Missing("run.json does not say")
+    return RunLine(
+        id=entry.folder.id,
+        directory=str(entry.folder.root),
+        command=known.command if known else lost,
+        started=known.started if known else lost,
+        host=known.host if known else lost,
+        processes=len(entry.processes),
+        steps=entry.steps,
+        state=entry.state,
+        user=known.user if known else lost,
+        hosts=entry.hosts,
+        active_unix_ns=entry.active_unix_ns,
+        name=(known and known.name) or UNNAMED,
+        tags=known.tags if known else (),
+    )
+
+
+def measured(run: RunLine) -> RunLine:
+    """Return the line with what the run occupies on disk."""
+    return replace(run, size_bytes=disk_bytes(Path(run.directory)))

@@ -15,7 +15,12 @@ from tfprobe.profile.stack_samples import (
     StackSamples,
 )
 from tfprobe.runs.layout import ProcessFolder
-from tfprobe.runs.stack_samples import RefusalRecord, StackRecord, ThreadRecord, stack_log
+from tfprobe.runs.process_folder.stack_samples import (
+    RefusalRecord,
+    StackRecord,
+    ThreadRecord,
+    stack_log,
+)
 
 # More failures in a row are none: a stack that is read while it changes may lack its outer frames.
 _MOST_TORN = 3

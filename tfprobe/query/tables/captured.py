@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.profile import Capture, Profile
-from tfprobe.profile.spans import SpanKind
 from tfprobe.profile.tables import Table
 from tfprobe.query.tables import cells
 from tfprobe.query.tables.catalogue import BY_NAME

@@ -13,7 +13,7 @@ from tfprobe.query.tables.catalogue import BY_NAME, SHAPES
 from tfprobe.query.tables.database import literal
 from tfprobe.query.tables.facts import Place
 from tfprobe.query.tables.filled import Tables
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 from tfprobe.runs.layout import children
 
 # Tables with many rows of each process: a file a process. Of the others there is one file.
@@ -57,9 +57,9 @@ def _remove_others(tables: Tables, target: Path) -> None:
     """Remove files of large tables that have names of ours and are not to be written now."""
     new = {_file_name(shard, place) for shard, place in tables.shards.items()} or {_NO_PROCESS}
     for directory in (target / table for table in LARGE):
-        for path in children(directory) if inside.is_directory(target, directory) else ():
+        for path in children(directory) if safe_files.is_directory(target, directory) else ():
             if _OURS.fullmatch(path.name) and path.name not in new and not os.path.isdir(path):
-                inside.unlink(target, path)
+                safe_files.unlink(target, path)
 
 
 def _export_process(tables: Tables, shard: Shard, place: Place, target: Path) -> None:
@@ -84,8 +84,8 @@ def _write(tables: Tables, table: str, directory: Path, name: str) -> None:
     tables.connection.execute(f"COPY ({query}) TO {literal(str(made))} ({_OPTIONS})")
     root = directory.parent if directory.name == table else directory
     with (
-        inside.directory(root, directory, make=True, private=False) as place,
-        inside.replacing(place / name) as file,
+        safe_files.directory(root, directory, make=True, private=False) as place,
+        safe_files.replacing(place / name) as file,
         made.open("rb") as source,
     ):
         shutil.copyfileobj(source, file, _CHUNK_BYTES)

@@ -11,8 +11,7 @@ from typing import Any
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, DevicePulse, Gap, Pulse, ThreadTimes, ThreadUse
-from tfprobe.profile.durations import Durations
-from tfprobe.profile.profile import Hooks, Process, Profile, Work
+from tfprobe.profile.profile import Durations, Hooks, Process, Profile, Work
 from tfprobe.query.tables.of_runs import ACCELERATORS, PULSES
 from tfprobe.query.tables.shapes import PROCESS_KEY
 from tfprobe.runs.catalogue import RunEntry

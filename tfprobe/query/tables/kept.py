@@ -26,7 +26,7 @@ from tfprobe.query.shards import Shard, load_shard
 from tfprobe.query.tables import captured
 from tfprobe.query.tables.captured import SIDE_TABLES, Told, read_told
 from tfprobe.query.tables.database import can_name, files, writer
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 from tfprobe.runs.layout import ProcessFolder, RunFolder, children
 from tfprobe.runs.liveness import LIVE
 
@@ -107,7 +107,7 @@ def forget_damaged(found: Iterable[Kept]) -> bool:
         (each.shard, path) for each in found for path in each.files.values() if not _is_whole(path)
     ]
     for shard, path in damaged:
-        inside.unlink(_root(shard, path), path)
+        safe_files.unlink(_root(shard, path), path)
     return bool(damaged)
 
 
@@ -162,7 +162,7 @@ def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
         root = directory
     else:
         root = Path(item.shard.run)
-    with inside.directory(root, files["executions"].parent, make=True) as place:
+    with safe_files.directory(root, files["executions"].parent, make=True) as place:
         reached = {table: place / path.name for table, path in files.items()}
         told = captured.write(profile, item.fingerprint, reached)
     return _kept(item.shard, told, directory)
@@ -237,7 +237,7 @@ def _still_true(
     there = [
         path
         for shard, path in zip(shards, paths, strict=True)
-        if can_name(path) and inside.is_file(_root(shard, path), path)
+        if can_name(path) and safe_files.is_file(_root(shard, path), path)
     ]
     told = _told_by(there)
     for shard, fingerprint, path in zip(shards, fingerprints, paths, strict=True):
@@ -251,7 +251,7 @@ def _still_true(
 
 def _are_there(found: Kept) -> bool:
     """Say whether its files are files: no pipe that would never end, and no way to elsewhere."""
-    return all(inside.is_file(_root(found.shard, path), path) for path in found.files.values())
+    return all(safe_files.is_file(_root(found.shard, path), path) for path in found.files.values())
 
 
 def _told_by(paths: Sequence[Path]) -> Mapping[str, Told]:

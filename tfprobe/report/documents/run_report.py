@@ -34,7 +34,7 @@ from tfprobe.analysis.system.hardware import (
 from tfprobe.analysis.system.stack_lines import StackSummary, summaries, summary_document
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
-from tfprobe.profile.teams import RANKS
+from tfprobe.profile.programs import RANKS
 from tfprobe.report.documents.breakdown_document import shares_document
 
 SCHEMA = "tfprobe.report/1"

@@ -8,8 +8,8 @@ from itertools import groupby
 from rich.console import RenderableType
 
 from tfprobe.errors import Missing
-from tfprobe.profile.orders import Answer, Captured, ProcessAnswer
 from tfprobe.profile.profile import titled
+from tfprobe.profile.snapshots import Answer, Captured, ProcessAnswer
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import Column
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from tfprobe.errors import Missing
-from tfprobe.profile.catalogue import RunLine
 from tfprobe.profile.profile import Run
+from tfprobe.profile.snapshots import RunLine
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import Column
 

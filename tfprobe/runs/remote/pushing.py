@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.runs import inside
-from tfprobe.runs.copying import files_below
+from tfprobe.runs import safe_files
+from tfprobe.runs.directory_tree import files_below
 from tfprobe.runs.layout import (
     PROCESS_MANIFEST,
     RUN_MANIFEST,
@@ -19,8 +19,8 @@ from tfprobe.runs.layout import (
     RunFolder,
     may_hold_processes,
 )
+from tfprobe.runs.process_folder.steps import bytes_in_use
 from tfprobe.runs.remote.storage import AT_ONCE, RemoteFile, Storage
-from tfprobe.runs.steps import bytes_in_use
 
 Watch = Callable[[int, int], None]
 
@@ -68,7 +68,7 @@ def push(run: RunFolder, directory_url: str, watch: Watch) -> Pushed:
 
 def _manifest(run: RunFolder) -> bytes:
     try:
-        return inside.content(run.root, run.manifest)
+        return safe_files.content(run.root, run.manifest)
     except OSError as exc:
         problem = f"{run.manifest} cannot be read: {exc.strerror or exc}."
         hint = f"`tfprobe merge {run.root} -o OTHER` makes a run of what is left."
@@ -146,8 +146,8 @@ def _put(run: RunFolder, storage: Storage, names: list[str], watch: Watch) -> in
     def one(name: str) -> int:
         path = run.root / name
         # Opened first: what is wrong with the file here would be told of the storage.
-        with os.fdopen(inside.opened(run.root, path), "rb") as file:
-            opened = inside.path_of(file.fileno())
+        with os.fdopen(safe_files.opened(run.root, path), "rb") as file:
+            opened = safe_files.path_of(file.fileno())
             if path.name != STEPS_FILE:
                 storage.put(os.fspath(opened), name)
                 return os.fstat(file.fileno()).st_size

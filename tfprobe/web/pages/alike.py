@@ -7,9 +7,9 @@ from typing import Any
 
 from tfprobe.analysis.core.op_attribution import Origins
 from tfprobe.errors import Missing
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Process, Profile, Work
-from tfprobe.profile.reader.sampled import captures_of
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.works import works_document
 

@@ -6,7 +6,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
-from tfprobe.profile.sampled import SampledWork
+from tfprobe.profile.graph import SampledWork
 from tfprobe.web.amounts import Document
 from tfprobe.web.code_in_text import told
 from tfprobe.web.evidence import Places

@@ -17,7 +17,7 @@ from tfprobe.analysis.ops.flops.count import coverage
 from tfprobe.analysis.ops.op_view import OpEntry, in_graph, op
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node
 from tfprobe.web import names, priced
 from tfprobe.web.code_tree import file_places

@@ -6,8 +6,8 @@ from typing import Any
 
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, run_rows
 from tfprobe.errors import Missing
-from tfprobe.profile.fleet import FleetLook
 from tfprobe.profile.profile import LIVE_STATES
+from tfprobe.profile.snapshots import FleetLook
 
 # More than a person looks through; newest are first.
 MOST_RUNS = 2000

@@ -12,8 +12,7 @@ from tfprobe.analysis.steps.phases import PHASES, life
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.durations import bucket_bounds_ns, bucket_of
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Profile, Work, bucket_bounds_ns, bucket_of
 from tfprobe.report.documents import step_report
 from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.amounts import Document, facts

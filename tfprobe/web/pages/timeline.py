@@ -21,9 +21,9 @@ from tfprobe.analysis.timeline.rank_timeline import same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, Band, work_of
 from tfprobe.analysis.timeline.tracks import Laid, Source, Track, lay_out
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Capture, Profile, Work
-from tfprobe.profile.reader.sampled import captures_of
+from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.profile.tables import Int64s
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.question import Question

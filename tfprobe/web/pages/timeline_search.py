@@ -8,8 +8,7 @@ import numpy as np
 
 from tfprobe.analysis.timeline.tracks import Source
 from tfprobe.errors import NoAnswer
-from tfprobe.profile.strings import Strings
-from tfprobe.profile.tables import Flags, Int32s
+from tfprobe.profile.tables import Flags, Int32s, Strings
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import ids, laid_out
 from tfprobe.web.question import Question

@@ -11,10 +11,9 @@ from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, work_of
 from tfprobe.analysis.timeline.tracks import Laid, Source
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.graph import Node, Shape, known_name
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import SOURCES, laid_out, share
 from tfprobe.web.question import Question

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from tfprobe.errors import TfprobeError
-from tfprobe.profile.fleet import FleetLook, RunLook
+from tfprobe.profile.snapshots import FleetLook, RunLook
 from tfprobe.web.server.threads import in_thread
 
 EVERY_S = 1.0

@@ -18,7 +18,7 @@ from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.distributed.rank_comparison import merge as beside
 from tfprobe.analysis.distributed.rank_parts import parts_of
 from tfprobe.analysis.distributed.rank_waits import Waits
-from tfprobe.profile.executions import Row
+from tfprobe.profile.capture_tables import Row
 from tfprobe.profile.profile import Profile
 
 MS = 1_000_000

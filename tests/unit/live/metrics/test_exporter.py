@@ -16,7 +16,7 @@ from tfprobe.live.metrics import exporter as exporter_module
 from tfprobe.live.metrics.exporter import Answer, Busy, Exporter
 from tfprobe.live.metrics.family import Histogram
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.profile.fleet import FleetLook
+from tfprobe.profile.snapshots import FleetLook
 
 
 class Runs:

@@ -11,7 +11,7 @@ from tests.support.profiles import durations
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import Histogram
 from tfprobe.live.metrics.histogram import BOUNDS_NS, BOUNDS_S, histogram
-from tfprobe.profile.durations import Durations, bucket_bounds_ns
+from tfprobe.profile.profile import Durations, bucket_bounds_ns
 
 
 def found(*values_ns: int) -> Histogram:

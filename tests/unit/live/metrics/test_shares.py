@@ -13,7 +13,7 @@ import pytest
 from tfprobe.errors import Missing
 from tfprobe.live.metrics import shares as shares_module
 from tfprobe.live.metrics.shares import Keeper, is_recent
-from tfprobe.profile.fleet import Shares, TimeUse
+from tfprobe.profile.snapshots import Shares, TimeUse
 from tfprobe.runs.layout import ProcessFolder
 
 SHARES = TimeUse(Shares(0.25, 0.25, 0.25, 0.25, 1, 1), Missing("no account"))

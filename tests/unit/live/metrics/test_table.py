@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.prometheus import text
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.profile.fleet import FleetLook, ProcessLook, Request, WallTime
+from tfprobe.profile.snapshots import FleetLook, ProcessLook, Request, WallTime
 from tfprobe.runs.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

@@ -13,7 +13,7 @@ from tests.support.rundir import write_run
 from tfprobe.cli.main import main
 from tfprobe.query.tables.catalogue import SHAPES
 from tfprobe.query.tables.exported import LARGE, export
-from tfprobe.runs import inside
+from tfprobe.runs import safe_files
 
 
 def _rows(place: Path) -> list[tuple[object, ...]]:
@@ -89,7 +89,7 @@ def test_two_exports_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.Monk
         made.append(Path(unfinished).name)
         really(unfinished, path)
 
-    monkeypatch.setattr(inside.os, "replace", replace)
+    monkeypatch.setattr(safe_files.os, "replace", replace)
 
     for _ in range(2):
         with opened(run) as tables:

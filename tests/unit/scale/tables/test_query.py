@@ -10,7 +10,7 @@ import pytest
 from tests.support.asked_tables import asked, opened, write_recorded
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UsageError
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.query.tables.query import ask
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine

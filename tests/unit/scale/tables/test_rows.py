@@ -9,7 +9,7 @@ import pytest
 from tests.support.asked_tables import asked, sampled_process, window, write_recorded
 from tests.support.rundir import UNIX_NS, WrittenProcess, write_run
 from tfprobe.analysis.ops.op_totals import OpTable, by_type
-from tfprobe.profile.reader.run import load
+from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 

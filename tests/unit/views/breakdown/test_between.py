@@ -13,7 +13,7 @@ from tfprobe.analysis.breakdown.breakdown_totals import divide
 from tfprobe.analysis.breakdown.cycles import StepParts, by_work, of_steps
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.profile.activities import Call, Gap
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 
 TF = "/env/lib/python3.11/site-packages/tensorflow/python"
 KERAS = "/env/lib/python3.11/site-packages/keras/src"

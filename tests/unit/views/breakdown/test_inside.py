@@ -16,7 +16,7 @@ from tfprobe.analysis.breakdown.step_breakdown import Moments, moments
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 
 GPU = "/device:GPU:0"
 

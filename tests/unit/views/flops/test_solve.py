@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tfprobe.analysis.ops.flops.solve import solved
-from tfprobe.profile.graph import Node, Shape
-from tfprobe.profile.sampled import LoopVariable
+from tfprobe.profile.graph import LoopVariable, Node, Shape
 
 BATCH = (64, 8)
 

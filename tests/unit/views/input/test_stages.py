@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.profiles import Span, spans
 from tfprobe.analysis.input.stages import Stage, pipeline
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import SpanKind
 
 ROOT = "Iterator::Root"
 

@@ -12,8 +12,7 @@ from tfprobe.analysis.input.input_verdict import Level, Thresholds, WorkInput, j
 from tfprobe.analysis.input.stage_stats import PipelineUse
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
-from tfprobe.profile.executions import Row
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import Row, SpanKind
 
 ROOT = "Iterator::Root"
 
@@ -175,7 +174,7 @@ def test_ops_of_a_function_are_told_by_their_iterator() -> None:
 
 def test_an_element_that_comes_while_a_kernel_runs_is_not_waited_for() -> None:
     """On an accelerator only what no kernel hides is waiting."""
-    from tfprobe.profile.executions import Place
+    from tfprobe.profile.capture_tables import Place
 
     rows = [op("IteratorGetNext", 0, 900), op("Conv2D", 0, 1000, Place.ACCELERATOR)]
 

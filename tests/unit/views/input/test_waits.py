@@ -10,7 +10,7 @@ from tfprobe.analysis.core.intervals import one
 from tfprobe.analysis.input.input_waits import Share, active_ns, share
 from tfprobe.analysis.input.pipeline_timeline import see
 from tfprobe.analysis.input.stages import Pipeline, pipeline
-from tfprobe.profile.spans import SpanKind
+from tfprobe.profile.capture_tables import SpanKind
 
 ROOT = "Iterator::Root"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.analysis.memory.allocator_levels import level, pieces
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns
+from tfprobe.profile.capture_tables import Allocations
+from tfprobe.profile.tables import Columns, Interner
 
 
 def events(rows: Sequence[tuple[int, int, int, int]], ops: Sequence[str] = ()) -> Allocations:

@@ -24,13 +24,10 @@ from tfprobe.analysis.memory.memory_summary import (
     memories,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.allocations import Allocations
-from tfprobe.profile.executions import Place, Row
-from tfprobe.profile.graph import Graph, Node
+from tfprobe.profile.capture_tables import Allocations, Place, Row
+from tfprobe.profile.graph import Graph, Node, SampledWork
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.sampled import SampledWork
-from tfprobe.profile.strings import Interner
-from tfprobe.profile.tables import Columns, TableBuilder
+from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
 KIB = 1024
 GPU, BFC = "/device:GPU:0", "GPU_0_bfc"

@@ -9,8 +9,8 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.findings import engine
+from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.sampled import SampledWork
 from tfprobe.web import answers
 from tfprobe.web.question import Question
 

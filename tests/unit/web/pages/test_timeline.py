@@ -14,10 +14,9 @@ from tests.support.profiles import Span, Step, op, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.profile.activities import Activity, Gap
-from tfprobe.profile.executions import Executions, Place
+from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.spans import SpanKind
-from tfprobe.profile.strings import Strings
+from tfprobe.profile.tables import Strings
 from tfprobe.web.pages import timeline, timeline_search, timeline_slice
 from tfprobe.web.question import Question
 

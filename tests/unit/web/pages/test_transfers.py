@@ -10,7 +10,7 @@ from tests.support.profiles import Step, op, process, profile, work
 from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import PAGEABLE, copy, kernel
 from tfprobe.profile.activities import Call, Gap
-from tfprobe.profile.executions import Place
+from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import transfers
 from tfprobe.web.question import Question

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import looks
 from tfprobe.errors import UnreadableInput
-from tfprobe.profile.fleet import FleetLook
+from tfprobe.profile.snapshots import FleetLook
 from tfprobe.web.server.events import Events, Stream
 
 PATIENCE_S = 60

@@ -14,9 +14,8 @@ from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
 from tfprobe.analysis.ops.flops.table import plain
 from tfprobe.errors import Missing
-from tfprobe.profile.executions import Place
-from tfprobe.profile.graph import Graph, Node, Shape
-from tfprobe.profile.sampled import Output, SampledWork
+from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.graph import Graph, Node, Output, SampledWork, Shape
 
 Int64s = npt.NDArray[np.int64]
 # Above this, some thousands of rows could not be added up in 64 bits.

@@ -19,8 +19,7 @@ from tfprobe.analysis.ops.flops.bound import (
     TOLD,
     Tensors,
 )
-from tfprobe.profile.graph import Node, Shape
-from tfprobe.profile.sampled import LoopVariable, Output, SampledWork
+from tfprobe.profile.graph import LoopVariable, Node, Output, SampledWork, Shape
 
 _LIST_TYPE = "DT_VARIANT"
 

@@ -1,0 +1,172 @@
+"""Read a process that may still run, at a bounded cost: what it noted, and its newest captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.profile.capture_tables import Executions
+from tfprobe.profile.profile import Capture, Problem, Process, Profile, Run
+from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
+from tfprobe.profile.reader.process_notes import activities, gaps
+from tfprobe.profile.reader.processes import process_of, with_launch, work_of
+from tfprobe.profile.reader.resource_samples import pulses
+from tfprobe.profile.tables import empty
+from tfprobe.runs.catalogue import ProcessEntry
+from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
+from tfprobe.runs.liveness import UNKNOWN
+from tfprobe.runs.manifests import ProcessManifest, RunManifest, read_process, read_run
+from tfprobe.runs.process_folder.activities import ActivityLog, activity_log, read_activities
+from tfprobe.runs.process_folder.events import event_log
+from tfprobe.runs.process_folder.gaps import GapLog, GapRecord, gap_log
+from tfprobe.runs.process_folder.jsonl import Log
+from tfprobe.runs.process_folder.resource_samples import read_pulses
+from tfprobe.runs.process_folder.steps import StepsFile, read_steps
+
+# What was noted of a few captures is at the ends of files; what ran after a step is some 50 KB.
+_LAST_BYTES = 4 << 20
+_UNREAD = Missing("one process was read by itself")
+
+
+def newest_captures(
+    folder: ProcessFolder, *, most: int, go_on: Callable[[], bool] = lambda: True
+) -> Profile:
+    """Return a profile of the newest captures of the sampled work whose steps took longest.
+
+    It holds them oldest first, all works of the process, and what ran after these steps; what
+    could not be decoded is a problem. A capture whose event is not written yet is left out where
+    another has one: its file alone does not tell when the step began and ended. `go_on` is asked
+    before each capture but the first, which is the newest.
+
+    Raises UnreadableInput when there is no steps.bin.
+    """
+    steps = read_steps(folder.steps)
+    events = event_log(folder.events, last_bytes=_LAST_BYTES).read().things
+    samples = {each.text("capture"): each for each in events if each.kind == "sample"}
+    gathered = Gathered()
+    decoder = Decoder(folder, gathered.interner, with_memory=False)
+    problems = []
+    paths = _newest(folder.capture_files(), steps)
+    told = [path for path in paths if path.name in samples] or paths
+    for path in _while(go_on, told[:most]):
+        sample = samples.get(path.name)
+        item = decoder.decode(path.name, sample, window_of(path.name, sample, steps))
+        if isinstance(item, Problem):
+            problems.append(item)
+        else:
+            gathered.put((folder.host, folder.name, path.name), item)
+    return _profile(folder, steps, gathered, problems)
+
+
+def _newest(paths: Iterable[Path], steps: StepsFile) -> list[Path]:
+    """Return the captures of the work with most time that has any, the latest step first."""
+    time_ns = {work.index: work.steps.sum_ns for work in steps.works}
+    by_work: dict[int, list[tuple[int, Path]]] = {}
+    for path in paths:
+        named = parse_capture_name(path.name)
+        if named is not None:
+            by_work.setdefault(named.work, []).append((named.step, path))
+    if not by_work:
+        return []
+    busiest = max(by_work, key=lambda work: (time_ns.get(work, 0), -work))
+    return [path for _, path in sorted(by_work[busiest], reverse=True)]
+
+
+def _while(go_on: Callable[[], bool], paths: Sequence[Path]) -> Iterator[Path]:
+    for at, path in enumerate(paths):
+        if at and not go_on():
+            return
+        yield path
+
+
+def _profile(
+    folder: ProcessFolder, steps: StepsFile, gathered: Gathered, problems: Sequence[Problem]
+) -> Profile:
+    executions, spans, allocations = gathered.tables()
+    captures = gathered.captures({(folder.host, folder.name): 0})
+    run = folder.root.parents[1]
+    shift_ns = steps.header.unix_ns(0)
+    told = activity_log(folder.activities, last_bytes=_LAST_BYTES)
+    return Profile(
+        run=Run(run.name, str(run), command=_UNREAD, started=_UNREAD, state="unknown"),
+        processes=(),
+        interpreters=(),
+        works=tuple(work_of(record, 0, steps.header) for record in steps.works),
+        captures=captures,
+        executions=executions,
+        spans=spans,
+        allocations=allocations,
+        problems=tuple(problems),
+        activities=activities(
+            ActivityLog(tuple(told.read().things), told.bad_lines),
+            process=0,
+            unix_minus_monotonic_ns=shift_ns,
+            last_ns=steps.last_sign_mono_ns,
+        ),
+        gaps=tuple(
+            gaps(
+                _after(captures, gap_log(folder.gaps, last_bytes=_LAST_BYTES)),
+                process=0,
+                unix_minus_monotonic_ns=shift_ns,
+            )
+        ),
+    )
+
+
+def _after(captures: Iterable[Capture], told: Log[GapRecord]) -> GapLog:
+    """Return the gaps after these captures."""
+    steps = {(each.work, each.step) for each in captures}
+    found = tuple(gap for gap in told.read().things if (gap.work, gap.step) in steps)
+    return GapLog(found, told.bad_lines)
+
+
+# Watched gaps are dozens a minute, for as long as the job runs; the latest divide as well as all.
+_NOTED_LAST_BYTES = 1 << 20
+
+
+def noted(folder: ProcessFolder) -> Profile:
+    """Return a profile of one process without captures: works, activities, gaps and pulses.
+
+    Gaps are the latest MB of them. The state is not looked up.
+
+    Raises UnreadableInput when there is no steps.bin.
+    """
+    steps = read_steps(folder.steps)
+    run = RunFolder(folder.root.parents[1])
+    shift_ns = steps.header.unix_ns(0)
+    watched = gap_log(folder.gaps, last_bytes=_NOTED_LAST_BYTES).read().things
+    return Profile(
+        run=Run(run.id, str(run.root), command=_UNREAD, started=_UNREAD, state=UNKNOWN),
+        processes=(_process(folder, run, steps),),
+        interpreters=(),
+        works=tuple(work_of(record, 0, steps.header) for record in steps.works),
+        captures=(),
+        executions=empty(Executions),
+        problems=(),
+        activities=activities(
+            read_activities(folder.activities),
+            process=0,
+            unix_minus_monotonic_ns=shift_ns,
+            last_ns=steps.last_sign_mono_ns,
+        ),
+        gaps=tuple(gaps(GapLog(tuple(watched), 0), process=0, unix_minus_monotonic_ns=shift_ns)),
+        pulses=pulses(read_pulses(folder.pulses), process=0, unix_minus_monotonic_ns=shift_ns),
+    )
+
+
+def _process(folder: ProcessFolder, run: RunFolder, steps: StepsFile) -> Process:
+    count = sum(work.count for work in steps.works)
+    entry = ProcessEntry(folder, _manifest(folder), steps.header, count, UNKNOWN)
+    try:
+        launches: tuple[RunManifest, ...] = (read_run(run.manifest),)
+    except UnreadableInput:
+        launches = ()
+    return with_launch(process_of(entry, steps, 0), entry, launches)
+
+
+def _manifest(folder: ProcessFolder) -> ProcessManifest | Missing:
+    try:
+        return read_process(folder.manifest)
+    except UnreadableInput as exc:
+        return Missing(str(exc))

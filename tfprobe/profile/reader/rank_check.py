@@ -1,0 +1,152 @@
+"""Call the roll of a job of many ranks: who is absent, and who is there twice. Reads no steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tfprobe.errors import Missing
+from tfprobe.profile.profile import Problem
+from tfprobe.profile.programs import RANKS, WORKERS, Claim, heads, team
+from tfprobe.runs.catalogue import ProcessEntry, RunEntry
+from tfprobe.runs.manifests import ProcessManifest
+from tfprobe.runs.process_folder.steps_layout import Header
+
+_MOST_TOLD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A process that knows its rank. `until_ns` is its last sign of life; `serves` are further
+    tasks of its job that it has.
+    """
+
+    facts: ProcessManifest
+    folder: str
+    team: str
+    rank: int
+    world: int | None
+    steps: int
+    until_ns: int
+    serves: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def machine(self) -> tuple[str, str | None]:
+        return self.facts.host, self.facts.boot_id
+
+
+def roster_problems(entry: RunEntry) -> Iterator[Problem]:
+    """Give what is odd about the ranks of a run; nothing where no process has one."""
+    members = tuple(_members(entry.processes))
+    for told in (*_absent(members), *_twice(members), *_same_names(members), *_versions(members)):
+        yield Problem(RANKS, told)
+
+
+def _members(processes: Iterable[ProcessEntry]) -> Iterator[_Member]:
+    for each in processes:
+        facts = each.manifest
+        if isinstance(facts, Missing) or facts.rank is None or facts.service is not None:
+            continue
+        yield _Member(
+            facts,
+            f"{each.folder.host}/{each.folder.name}",
+            team(facts.rank.role),
+            facts.rank.index,
+            facts.rank.world,
+            each.steps,
+            facts.started_unix_ns if isinstance(each.header, Missing) else _until_ns(each.header),
+            facts.rank.serves,
+        )
+
+
+def _until_ns(header: Header) -> int:
+    """Return its end; of one that did not end in order, when its header was last written."""
+    return header.unix_ns(header.last_note_mono_ns)
+
+
+# Ten times the largest jobs there are; a world beyond is somebody's mistake.
+_MOST_RANKS = 1_000_000
+
+
+def _absent(members: Sequence[_Member]) -> Iterator[str]:
+    # Others are in no world.
+    workers = [each for each in members if each.team == WORKERS]
+    worlds = sorted({each.world for each in workers if each.world is not None})
+    if len(worlds) > 1:
+        told = ", ".join(f"{world:,}" for world in worlds)
+        yield f"Its ranks do not agree on how many they are: {told}."
+    there = {each.rank for each in workers}
+    served = (task for each in members for task in each.serves)
+    there.update(index for role, index in served if team(role) == WORKERS)
+    # Nobody may tell how many there are, or one who knows of some only: the last who is there
+    # counts, too.
+    expected = max(max(worlds, default=0), max(there, default=-1) + 1)
+    if expected > _MOST_RANKS:
+        yield f"One of its ranks says that they are {expected:,}, which no job has."
+        return
+    lacking = sorted(set(range(expected)) - there)
+    if lacking and there:
+        yield f"Of {expected:,} ranks {_listed(lacking)} recorded nothing that is here."
+
+
+def _twice(members: Sequence[_Member]) -> Iterator[str]:
+    """Tell of ranks that two had at one time, neither of which was started by the other."""
+    by_rank: dict[tuple[str, int], list[_Member]] = {}
+    for each in members:
+        by_rank.setdefault((each.team, each.rank), []).append(each)
+    for (row, rank), found in sorted(by_rank.items()):
+        own = _heads(found)
+        if any(_overlap(a, b) for at, a in enumerate(own) for b in own[:at]):
+            who = " and ".join(each.folder for each in own[:_MOST_TOLD])
+            called = f"rank {rank}" if row == WORKERS else f"{row} {rank}"
+            yield f"{len(own)} processes say that they are {called}: {who}. Each is counted."
+
+
+def _heads(members: Sequence[_Member]) -> list[_Member]:
+    """Leave out who inherited the rank."""
+    return [members[at] for at in heads([_claim(each) for each in members])]
+
+
+def _claim(member: _Member) -> Claim:
+    facts = member.facts
+    return Claim(member.machine, facts.pid, facts.ppid, facts.is_fork, has_steps=member.steps > 0)
+
+
+def _overlap(a: _Member, b: _Member) -> bool:
+    return a.facts.started_unix_ns < b.until_ns and b.facts.started_unix_ns < a.until_ns
+
+
+def _same_names(members: Sequence[_Member]) -> Iterator[str]:
+    machines = {each.machine for each in members if each.facts.boot_id}
+    for host, count in sorted(Counter(host for host, _ in machines).items()):
+        if count > 1:
+            yield (
+                f"{count} machines are called {host}, or one was booted again: its ranks are told "
+                "apart by their boots."
+            )
+
+
+def _versions(members: Sequence[_Member]) -> Iterator[str]:
+    ranks: dict[str, set[int]] = {}
+    for each in members:
+        if each.facts.tensorflow and each.team == WORKERS:
+            ranks.setdefault(each.facts.tensorflow, set()).add(each.rank)
+    if len(ranks) > 1:
+        told = "; ".join(
+            f"{version} on {_listed(sorted(ranks[version]))}" for version in sorted(ranks)
+        )
+        yield f"Its ranks run different TensorFlows: {told}."
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Return "rank 3" or "ranks 3, 5-7", of very many the first."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and spans[-1][-1] == rank - 1:
+            spans[-1][1:] = [rank]
+        else:
+            spans.append([rank])
+    told = ["-".join(map(str, span)) for span in spans[:_MOST_TOLD]]
+    more = "" if len(spans) <= _MOST_TOLD else f" and others, {len(ranks):,} in all,"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(told)}{more}"

@@ -1,0 +1,308 @@
+"""Read a run into a profile: whole, or again and again while it grows, reading only what is new."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from tfprobe.errors import Missing, UnreadableInput
+from tfprobe.profile.activities import Activity
+from tfprobe.profile.profile import Problem, Profile, Work
+from tfprobe.profile.reader import row_budget
+from tfprobe.profile.reader.captures import Gathered, ProcessKey
+from tfprobe.profile.reader.followed_process import FollowedProcess, FollowedService
+from tfprobe.profile.reader.process_notes import MachineNotes, with_all_traces
+from tfprobe.profile.reader.processes import (
+    known_interpreters,
+    no_rank,
+    programs_of,
+    run_of,
+    run_problems,
+    with_launch,
+    with_program,
+)
+from tfprobe.profile.reader.row_budget import LeftOut
+from tfprobe.runs.catalogue import RunEntry, has_ended, run_entry
+from tfprobe.runs.layout import ProcessFolder, RunFolder
+from tfprobe.runs.liveness import Machine
+from tfprobe.runs.manifests import read_run
+from tfprobe.runs.process_folder.events import Launches, read_interpreters
+from tfprobe.runs.process_folder.file_cache import Reread
+
+T = TypeVar("T")
+
+# What of a profile is compared by identity, and what by value; works are in arrays, too.
+_TABLES = ("executions", "spans", "allocations")
+_TUPLES = (
+    "run",
+    "processes",
+    "interpreters",
+    "captures",
+    "problems",
+    "activities",
+    "gaps",
+    "pulses",
+)
+
+
+class Following:
+    """One run directory, and what of it has been read.
+
+    `has_ended` says whether the run was over before it was read last, `left_out` which captures
+    were not read because of `most_rows`.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        here: Machine,
+        *,
+        rank: int | None = None,
+        with_captures: bool = True,
+        with_memory: bool = True,
+        with_spans: bool = True,
+        with_host_allocations: bool = True,
+        only: ProcessFolder | None = None,
+        most_rows: int | None = None,
+    ) -> None:
+        """Begin with nothing read. What the options leave out, `load` says; without
+        `with_host_allocations` those of the host's own memory may be missing.
+
+        With `only`, a process folder of the run, nothing else of the run is looked at: neither its
+        interpreters nor its accelerators are in the profile, and its state is that of the process.
+        Of captures with more rows than `most_rows` in all the newest are read.
+        """
+        self._folder = folder
+        self._only = only
+        self._here = here
+        self._rank = rank
+        self._with_captures = with_captures
+        self._parts = {
+            "with_memory": with_memory,
+            "with_spans": with_spans,
+            "with_host_allocations": with_host_allocations,
+        }
+        self._most_rows = most_rows
+        self._rows_per_byte = 0.0
+        self.left_out: LeftOut | None = None
+        self._manifest = Reread(folder.manifest, read_run)
+        self._launches = Launches(folder)
+        self._gathered = Gathered()
+        self._processes: dict[ProcessKey, FollowedProcess] = {}
+        self._machines: dict[str, MachineNotes] = {}
+        self._interpreters = Reread(folder.interpreters, read_interpreters)
+        self._works_from: tuple[object, ...] = ()
+        self._works: tuple[Work, ...] = ()
+        self._last: Profile | None = None
+        self.has_ended = False
+
+    def refresh(self, watch: Callable[[int, int], None] | None = None) -> Profile:
+        """Return the profile as `load` returns it now; where nothing is new, the one before.
+
+        `watch(done, all)` is told how many of the new captures have been read.
+
+        Raises NoAnswer when no process has the rank, UnreadableInput when the run is gone.
+        """
+        entry = self._read()
+        self.has_ended = has_ended(entry, self._here)
+        chosen = self._chosen()
+        self._decode(chosen, watch)
+        profile = self._profile(entry, chosen)
+        self._check()
+        if self._last is not None and _same(profile, self._last):
+            return self._last
+        self._last = profile
+        return profile
+
+    def _check(self) -> None:
+        if self._last is not None and not self._folder.is_run():
+            hint = "It was removed or moved, or closed to this user."
+            raise UnreadableInput(f"Run {self._folder.root} is there no more.", hint=hint)
+
+    def _read(self) -> RunEntry:
+        """Find the processes that there are now, and read what tells their states."""
+        found: dict[ProcessKey, FollowedProcess] = {}
+        for folder in self._folders():
+            process = self._processes.pop((folder.host, folder.name), None)
+            if process is None:
+                process = self._follow(folder)
+            else:
+                process.read()
+            found[process.key] = process
+        for gone in self._processes.values():
+            gone.drop()
+        self._processes = found
+        manifest = self._manifest.value()
+        entries = tuple(process.entry for process in found.values())
+        launches = () if self._only else self._launches.known()
+        exits = () if self._only else self._launches.exits()
+        return run_entry(self._folder, manifest, entries, launches, exits, self._here)
+
+    def _folders(self) -> tuple[ProcessFolder, ...]:
+        if self._only is None:
+            return self._folder.processes()
+        if not self._only.is_process():
+            raise UnreadableInput(f"Process folder {self._only.root} is there no more.")
+        return (self._only,)
+
+    def _follow(self, folder: ProcessFolder) -> FollowedProcess:
+        process = FollowedProcess(folder, self._here, self._gathered, **self._parts)
+        manifest = process.entry.manifest
+        if isinstance(manifest, Missing) or manifest.service is None:
+            return process
+        return FollowedService(folder, self._here, self._gathered, **self._parts)
+
+    def _chosen(self) -> tuple[FollowedProcess, ...]:
+        processes = tuple(self._processes.values())
+        if self._rank is None:
+            return processes
+        chosen = tuple(process for process in processes if process.rank == self._rank)
+        for process in set(processes).difference(chosen):
+            process.drop()
+        if not chosen:
+            raise no_rank(self._folder, self._rank, [each.rank for each in processes])
+        return chosen
+
+    def _decode(
+        self, chosen: Sequence[FollowedProcess], watch: Callable[[int, int], None] | None
+    ) -> None:
+        for index, process in enumerate(chosen):
+            process.read_logs(index)
+        if not self._with_captures:
+            return
+        count, done = sum(process.look_at_captures() for process in chosen), itertools.count(1)
+        if self._most_rows is not None:
+            count = self._fit(chosen, self._most_rows)
+        for process in chosen:
+            process.decode(lambda: None if watch is None else watch(next(done), count))
+
+    def _fit(self, chosen: Sequence[FollowedProcess], most_rows: int) -> int:
+        """Let captures wait as far as there is room for their rows; return how many do."""
+        files = [process.capture_files() for process in chosen]
+        names = [frozenset(each.name for each in of_process) for of_process in files]
+        if row_budget.may_exceed(files, most_rows):
+            self._rows_per_byte = self._rows_per_byte or _rows_per_byte(chosen, files)
+            names = row_budget.newest_within(files, most_rows, self._rows_per_byte)
+        self.left_out = row_budget.left_out(files, names)
+        return sum(process.keep_captures(kept) for process, kept in zip(chosen, names, strict=True))
+
+    def _profile(self, entry: RunEntry, chosen: Sequence[FollowedProcess]) -> Profile:
+        programs = programs_of(entry.processes)
+        first = () if isinstance(entry.manifest, Missing) else (entry.manifest,)
+        launches = (*first, *entry.launches)
+        processes = tuple(
+            with_launch(
+                with_program(process.process(index), programs[process.key]),
+                process.entry,
+                launches,
+            )
+            for index, process in enumerate(chosen)
+        )
+        notes = [process.notes for process in chosen]
+        activities = _joined(each.activities for each in notes)
+        executions, spans, allocations = self._gathered.tables()
+        hosts = () if self._only else sorted({each.host for each in processes})
+        machines = [self._machine(host) for host in hosts]
+        pulses = [each.pulses for each in notes] + [machine.read() for machine in machines]
+        works = _joined(process.works(index) for index, process in enumerate(chosen))
+        return Profile(
+            run=run_of(entry),
+            processes=processes,
+            interpreters=() if self._only else known_interpreters(self._interpreters.value()),
+            works=self._with_all_traces(works, activities),
+            captures=self._gathered.captures({each.key: at for at, each in enumerate(chosen)}),
+            executions=executions,
+            spans=spans,
+            allocations=allocations,
+            problems=(
+                *(() if self._only else run_problems(entry)),
+                *self._unread(),
+                *(problem for process in chosen for problem in _problems(process)),
+                *_joined(machine.problems for machine in machines),
+            ),
+            activities=activities,
+            gaps=_joined(each.gaps for each in notes),
+            pulses=_joined(pulses),
+            stacks=tuple(each.stacks for each in notes if each.stacks is not None),
+        )
+
+    def _unread(self) -> Iterator[Problem]:
+        if self.left_out is not None:
+            yield Problem("captures", str(self.left_out))
+
+    def _with_all_traces(
+        self, works: tuple[Work, ...], activities: tuple[Activity, ...]
+    ) -> tuple[Work, ...]:
+        sources = (*works, *activities)
+        if not _are_the_same(sources, self._works_from):
+            self._works_from, self._works = sources, with_all_traces(works, activities)
+        return self._works
+
+    def _machine(self, host: str) -> MachineNotes:
+        if host not in self._machines:
+            self._machines[host] = MachineNotes(self._folder, host)
+        return self._machines[host]
+
+
+def _rows_per_byte(chosen: Sequence[FollowedProcess], files: row_budget.Places) -> float:
+    """Return how dense rows are in captures, by the densest of a few."""
+    return max(
+        (chosen[at].rows_in(each.name) / each.bytes for at, each in row_budget.typical(files)),
+        default=0.0,
+    )
+
+
+def _joined(parts: Iterable[Sequence[T]]) -> tuple[T, ...]:
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def _problems(process: FollowedProcess) -> Iterator[Problem]:
+    yield from process.problems()
+    yield from process.notes.problems
+
+
+def _same(one: Profile, other: Profile) -> bool:
+    """Say whether two profiles of one following are alike: what has not changed is the same."""
+    things = all(getattr(one, name) is getattr(other, name) for name in _TABLES)
+    return (
+        things
+        and _are_the_same(one.works, other.works)
+        and _are_the_same(one.stacks, other.stacks)
+        and all(getattr(one, name) == getattr(other, name) for name in _TUPLES)
+    )
+
+
+def _are_the_same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def load(
+    folder: RunFolder,
+    here: Machine,
+    *,
+    rank: int | None = None,
+    with_captures: bool = True,
+    with_memory: bool = True,
+    with_spans: bool = True,
+    watch: Callable[[int, int], None] | None = None,
+) -> Profile:
+    """Read a run; `rank` keeps the processes of one rank, `with_captures` reads the op rows.
+
+    Without `with_memory` the bytes of ops may be 0 whatever was recorded. Without `with_spans`
+    there are no spans and no allocations, and rows do not tell which iterator of tf.data ran them:
+    for those who need executions alone, and fast.
+    `watch(done, all)` is told how many captures have been read.
+
+    Raises NoAnswer when no process has that rank.
+    """
+    following = Following(
+        folder,
+        here,
+        rank=rank,
+        with_captures=with_captures,
+        with_memory=with_memory,
+        with_spans=with_spans,
+    )
+    return following.refresh(watch)

@@ -1,0 +1,400 @@
+"""Join the sampled steps of a work with its graphs and code maps, by the names of nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from tfprobe.errors import UnreadableInput
+from tfprobe.formats.graph_profile import graph_nodes, nodes_and_functions
+from tfprobe.profile.capture_tables import Executions, Place
+from tfprobe.profile.graph import (
+    Frame,
+    Graph,
+    LoopVariable,
+    Node,
+    Output,
+    SampledWork,
+    Shape,
+    known_name,
+)
+from tfprobe.profile.profile import Capture, Profile, Work
+from tfprobe.profile.reader import shapes
+from tfprobe.profile.tables import Int32s
+from tfprobe.runs.layout import XSPACE_SUFFIX, ProcessFolder, RunFolder
+from tfprobe.runs.process_folder.events import read_events
+from tfprobe.runs.safe_files import content_of
+
+# An op that runs a whole function, as one that XLA has compiled does.
+_CALLED = re.compile(r"__inference_(?P<name>.+)_\d+\Z")
+# The nodes that copies between host and device are.
+COPIES: Mapping[Place, str] = {
+    Place.HOST_TO_DEVICE: "copies/CopyHostToDevice",
+    Place.DEVICE_TO_HOST: "copies/CopyDeviceToHost",
+    Place.DEVICE_TO_DEVICE: "copies/CopyDeviceToDevice",
+}
+
+
+def sampled(
+    folder: RunFolder, profile: Profile, work: Work, *, with_shapes: bool = False
+) -> SampledWork:
+    """Return the sampled steps of `work`, which is one of `profile`, read from `folder`.
+
+    `with_shapes` says whether those of what ran are wanted, for which captures are read again.
+    Graphs and code maps that are absent or unreadable leave nodes known by their executions alone.
+    """
+    captures = captures_of(work, profile)
+    rows = profile.executions
+    chosen = np.isin(rows.capture, [capture.index for capture in captures])
+    chosen &= ~rows.background  # input threads prepare other steps
+    process = process_folder(folder, profile, work)
+    nodes, shared = _recorded_nodes(process, work)
+    rows = rows.only(chosen)
+    ran = (rows.strings[at] for at in np.unique(rows.name).tolist())
+    callers: Mapping[str, tuple[Frame, ...]] = {}
+    if process is not None and any(map(_CALLED.match, ran)):
+        callers = _callers(process, work)
+    found = join(work, captures, rows, nodes, callers)
+    found = replace(found, shared_names=shared)
+    return with_shapes_of(folder, profile, found) if with_shapes else found
+
+
+def with_shapes_of(folder: RunFolder, profile: Profile, found: SampledWork) -> SampledWork:
+    """Return sampled steps of `profile`, read from `folder`, with the shapes of what ran."""
+    process = process_folder(folder, profile, found.work)
+    if process is None:
+        return found
+    looked_at = found.captures[:1] + found.captures[1:][-1:]
+    files = dict.fromkeys(capture.file for capture in looked_at)  # one may hold all steps
+    paths = [process.capture(file) for file in files]
+    is_trace = [path.name.endswith(XSPACE_SUFFIX) for path in paths]
+    traces = [path for path, is_it in zip(paths, is_trace, strict=True) if is_it]
+    steps = [path for path, is_it in zip(paths, is_trace, strict=True) if not is_it]
+    steps.append(process.optimized_graph(f"work-{found.work.index}"))
+    found = with_what_ran(found, traces=_contents(traces), steps=_contents(steps))
+    graphs = [process.graph(each) for each in _fingerprints(process, found.work)]
+    return _with_passed(found, _contents(graphs))
+
+
+def dearest(folder: RunFolder, profile: Profile) -> tuple[SampledWork, ...]:
+    """Return the sampled work with most time, with its graph and code map; none if none was."""
+    works = [work for work in profile.works if captures_of(work, profile)]
+    if not works:
+        return ()
+    return (sampled(folder, profile, max(works, key=lambda work: work.times.sum_ns)),)
+
+
+def with_what_ran(
+    found: SampledWork, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
+) -> SampledWork:
+    """Return sampled steps with the shapes and optimized nodes of XSpaces and RunMetadata.
+
+    One that is unreadable tells nothing.
+    """
+    nodes = {node.name: node for node in found.graph.nodes}
+    told: list[tuple[Output, Shape]] = []
+    optimized: dict[tuple[str, str], Node] = {}
+
+    def name_of(name: str) -> str:
+        return known_name(name, nodes)
+
+    for content in traces:
+        try:
+            told += shapes.trace_shapes(content, name_of, nodes)
+        except UnreadableInput:
+            continue  # a problem of the recording, which was told when it was decoded
+    for content in steps:
+        try:
+            told += shapes.step_shapes(content, name_of)
+            optimized |= shapes.optimized_nodes(content, name_of, nodes)
+        except UnreadableInput:
+            continue  # as above
+    return replace(found, shapes=shapes.agreed(told), optimized=optimized)
+
+
+def _with_passed(found: SampledWork, graphs: Iterable[bytes]) -> SampledWork:
+    """Add what functions and loops are passed, as far as all graphs that have them say the same."""
+    arguments: dict[str, Output] = {}
+    loops: dict[str, LoopVariable] = {}
+    insides: dict[str, frozenset[str]] = {}
+    differ: set[str] = set()
+    for content in graphs:
+        try:
+            calls = shapes.calls(content)
+        except UnreadableInput:
+            continue  # its nodes are not there either
+        for name, inside in calls.insides().items():
+            insides[name] = insides.get(name, frozenset()) | inside
+        for name, output in calls.arguments().items():
+            if arguments.setdefault(name, output) != output:
+                differ.add(name)
+        for variable in calls.loop_variables():
+            if loops.setdefault(variable.argument, variable) != variable:
+                differ.add(variable.argument)
+    return replace(
+        found,
+        arguments={name: output for name, output in arguments.items() if name not in differ},
+        loop_variables=tuple(each for name, each in loops.items() if name not in differ),
+        insides=insides,
+    )
+
+
+def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
+    for path in paths:
+        try:
+            yield content_of(path)
+        except OSError:
+            continue  # many works have no optimized graph
+
+
+def join(
+    work: Work,
+    captures: Sequence[Capture],
+    rows: Executions,
+    nodes: dict[str, Node],
+    callers: Mapping[str, tuple[Frame, ...]] = MappingProxyType({}),
+) -> SampledWork:
+    """Return sampled steps with the nodes that their rows are of; `nodes` gets those it lacks.
+
+    Of these, one that runs a whole function was made where `callers` says of the function.
+    """
+    has_graph = bool(nodes)
+    ids = {name: at for at, name in enumerate(nodes)}
+    node = _place_rows(rows, nodes, ids, callers)
+    return SampledWork(
+        work=work,
+        graph=Graph(tuple(nodes.values())),
+        devices=_devices(rows, node, len(nodes)),
+        captures=tuple(captures),
+        executions=rows,
+        node=node,
+        has_graph=has_graph,
+        has_memory=bool(rows.bytes.any() or rows.output_bytes.any()),
+    )
+
+
+def process_folder(folder: RunFolder, profile: Profile, work: Work) -> ProcessFolder | None:
+    process = profile.processes[work.process]
+    found = (each for each in folder.processes() if each.name == process.folder)
+    return next((each for each in found if each.host == process.host), None)
+
+
+def _recorded_nodes(
+    folder: ProcessFolder | None, work: Work
+) -> tuple[dict[str, Node], frozenset[str]]:
+    """Return the nodes of a work's graphs by name, and the names that several nodes share.
+
+    Of those the first stays. Where they only differ in shape, as in two traces of a function, what
+    differs is open.
+    """
+    nodes: dict[str, Node] = {}
+    shared: set[str] = set()
+    if folder is None:
+        return nodes, frozenset()
+    for fingerprint in _fingerprints(folder, work):
+        try:
+            found, functions = nodes_and_functions(content_of(folder.graph(fingerprint)))
+        except (OSError, UnreadableInput):
+            continue
+        stacks = _stacks(folder, fingerprint, functions)
+        for node in _with_variables_of(nodes, found, fingerprint):
+            first = nodes.setdefault(node.name, replace(node, trace=stacks.get(node.name)))
+            if not first.variables and node.variables:
+                first = nodes[node.name] = replace(first, variables=node.variables)
+            if first.output_shapes != node.output_shapes:
+                nodes[node.name] = replace(first, output_shapes=shapes.of_either(first, node))
+            if not shapes.are_alike(first, node):
+                shared.add(node.name)
+    _compare_traces(folder, work, nodes, shared)
+    return nodes, frozenset(shared)
+
+
+def _with_variables_of(
+    known: Mapping[str, Node], found: Sequence[Node], fingerprint: str
+) -> Iterator[Node]:
+    """Give the nodes of a further graph with the variables of a work by the names known of them.
+
+    Two graphs name the handle of one variable differently; the ops that use it have one name.
+    """
+    if not known:
+        yield from found
+        return
+    names: dict[str, str] = {}
+    for node in found:
+        first = known.get(node.name)
+        if first is not None and len(first.variables) == len(node.variables):
+            names |= zip(node.variables, first.variables, strict=True)
+    for node in found:
+        used = (names.get(name) or f"{fingerprint}:{name}" for name in node.variables)
+        yield replace(node, variables=tuple(used)) if node.variables else node
+
+
+def _compare_traces(
+    folder: ProcessFolder, work: Work, nodes: dict[str, Node], shared: set[str]
+) -> None:
+    """Open the shapes in which other traces of a work's functions differ; note what else does.
+
+    A sample names one graph of a function, and any of its traces may have run.
+    """
+    named = [each for each in read_events(folder.events).events if each.kind == "graph"]
+    chosen = set(_fingerprints(folder, work))
+    functions = {
+        each.text("name")
+        for each in named
+        if each.text("graph") in chosen and each.text("origin") == "function"
+    }
+    for event in named:
+        fingerprint = event.text("graph")
+        if fingerprint is None or fingerprint in chosen or event.text("name") not in functions:
+            continue
+        try:
+            others = graph_nodes(content_of(folder.graph(fingerprint)))
+        except (OSError, UnreadableInput):
+            continue  # it is compared with where it can be
+        for other in others:
+            first = nodes.get(other.name)
+            if first is None:
+                continue
+            if first.output_shapes != other.output_shapes:
+                nodes[other.name] = replace(first, output_shapes=shapes.of_either(first, other))
+            if not shapes.are_alike(first, other):
+                shared.add(other.name)
+
+
+def _fingerprints(folder: ProcessFolder, work: Work) -> Iterable[str]:
+    samples = (event for event in read_events(folder.events).events if event.kind == "sample")
+    named = (event.text("graph") for event in samples if event.integer("work") == work.index)
+    return dict.fromkeys(each for each in named if each is not None)
+
+
+def _stacks(
+    folder: ProcessFolder, fingerprint: str, functions: frozenset[str]
+) -> Mapping[str, tuple[Frame, ...]]:
+    try:
+        by_op = traces(content_of(folder.code_map(fingerprint)))
+    except (OSError, UnreadableInput):
+        return {}
+    # An op of a function is listed below the function's name and runs under its own.
+    inside = {}
+    for name, stack in by_op.items():
+        function, _, own = name.partition("/")
+        if function.startswith("__") or function in functions:
+            inside[own] = stack
+    return {**inside, **by_op}
+
+
+def _callers(folder: ProcessFolder, work: Work) -> dict[str, tuple[Frame, ...]]:
+    """Return the frames that called each function of a work: those that all its ops share."""
+    chosen = set(_fingerprints(folder, work))
+    callers = {}
+    for event in read_events(folder.events).events:
+        fingerprint, function = event.text("graph"), event.text("name")
+        if event.kind != "graph" or fingerprint not in chosen or not fingerprint or not function:
+            continue
+        stacks = list(_stacks(folder, fingerprint, frozenset()).values())
+        if stacks:
+            callers[function] = _shared(stacks)
+    return callers
+
+
+def _shared(stacks: Sequence[tuple[Frame, ...]]) -> tuple[Frame, ...]:
+    """Return the frames that all stacks begin with."""
+    levels = takewhile(lambda level: len(set(level)) == 1, zip(*stacks, strict=False))
+    return tuple(level[0] for level in levels)
+
+
+def _caller(name: str, callers: Mapping[str, tuple[Frame, ...]]) -> tuple[Frame, ...] | None:
+    function = _CALLED.match(name)
+    return callers.get(function["name"]) if function else None
+
+
+def _place_rows(
+    rows: Executions,
+    nodes: dict[str, Node],
+    ids: dict[str, int],
+    callers: Mapping[str, tuple[Frame, ...]],
+) -> Int32s:
+    """Return the node of each row; one that no graph has is added, named by what ran.
+
+    Copies have a node for each direction: none of the graph's is what moved the bytes.
+    """
+    is_copy = np.isin(rows.place, list(COPIES))
+    op_types = np.full(len(rows.strings.values), -1, dtype=np.int32)
+    op_types[rows.name[~is_copy]] = rows.op_type[~is_copy]
+    numbers = np.zeros_like(op_types)
+    for position in np.flatnonzero(op_types >= 0).tolist():
+        name = known_name(rows.strings[position], nodes)
+        if name not in nodes:
+            op = rows.strings[op_types[position]]
+            trace = _caller(name, callers)
+            nodes[name] = Node(name=name, op=op, types=frozenset({op}), trace=trace)
+            ids[name] = len(ids)
+        numbers[position] = ids[name]
+    found: Int32s = numbers[rows.name]
+    for place, name in COPIES.items():
+        at_place = rows.place == place
+        if at_place.any():
+            op = name.rpartition("/")[2]
+            ids.setdefault(name, len(ids))
+            nodes.setdefault(name, Node(name=name, op=op, types=frozenset({op})))
+            found[at_place] = ids[name]
+    return found
+
+
+def _devices(rows: Executions, node: Int32s, count: int) -> tuple[str | None, ...]:
+    """Return the devices of each node, joined by "|": where it ran, else where it was launched."""
+    devices: list[str | None] = [None] * count
+    for at_place in (rows.place != Place.HOST, rows.place == Place.HOST):
+        before = tuple(devices)
+        nodes, names = node[at_place], rows.device[at_place]
+        # Device by device, of which there are few: sorting ten million pairs takes longer.
+        for device in np.flatnonzero(np.bincount(names)).tolist():
+            for at in np.flatnonzero(np.bincount(nodes[names == device])).tolist():
+                if before[at] is None:
+                    known = devices[at]
+                    name = rows.strings[device]
+                    devices[at] = name if known is None else f"{known}|{name}"
+    return tuple(devices)
+
+
+def captures_of(work: Work, profile: Profile) -> tuple[Capture, ...]:
+    """Return the sampled steps of a work."""
+    return tuple(
+        capture
+        for capture in profile.captures
+        if capture.process == work.process and capture.work == work.index
+    )
+
+
+# Lines of ours that stand between the job's: it did not write them.
+_AGENT = "/boot/tfprobe_agent/"
+
+
+def traces(content: bytes) -> Mapping[str, tuple[Frame, ...]]:
+    """Return the frames of each op, outermost first; ops of functions as `function/op`.
+
+    The agent's own frames are left out.
+
+    Raises UnreadableInput when the bytes are no code map.
+    """
+    try:
+        document = json.loads(content)
+        files, functions = document["files"], document["functions"]
+        frames = [
+            Frame(str(files[file]), int(line), str(functions[function]))
+            for file, line, function in document["frames"]
+        ]
+        stacks = [
+            tuple(frames[at] for at in stack if _AGENT not in frames[at].file)
+            for stack in document["stacks"]
+        ]
+        return {str(name): stacks[at] for name, at in document["ops"].items() if stacks[at]}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as exc:
+        raise UnreadableInput(f"not a code map ({type(exc).__name__}: {exc})") from exc

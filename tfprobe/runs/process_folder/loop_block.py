@@ -1,0 +1,258 @@
+"""Read the block of one work of steps.bin: its first words, the active aggregate slot, the ring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfprobe.runs.process_folder.steps_layout import (
+    BUCKETS,
+    HEAD_WORDS,
+    KINDS,
+    NEW_THREAD_BIT,
+    RAISED_BIT,
+    RING_STEPS,
+    RING_WORD,
+    SAMPLED_BIT,
+    SLOT_ATTEMPTS,
+    SLOT_WORDS,
+    SLOTS_WORD,
+    THREADS_WORD,
+    TIME_MASK,
+    WATCHED_BIT,
+    Aggregate,
+    RecentSteps,
+    WordFile,
+    Words,
+    WorkRecord,
+    integers,
+    work_at,
+)
+
+
+def bucket_of(duration_ns: Words) -> Words:
+    """Return the histogram bucket of each duration: 16 an octave, from 1 ns."""
+    bits = np.maximum(duration_ns, 1).astype(np.float64).view(np.int64)
+    bucket: Words = np.minimum((bits >> 48) - (1023 << 4), BUCKETS - 1)
+    return bucket
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWork:
+    """What has been read of a work: its first words, the active slot, steps of the ring."""
+
+    head: list[int]
+    slot: Words
+    steps: RecentSteps
+    record: WorkRecord
+
+
+def read_work(
+    file: WordFile, index: int, known: KnownWork | None, keep_steps: int
+) -> KnownWork | str:
+    """Return the work, or what is wrong with it; of what is known already only the news are read.
+
+    The order of reading makes it safe against a live writer. The slot is read first: the steps
+    after it are in the ring. The count comes next: rows below it are whole. The count is read
+    again last: rows which the writer may have overwritten meanwhile are left out.
+    """
+    at = work_at(index)
+    head = _head(file, at)
+    if known is not None and head == known.head and _end(known.steps) == head[1]:
+        return known
+    slot = _known_slot(file, at, head, known)
+    if slot is None:
+        slot = _slot(file, at)
+        head = _head(file, at)
+    if slot is None:
+        return "has no whole aggregate"
+    if len(head) < HEAD_WORDS:
+        return "is beyond the end of the file"
+    # A live writer notes that a step raised before it counts the step.
+    if not 0 <= head[2] <= head[1] + 1 or not 0 <= head[0] < len(KINDS):
+        return f"makes no sense: kind {head[0]}, {head[1]} executed, {head[2]} raised"
+    folded = min(max(int(slot[0]), 0), head[1])
+    # The last folded step too: the first gap after the slot begins with its end.
+    needed = min(max(head[1] - keep_steps, 0), max(folded - 1, 0))
+    steps = _steps(file, at, head[1], needed, None if known is None else known.steps)
+    record = _record(file, index, head, slot, steps, keep_steps, known)
+    return KnownWork(head, slot, steps, record)
+
+
+def _record(
+    file: WordFile,
+    index: int,
+    head: list[int],
+    slot: Words,
+    steps: RecentSteps,
+    keep_steps: int,
+    known: KnownWork | None,
+) -> WorkRecord:
+    at, executed = work_at(index), head[1]
+    times, gaps = _with_tail(slot, steps, executed)
+    return WorkRecord(
+        index=index,
+        kind=KINDS[head[0]],
+        name=file.text(at + 16, 32) if known is None else known.record.name,
+        thread=file.text(at + 48, 16) if known is None else known.record.thread,
+        thread_id=head[4],
+        executed=executed,
+        raised=min(head[2], executed),
+        sampled=min(max(head[3], 0), executed),
+        first_seen_ns=head[5],
+        steps_per_execution=max(head[6], 1),
+        optimizer_steps=head[7] if head[7] >= 0 else None,
+        retraces=max(head[9], 0),
+        steps=times,
+        gaps=gaps,
+        recent=_from(steps, max(executed - keep_steps, 0)),
+        threads=max([1, *file.words(at + THREADS_WORD, 1).tolist()]),
+    )
+
+
+def _head(file: WordFile, at: int) -> list[int]:
+    return integers(file.words(at, HEAD_WORDS))
+
+
+def _known_slot(file: WordFile, at: int, head: list[int], known: KnownWork | None) -> Words | None:
+    """Return the known slot while it is the active one: it is written only while it is not."""
+    if known is None or len(head) < HEAD_WORDS or head[8] != known.head[8] or head[8] not in (0, 1):
+        return None
+    folded = file.words(at + SLOTS_WORD + head[8] * SLOT_WORDS, 1)
+    return known.slot if folded.tolist() == [known.slot[0]] else None
+
+
+def _slot(file: WordFile, at: int) -> Words | None:
+    """Return the active aggregate slot, read while it stayed active."""
+    for _ in range(SLOT_ATTEMPTS):
+        active = file.words(at + 8, 1)
+        if len(active) != 1 or active[0] not in (0, 1):
+            return None
+        slot = file.words(at + SLOTS_WORD + int(active[0]) * SLOT_WORDS, SLOT_WORDS)
+        if len(slot) < SLOT_WORDS:
+            return None
+        if file.words(at + 8, 1).tolist() == active.tolist():
+            return slot
+    return None
+
+
+def _steps(
+    file: WordFile, at: int, executed: int, needed: int, known: RecentSteps | None
+) -> RecentSteps:
+    """Return the steps from `needed` on, those that are not known from the ring.
+
+    The last known step is read again: its writer may mark it just after it has counted it.
+    """
+    known_end = 0 if known is None else max(_end(known) - 1, known.first_step)
+    if known is None or not known.first_step <= needed <= known_end <= executed:
+        return _ring_steps(file, at, executed, needed)
+    news = _ring_steps(file, at, executed, known_end)
+    if news.first_step > known_end:
+        return news
+    old = _until(_from(known, needed), known_end)
+    return RecentSteps(
+        first_step=old.first_step,
+        start_ns=np.concatenate([old.start_ns, news.start_ns]),
+        end_ns=np.concatenate([old.end_ns, news.end_ns]),
+        sampled=np.concatenate([old.sampled, news.sampled]),
+        raised=np.concatenate([old.raised, news.raised]),
+        new_thread=np.concatenate([old.new_thread, news.new_thread]),
+        watched=np.concatenate([old.watched, news.watched]),
+    )
+
+
+def _end(steps: RecentSteps) -> int:
+    return steps.first_step + len(steps.start_ns)
+
+
+def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
+    skip = max(first_step - steps.first_step, 0)
+    if skip == 0:
+        return steps
+    return RecentSteps(
+        first_step=steps.first_step + skip,
+        start_ns=steps.start_ns[skip:],
+        end_ns=steps.end_ns[skip:],
+        sampled=steps.sampled[skip:],
+        raised=steps.raised[skip:],
+        new_thread=steps.new_thread[skip:],
+        watched=steps.watched[skip:],
+    )
+
+
+def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
+    count = max(end_step - steps.first_step, 0)
+    return RecentSteps(
+        first_step=steps.first_step,
+        start_ns=steps.start_ns[:count],
+        end_ns=steps.end_ns[:count],
+        sampled=steps.sampled[:count],
+        raised=steps.raised[:count],
+        new_thread=steps.new_thread[:count],
+        watched=steps.watched[:count],
+    )
+
+
+def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSteps:
+    """Return the steps from `first` on, as far back as the ring has them."""
+    first = max(first, executed - RING_STEPS)
+    rows = _ring(file, at + RING_WORD, first, executed)
+    executed_since = max(file.words(at + 1, 1).tolist(), default=executed)
+    # The writer may be filling the row of step `executed_since` now: the step a ring before it
+    # is lost.
+    lost = min(max(executed_since + 1 - RING_STEPS - first, 0), executed - first)
+    start_ns, end_words = rows[lost:, 0], rows[lost:, 1]
+    return RecentSteps(
+        first_step=first + lost,
+        start_ns=start_ns,
+        end_ns=end_words & TIME_MASK,
+        sampled=(end_words & SAMPLED_BIT) != 0,
+        raised=(end_words & RAISED_BIT) != 0,
+        new_thread=(end_words & NEW_THREAD_BIT) != 0,
+        watched=end_words & WATCHED_BIT != 0,
+    )
+
+
+def _ring(file: WordFile, at: int, first: int, end: int) -> Words:
+    """Return the rows of steps `first` to `end`; fewer where the file ends before."""
+    slot = first % RING_STEPS
+    before_wrap = min(end - first, RING_STEPS - slot)
+    words = file.words(at + 2 * slot, 2 * before_wrap)
+    rest = end - first - before_wrap
+    if rest > 0 and len(words) == 2 * before_wrap:
+        words = np.concatenate([words, file.words(at, 2 * rest)])
+    return words[: len(words) // 2 * 2].reshape(-1, 2)
+
+
+def _with_tail(slot: Words, recent: RecentSteps, executed: int) -> tuple[Aggregate, Aggregate]:
+    """Add the steps that are not folded yet, which are at the end of the ring."""
+    folded = min(max(int(slot[0]), 0), executed)
+    skip = max(folded - recent.first_step, 0)
+    step_ns = np.maximum(recent.end_ns - recent.start_ns, 0)[skip:]
+    # The first gap of the tail begins at the last folded step; step 0 has no gap before it.
+    gap_from = max(skip, 1)
+    gap_ns = np.maximum(recent.start_ns[gap_from:] - recent.end_ns[gap_from - 1 : -1], 0)
+    gap_ns = gap_ns[~recent.new_thread[gap_from:]]
+    steps = _added(slot[0:4], slot[8 : 8 + BUCKETS], step_ns)
+    gaps = _added(slot[4:8], slot[8 + BUCKETS :], gap_ns)
+    return steps, gaps
+
+
+def _added(facts: Words, buckets: Words, tail_ns: Words) -> Aggregate:
+    count, sum_ns, min_ns, max_ns = (int(fact) for fact in facts)
+    counts = np.bincount(bucket_of(tail_ns), minlength=BUCKETS).astype(np.int64)
+    if count <= 0:
+        count, sum_ns, min_ns, max_ns = 0, 0, np.iinfo(np.int64).max, 0
+        buckets = np.zeros(BUCKETS, dtype=np.int64)
+    if len(tail_ns):
+        min_ns = min(min_ns, int(tail_ns.min()))
+        max_ns = max(max_ns, int(tail_ns.max()))
+    total = count + len(tail_ns)
+    return Aggregate(
+        count=total,
+        sum_ns=sum_ns + int(tail_ns.sum()),
+        min_ns=min_ns if total else 0,
+        max_ns=max_ns,
+        buckets=np.maximum(buckets, 0) + counts,
+    )
