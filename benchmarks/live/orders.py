@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT)]
 from tests.matrix.cells import CELLS  # noqa: E402
 from tests.matrix.environments import Unavailable, prepare  # noqa: E402
 from tests.support import toy_tensorflow  # noqa: E402
-from tfprobe.live.hearing import Hearing  # noqa: E402
+from tfprobe.live.process_request import Hearing  # noqa: E402
 from tfprobe.runs import trace_requests  # noqa: E402
 from tfprobe.runs.layout import ProcessFolder, RunFolder  # noqa: E402
 from tfprobe.runs.process_folder.steps import count_steps  # noqa: E402

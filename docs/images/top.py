@@ -19,11 +19,11 @@ from pathlib import Path
 
 from tfprobe.analysis.jobs.fleet import ProcessRow
 from tfprobe.analysis.jobs.job_totals import is_live
-from tfprobe.cli.top_source import LiveSource
+from tfprobe.cli.live.top import LiveSource
 from tfprobe.errors import Missing
-from tfprobe.live.fleet import Fleet
-from tfprobe.live.latest import Latest
+from tfprobe.live.breakdown_cache import Latest
 from tfprobe.live.top.app import TopPage
+from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
 
 HERE = Path(__file__).resolve().parent

@@ -18,8 +18,8 @@ from tests.support import toy_tensorflow
 from tests.support.agent import PATIENCE_S, TFPROBE
 from tfprobe.cli.main import main
 from tfprobe.errors import Missing
-from tfprobe.live.fleet import Fleet
-from tfprobe.live.orders import order
+from tfprobe.live.trace_requests import order
+from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import Answer, FleetLook, ProcessAnswer
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
 from tfprobe.runs.liveness import this_machine

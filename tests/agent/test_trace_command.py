@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.agent import PATIENCE_S, TFPROBE, Laboratory
 from tfprobe.cli.main import main
-from tfprobe.live.orders import order
+from tfprobe.live.trace_requests import order
 from tfprobe.profile.snapshots import Answer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.questions import COUNT, DIES, DIES_ONCE, ELSEWHERE, write_ranks
-from tfprobe.query import crew
+from tfprobe.query import process_pool
 from tfprobe.query.cluster import Cluster
-from tfprobe.query.engine import Lost, ask
-from tfprobe.query.runners import Here, LocalProcesses
+from tfprobe.query.process_pool import Here, LocalProcesses
+from tfprobe.query.queries import Lost, ask
 from tfprobe.query.shards import Shard, shards_of
 from tfprobe.runs.layout import RunFolder
 
@@ -45,7 +45,7 @@ def test_a_worker_whose_asker_is_gone_ends_quietly(tmp_path):
     os.mkfifo(tmp_path / "work")
     ours, theirs = multiprocessing.Pipe()
     worker = multiprocessing.get_context("spawn").Process(
-        target=crew._work, args=(theirs, Path.read_bytes)
+        target=process_pool._work, args=(theirs, Path.read_bytes)
     )
     worker.start()
     theirs.close()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support import toy_tensorflow
-from tfprobe.launch import boot as launch_boot
+from tfprobe.launch.run_directory import write_boot
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.process_folder.gaps import GapRecord, read_gaps
 from tfprobe.runs.process_folder.steps import StepsFile, read_steps
@@ -90,7 +90,7 @@ class Laboratory:
         manifest = {"schema": "tfprobe.run/1", "id": "run", "command": ["job"], "pid": 1}
         self.run.mkdir(mode=0o700)
         (self.run / "run.json").write_text(json.dumps(manifest))
-        launch_boot.write(RunFolder(self.run), {"schema": "tfprobe.config/1", **settings, **config})
+        write_boot(RunFolder(self.run), {"schema": "tfprobe.config/1", **settings, **config})
         return self
 
     def environment(self, changes: Mapping[str, str] | None = None) -> dict[str, str]:

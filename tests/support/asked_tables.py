@@ -19,8 +19,8 @@ from tests.support.rundir import (
     write_process,
     write_run,
 )
-from tfprobe.query.tables.filled import Tables, look_at
-from tfprobe.query.tables.kept import Choice, this_process
+from tfprobe.query.tables.capture_cache import Choice, this_process
+from tfprobe.query.tables.loader import Tables, look_at
 from tfprobe.query.tables.query import ask
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine

@@ -16,7 +16,7 @@ from tfprobe.profile.capture_tables import Place, Row
 from tfprobe.profile.graph import Frame, Graph, Node, SampledWork
 from tfprobe.profile.profile import Work
 from tfprobe.web.answers import answer
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 CPU, GPU = "/device:CPU:0", "/device:GPU:0"
 

@@ -17,7 +17,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.profile.profile import Profile
-from tfprobe.query.engine import Question
+from tfprobe.query.queries import Question
 from tfprobe.query.shards import Shard
 from tfprobe.runs.liveness import Machine
 

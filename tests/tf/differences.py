@@ -22,9 +22,8 @@ from tfprobe.formats.profile_proto import graph_profile
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results
 from tfprobe.tfprof.advice import CHECKERS, advise
-from tfprobe.tfprof.explanations import explanations
 from tfprobe.tfprof.options import Options, Output
-from tfprobe.tfprof.report import answer
+from tfprobe.tfprof.report import answer, explanations
 
 ADVICE: Ask = ("advise", dict.fromkeys(CHECKERS))
 

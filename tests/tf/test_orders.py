@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.tf.laboratory import JOB_TIMEOUT_S, Laboratory, Started
-from tfprobe.live.orders import order
+from tfprobe.live.trace_requests import order
 from tfprobe.profile.snapshots import Answer, ProcessAnswer
 from tfprobe.recording import open_run
 from tfprobe.runs.layout import RunFolder, parse_capture_name

@@ -13,7 +13,7 @@ from tests.web.recordings import MADE_UP, RECORDED
 from tests.web.visiting import Visitor
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
-from tfprobe.web.onefile import page
+from tfprobe.web.html_export import page
 from tfprobe.web.opened import OpenRun
 
 RUNS = (*MADE_UP, *(RECORDED if GOLDEN.is_dir() else ()))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.paths import SHORT_PATHS
 from tests.web.recordings import HOSTILE
-from tfprobe.web import front
+from tfprobe.web import bundle
 
 MANY = 10_000
 
@@ -20,7 +20,7 @@ def made(visitor):
     """Make a part in an empty page; returns the page."""
 
     def static(route) -> None:
-        path = front.STATIC / route.request.url.partition("/static/")[2]
+        path = bundle.STATIC / route.request.url.partition("/static/")[2]
         route.fulfill(path=path, content_type="text/javascript")
 
     visitor.context.route("**/static/**", static)

@@ -15,45 +15,74 @@ _ABORTED = 130
 
 
 class Entry(NamedTuple):
-    """A command: module `tfprobe.cli.<name>` holds it as `command`."""
+    """A command: module `tfprobe.cli.<module>` holds it as `command`, or by its own name."""
 
     name: str
+    module: str
     summary: str
 
 
-COMMANDS: tuple[Entry, ...] = (
-    Entry("advise", "Say what of a run costs time that could be won, and what to do about it."),
-    Entry("breakdown", "Show what a step spends before, on and after the accelerator."),
-    Entry("capture", "Record a running TensorFlow job through its profiler service."),
-    Entry("code", "Show which lines of Python made the ops a step spends its time in."),
-    Entry("completion", "Print the completion script of a shell."),
-    Entry("diff", "Show what changed from one run to another, and whether that is chance."),
-    Entry("doctor", "Tell whether a run would record here; if not, why, and what to do."),
-    Entry("export", "Write a run as a file of another program: timeline, pprof, speedscope ..."),
-    Entry("gc", "Remove old runs: by number, age or size."),
-    Entry("graph", "Show which parts of the graph a step spends its time in."),
-    Entry("input", "Show why steps wait for input: which stage, queue, feed or Python code."),
-    Entry("ls", "List runs, newest first."),
-    Entry("memory", "Show what holds memory: devices at their peak, the host over time."),
-    Entry("merge", "Join runs that were recorded apart, one a host or one a rank, into one."),
-    Entry("metrics", "Serve metrics of all runs to Prometheus, or send them by OTLP."),
-    Entry("op", "Show which types of op a step spends its time in."),
-    Entry("push", "Copy a run to remote storage: s3://, gs://, sftp:// ..."),
-    Entry("ranks", "Show the processes of a job side by side: who is slow, who waits for whom."),
-    Entry("report", "Say what a run did and where its time went."),
-    Entry("rm", "Remove runs."),
-    Entry("run", "Record a TensorFlow job, unchanged."),
-    Entry("scope", "Show which name scopes, such as layers, a step spends its time in."),
-    Entry("sql", "Ask runs in SQL: their steps, executions, allocations ... as tables."),
-    Entry("stacks", "Show what Python ran, by phase and thread, as read from outside."),
-    Entry("steps", "Show the steps of a run."),
-    Entry("tfprof", "Answer as TensorFlow's old `profiler` program did, from its files."),
-    Entry("tiers", "Show a run in four tiers: application, framework, runtime, hardware."),
-    Entry("top", "Watch runs: which runs, how fast, and what they wait for."),
-    Entry("trace", "Let a running job record its next steps."),
-    Entry("transfers", "Show what a step moves: over the bus, between devices and ranks."),
-    Entry("ui", "Show runs in a browser."),
+GROUPS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    (
+        "Record",
+        (
+            Entry("run", "record.run", "Run a command and record it, unchanged."),
+            Entry("capture", "record.capture", "Record a running job by its profiler service."),
+            Entry("doctor", "record.doctor", "Check whether a run would record here, and why not."),
+        ),
+    ),
+    (
+        "Read",
+        (
+            Entry("ls", "read.ls", "List runs, newest first."),
+            Entry("report", "read.report", "Show what a run did and where its time went."),
+            Entry("advise", "read.advise", "Suggest optimizations, with evidence and bounds."),
+            Entry(
+                "breakdown", "read.breakdown", "Divide a step: input, host, bus, device, others."
+            ),
+            Entry("steps", "read.steps", "Show step times, phases, and which steps stand out."),
+            Entry("input", "read.input", "Show why steps wait for input."),
+            Entry("op", "read.views", "Show the cost of a step by type of op."),
+            Entry("scope", "read.views", "Show the cost of a step by name scope or layer."),
+            Entry("graph", "read.views", "Show the cost of a step along its graph."),
+            Entry("code", "read.views", "Show the cost of a step by line of Python."),
+            Entry("memory", "read.memory", "Show what holds memory, on devices and on the host."),
+            Entry("transfers", "read.transfers", "Show copies, collectives and sends of a step."),
+            Entry("ranks", "read.ranks", "Compare the processes of a distributed job."),
+            Entry("tiers", "read.tiers", "Show a run from application to hardware."),
+            Entry("stacks", "read.stacks", "Show sampled Python stacks by phase and thread."),
+            Entry("sql", "read.sql", "Query runs in SQL."),
+        ),
+    ),
+    (
+        "Live",
+        (
+            Entry("top", "live.top", "Watch running jobs."),
+            Entry("trace", "live.trace", "Ask a running job to trace its next steps."),
+            Entry("metrics", "live.metrics", "Serve metrics to Prometheus or OpenTelemetry."),
+            Entry("ui", "live.ui", "Show runs in a browser."),
+        ),
+    ),
+    (
+        "Compare and share",
+        (
+            Entry("diff", "share.diff", "Compare runs, and tell a change from chance."),
+            Entry("merge", "share.merge", "Join runs that were recorded apart."),
+            Entry("push", "share.push", "Copy a run to remote storage."),
+            Entry("export", "share.export", "Write a run for Perfetto, pprof, speedscope ..."),
+        ),
+    ),
+    (
+        "Files and the old tools",
+        (
+            Entry("rm", "files.rm", "Remove runs."),
+            Entry("gc", "files.gc", "Remove old runs by number, age and size."),
+            Entry("tfprof", "files.tfprof", "Answer as TensorFlow's `profiler` program did."),
+            Entry("completion", "files.completion", "Print the completion script of a shell."),
+        ),
+    ),
 )
+COMMANDS = tuple(entry for _, entries in GROUPS for entry in entries)
 
 
 class Commands(click.Group):
@@ -63,17 +92,21 @@ class Commands(click.Group):
         """Give the names in the order of the help page."""
         return [entry.name for entry in COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import the one command that was asked for."""
-        if cmd_name not in self.list_commands(ctx):
+        entry = next((entry for entry in COMMANDS if entry.name == cmd_name), None)
+        if entry is None:
             return None
-        command: click.Command = importlib.import_module(f"tfprobe.cli.{cmd_name}").command
+        module = importlib.import_module(f"tfprobe.cli.{entry.module}")
+        command: click.Command = getattr(module, "command", None) or getattr(module, entry.name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the summaries from the table, not from the modules."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.summary) for entry in COMMANDS])
+        width = max(len(entry.name) for entry in COMMANDS)
+        for title, entries in GROUPS:
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", summary) for name, _, summary in entries])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -79,7 +79,7 @@ def _dispatch(arguments: list[str]) -> int:
     # `run` starts a job, so it does without click, whose import is half of all its time; and the
     # others do without what only `run` needs.
     if arguments[:1] == ["run"]:
-        from tfprobe.cli import run
+        from tfprobe.cli.record import run
 
         if not run.asks_for_help(arguments[1:]):
             return run.main(arguments[1:])

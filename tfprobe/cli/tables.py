@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfprobe.cli.common import until_terminated
 from tfprobe.cli.main import INTERRUPTED, complain
-from tfprobe.cli.stopping import until_terminated
 from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.cli.engine import Workers
-    from tfprobe.query.tables.filled import Tables
+    from tfprobe.cli.common import Workers
+    from tfprobe.query.tables.loader import Tables
     from tfprobe.runs.layout import RunFolder
 
 
@@ -28,8 +28,8 @@ def opened(
 
     Raises NoAnswer when no process has the rank, UsageError without a temporary directory.
     """
-    from tfprobe.query.tables.filled import Tables, look_at
-    from tfprobe.query.tables.stopping import StillWorking
+    from tfprobe.query.tables.database import StillWorking
+    from tfprobe.query.tables.loader import Tables, look_at
     from tfprobe.runs.liveness import this_machine
 
     choose = workers.on(runs[0])

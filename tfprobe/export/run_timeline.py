@@ -17,9 +17,8 @@ import numpy.typing as npt
 from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.timeline.lanes import Lanes
 from tfprobe.errors import Missing
-from tfprobe.export.chrome_events import arrow_end, box, counter, process, thread, us
-from tfprobe.export.clock_labels import clock_document, clock_label
-from tfprobe.export.met_rows import met_rows
+from tfprobe.export.synchronization_events import clock_document, clock_label, met_rows
+from tfprobe.export.trace_events import arrow_end, box, counter, process, thread, us
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Capture, Process, Work, titled
 

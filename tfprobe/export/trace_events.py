@@ -6,6 +6,7 @@ Metadata and boxes come first, then arrows and counters; keys are sorted and not
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -76,3 +77,53 @@ class TraceEvents:
         """Return the file's text."""
         document = {"traceEvents": self._boxes + self._arrows}
         return json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n"
+
+
+def process(pid: int, name: str, *, place: int, label: str = "") -> Iterator[str]:
+    """Yield what names a process; viewers sort by `place`, and show the label beside the name."""
+    yield _about(pid, "process_name", f'"name":{json.dumps(name)}')
+    yield _about(pid, "process_sort_index", f'"sort_index":{place}')
+    if label:
+        yield _about(pid, "process_labels", f'"labels":{json.dumps(label)}')
+
+
+def thread(pid: int, lane: int, name: str) -> str:
+    """Return what names a row."""
+    args = f'{{"name":{json.dumps(name)}}}'
+    return f'{{"ph":"M","name":"thread_name","pid":{pid},"tid":{lane},"args":{args}}}'
+
+
+def box(
+    name: str, category: str, pid: int, lane: int, start_us: str, duration_us: str, args: str
+) -> str:
+    """Return something that takes time; `name` and `args` are JSON."""
+    return (
+        f'{{"ph":"X","cat":"{category}","name":{name},"pid":{pid},"tid":{lane},'
+        f'"ts":{start_us},"dur":{duration_us},"args":{args}}}'
+    )
+
+
+def arrow_end(
+    phase: str, category: str, name: str, number: int, pid: int, lane: int, at_us: str
+) -> str:
+    """Return one end of an arrow: "s" begins it, "f" ends it in the box around that time."""
+    return (
+        f'{{"ph":"{phase}","cat":"{category}","name":{name},"id":{number},'
+        f'"pid":{pid},"tid":{lane},"ts":{at_us},"bp":"e"}}'
+    )
+
+
+def counter(name: str, pid: int, at_us: str, values: dict[str, float]) -> str:
+    """Return amounts from a moment on."""
+    args = json.dumps(values)
+    return f'{{"ph":"C","name":"{name}","pid":{pid},"tid":0,"ts":{at_us},"args":{args}}}'
+
+
+def us(ns: int) -> str:
+    """Return µs with all digits of the ns."""
+    sign, amount = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{amount // 1000}.{amount % 1000:03d}"
+
+
+def _about(pid: int, what: str, args: str) -> str:
+    return f'{{"ph":"M","name":"{what}","pid":{pid},"args":{{{args}}}}}'

@@ -14,8 +14,9 @@ from typing import Any
 
 import tfprobe
 from tfprobe.errors import TfprobeError
-from tfprobe.launch import boot, directory, environ, ownership, secrets
-from tfprobe.launch.agreement import Agreed
+from tfprobe.launch import environ, ownership, run_directory, secrets
+from tfprobe.launch.joining import Agreed
+from tfprobe.launch.run_directory import write_boot, write_file
 from tfprobe.launch.settings import Settings
 from tfprobe.runs import agent_files, proc
 from tfprobe.runs.layout import RunFolder
@@ -66,7 +67,7 @@ def prepare(
     except OSError as exc:
         raise _refused(settings.output, exc) from exc
     try:
-        boot.write(run.folder, settings.config())
+        write_boot(run.folder, settings.config())
     except OSError as exc:
         discard(run)
         raise _refused(run.folder.root, exc) from exc
@@ -82,7 +83,7 @@ def publish(run: Run, settings: Settings, command: Sequence[str], env: Mapping[s
 
             joining.publish(run.folder, manifest)
         else:
-            boot.write_file(run.folder.manifest, (json.dumps(manifest, indent=1) + "\n").encode())
+            write_file(run.folder.manifest, (json.dumps(manifest, indent=1) + "\n").encode())
     except OSError as exc:
         discard(run)
         raise _refused(run.folder.root, exc) from exc
@@ -153,7 +154,7 @@ def _claim(output: str, command: Sequence[str]) -> Run:
         now_ns = time.time_ns()
         path = Path(output, run_id(name, now_ns))
         try:
-            directory.make(path)
+            run_directory.make_directory(path)
         except FileExistsError:
             continue
         return Run(RunFolder(path), now_ns)

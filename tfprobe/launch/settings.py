@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfprobe.errors import UsageError
-from tfprobe.launch import grammar
+from tfprobe.launch import grammar, ownership
 from tfprobe.runs.layout import DEFAULT_OUTPUT
 
 DEFAULT_BUDGET_RATIO = 0.01
@@ -152,3 +154,140 @@ def _parse(layer: Layer, name: str, parser: Callable[[object], Any]) -> Any:
         return parser(value)
     except grammar.Unreadable as exc:
         raise layer.error(f"{layer.spelling(name)} is {value!r}: {exc}.") from exc
+
+
+DISABLE_VARIABLE = "TFPROBE_DISABLE"
+# The switch of the TensorFlow model suites: 0 means off, anything else on.
+SUITE_VARIABLE = "TENSORFLOW_MODELS_TRACE_LEVEL"
+
+
+def gather(flags: Mapping[str, object], environment: Mapping[str, str], cwd: str) -> Settings:
+    """Read every source and settle what holds.
+
+    Raises: UsageError for a flag, BadSetting for anything else.
+    """
+    layers = [flag_layer(flags, cwd), variable_layer(environment, cwd)]
+    file = choose(cwd, environment)
+    if file is not None:
+        layers.append(file_layer(read_config_file(file), file.path))
+    return resolve(*layers, default_layer(cwd))
+
+
+def flag_layer(flags: Mapping[str, object], cwd: str) -> Layer:
+    """Wrap what stood on the command line; its errors stop before the job starts."""
+    values = {name: value for name, value in flags.items() if name != "no_meter"}
+    if flags.get("no_meter"):
+        values["meter"] = False
+    return Layer(values, lambda name: "--" + name.replace("_", "-"), cwd, UsageError)
+
+
+def variable_layer(environment: Mapping[str, str], cwd: str) -> Layer:
+    """Pick our variables; an empty one counts as not set."""
+    values: dict[str, object] = {
+        name: environment[variable]
+        for name, variable in VARIABLES.items()
+        if environment.get(variable)
+    }
+    suite_level = environment.get(SUITE_VARIABLE)
+    if suite_level and "trace_level" not in values:
+        values["trace_level"] = "off" if suite_level.strip() == "0" else "full"
+    return Layer(values, VARIABLES.__getitem__, cwd)
+
+
+def file_layer(values: Mapping[str, object], path: str) -> Layer:
+    """Wrap the [run] table of a tfprobe.toml."""
+    return Layer(values, lambda name: f"{name} in {path}", os.path.dirname(path))
+
+
+def default_layer(cwd: str) -> Layer:
+    """Give what holds where nobody said anything."""
+    return Layer({"output": DEFAULT_OUTPUT}, lambda name: f"the default {name}", cwd)
+
+
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Tell whether the master switch is on, as the agent does: by anything but nothing and 0."""
+    return environment.get(DISABLE_VARIABLE, "") not in ("", "0")
+
+
+NAME = "tfprobe.toml"
+# Names the file to read; one that is named so may be anybody's.
+VARIABLE = "TFPROBE_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The file to read, and the environment by which its owner is judged; None where it is not."""
+
+    path: str
+    judged_by: Mapping[str, str] | None
+
+
+def choose(cwd: str, environment: Mapping[str, str]) -> Found | None:
+    """Return the file that TFPROBE_CONFIG names, or the nearest one, or None."""
+    named = environment.get(VARIABLE)
+    if named:
+        return Found(os.path.join(cwd, os.path.expanduser(named)), None)
+    path = find_config_file(cwd)
+    return None if path is None else Found(path, environment)
+
+
+def find_config_file(cwd: str) -> str | None:
+    """Look for tfprobe.toml in `cwd` and then in each parent."""
+    folder = cwd
+    while True:
+        path = os.path.join(folder, NAME)
+        if os.path.isfile(path):
+            return path
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+
+
+def read_config_file(file: Found) -> dict[str, object]:
+    """Give the [run] table.
+
+    Raises BadSetting where the file is another user's, cannot be read or has unknown keys.
+    """
+    table = read_table(file, "run")
+    unknown = sorted(set(table) - set(VARIABLES))
+    if unknown:
+        known = ", ".join(sorted(VARIABLES))
+        raise BadSetting(f"{file.path} has {unknown[0]!r} in [run].", hint=f"Known keys: {known}.")
+    return table
+
+
+def read_table(file: Found, name: str) -> dict[str, object]:
+    """Give a table as it stands, empty where there is none.
+
+    Raises BadSetting where the file is another user's, cannot be read or has something else by
+    this name.
+    """
+    table = _document(file).get(name, {})
+    if not isinstance(table, dict):
+        raise BadSetting(f"{file.path} has `{name}` as a value.", hint=f"Write a table: [{name}].")
+    return table
+
+
+def _document(found: Found) -> dict[str, object]:
+    # Imported here: most launches have no file, and the parser costs 10 ms.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    path = found.path
+    try:
+        with open(path, "rb") as file:
+            _refuse_others(found, os.fstat(file.fileno()))
+            return tomllib.load(file)
+    except (OSError, ValueError, RecursionError) as exc:
+        raise BadSetting(f"{path} cannot be read: {exc}.", hint="Correct or remove it.") from exc
+
+
+def _refuse_others(file: Found, facts: os.stat_result) -> None:
+    if file.judged_by is None:
+        return
+    problem = ownership.file_problem(file.path, facts, file.judged_by)
+    if problem is not None:
+        hint = f"Set {VARIABLE} to this path to use it, or to /dev/null to ignore it."
+        raise BadSetting(f"{file.path} is not used: it {problem}.", hint=hint)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, NoReturn
 
 from tfprobe.errors import TfprobeError
+from tfprobe.launch.run_directory import write_file
 from tfprobe.printable import printable
+from tfprobe.runs.layout import RunFolder
 
 # These are about this process itself, or cannot be waited for.
 _OURS = {
@@ -111,3 +115,21 @@ def _reap(child: int) -> int | None:
             return None
         if pid == child:
             return status
+
+
+def write_exit(run: RunFolder, pid: int, wait_status: int) -> None:
+    """Write launches/<host>-<pid>.exit.json. Raises OSError."""
+    host = os.uname().nodename
+    by_signal = os.WIFSIGNALED(wait_status)
+    document = {
+        "schema": "tfprobe.exit/1",
+        "host": host,
+        "pid": pid,
+        "status": None if by_signal else os.WEXITSTATUS(wait_status),
+        "signal": os.WTERMSIG(wait_status) if by_signal else None,
+        "unix_ns": time.time_ns(),
+    }
+    run.launches.mkdir(mode=0o700, exist_ok=True)
+    name = f"{host}-{pid}".replace("/", "_").lstrip(".")
+    path = run.launches / f"{name}.exit.json"
+    write_file(path, (json.dumps(document, indent=1) + "\n").encode())

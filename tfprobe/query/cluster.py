@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tfprobe
 from tfprobe.errors import UnreadableInput, UsageError
-from tfprobe.query.crew import Died
-from tfprobe.query.heap import give_back_freed, keep_freed
-from tfprobe.query.runners import cpus
+from tfprobe.query.process_pool import Died, cpus, give_back_freed, keep_freed
 
 if TYPE_CHECKING:
     from distributed import Client, Future

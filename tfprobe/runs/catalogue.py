@@ -26,8 +26,15 @@ from tfprobe.runs.liveness import (
     process_state,
     where_it_ran,
 )
-from tfprobe.runs.manifests import LaunchExit, ProcessManifest, RunManifest, read_process, read_run
-from tfprobe.runs.process_folder.events import Launches, signal_to, signals_around
+from tfprobe.runs.manifests import (
+    Launches,
+    LaunchExit,
+    ProcessManifest,
+    RunManifest,
+    read_process,
+    read_run,
+)
+from tfprobe.runs.process_folder.events import signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsGlance, read_glance
 from tfprobe.runs.process_folder.steps_layout import Header
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.runs.agent_files import MASK, is_secret, mask_arguments, mask_text
+from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.safe_files import content_of
 
 # A thousand times what a command and its environment take.
@@ -324,3 +326,49 @@ def _served(value: object) -> Iterator[tuple[str, int]]:
         role, index = (each.get("role"), each.get("index")) if isinstance(each, dict) else (0, 0)
         if isinstance(role, str) and isinstance(index, int):
             yield role, index
+
+
+# A launch a rank; more than that somebody has put there.
+MOST_LAUNCHES = 100_000
+EXIT_SUFFIX = ".exit.json"
+
+
+class Launches:
+    """The records in `launches/` of a run. Each is written once, so each is read once."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        """Begin with nothing read."""
+        self._directory = folder.launches
+        self._read: dict[str, RunManifest | LaunchExit | None] = {}
+
+    def known(self, names: Sequence[str] | None = None) -> tuple[RunManifest, ...]:
+        """Return the launches that there are now, by name; what is no record of one is left out.
+
+        `names` is what is in the directory, where that is known already.
+        """
+        found = self._records(names)
+        return tuple(record for record in found if isinstance(record, RunManifest))
+
+    def exits(self, names: Sequence[str] | None = None) -> tuple[LaunchExit, ...]:
+        """Return how launches ended whose launchers stayed to see it."""
+        return tuple(each for each in self._records(names) if isinstance(each, LaunchExit))
+
+    def _records(self, names: Sequence[str] | None) -> list[RunManifest | LaunchExit | None]:
+        names = self._names() if names is None else names[:MOST_LAUNCHES]
+        for name in names:
+            if name not in self._read and name.endswith(".json") and not name.startswith("."):
+                self._read[name] = self._one(name)
+        return [self._read.get(name) for name in names]
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._directory))[:MOST_LAUNCHES]
+        except OSError:
+            return []  # the usual case: a single launch
+
+    def _one(self, name: str) -> RunManifest | LaunchExit | None:
+        path = self._directory / name
+        try:
+            return read_exit(path) if name.endswith(EXIT_SUFFIX) else read_run(path)
+        except UnreadableInput:
+            return None

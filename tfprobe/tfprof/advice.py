@@ -17,7 +17,7 @@ from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
 from tfprobe.profile.records import GraphProfile, Record
-from tfprobe.tfprof.numbers import micros
+from tfprobe.tfprof.layout import micros
 
 _AVERAGE = -1
 _TOP = 3

@@ -9,8 +9,36 @@ from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, value
 from tfprobe.analysis.ops.op_view import OpEntry, OpView, Signature, input_shapes, signatures
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.analysis.ops.view_options import Choice
-from tfprobe.profile.graph import Placed
-from tfprobe.tfprof.numbers import memory, micros, number, shape
+from tfprobe.profile.graph import Placed, Shape
+from tfprobe.profile.records import Tensor
+
+
+def number(value: int) -> str:
+    """Write a count."""
+    return _scaled(value, ("", "k", "m", "b"))
+
+
+def micros(value: int) -> str:
+    """Write a time given in microseconds."""
+    return _scaled(value, ("us", "ms", "sec"))
+
+
+def memory(value: int) -> str:
+    """Write an amount of memory given in bytes."""
+    return _scaled(value, ("B", "KB", "MB"))
+
+
+def shape(dimensions: tuple[int, ...]) -> str:
+    """Write a shape as 3x3x3x6."""
+    return "x".join(map(str, dimensions))
+
+
+def _scaled(value: int, units: tuple[str, ...]) -> str:
+    power = 0
+    while power < len(units) - 1 and value >= 1000 ** (power + 1):
+        power += 1
+    return f"{value / 1000**power:.2f}{units[power]}" if power else f"{value}{units[0]}"
+
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
     "params": ("# parameters",),
@@ -192,3 +220,39 @@ def _header(columns: tuple[str, ...], *, is_op: bool = False) -> str:
     if is_op:
         titles = [title.replace("op count", "op occurrence") for title in titles]
     return f"node name | {' | '.join(titles)}\n"
+
+
+_MOST_CHARACTERS = 10_000
+_OMITTED = "...omitted from display\n\n"
+
+
+def text_of(tensor: Tensor) -> str:
+    """Return the lines below a node that show its value."""
+    parts: list[str] = []
+    length = 0
+    for part in _parts(tensor.shape or (1,), iter(tensor.values)):
+        parts.append(part)
+        length += len(part)
+        if length > _MOST_CHARACTERS:
+            return "".join(parts)[:_MOST_CHARACTERS] + _OMITTED
+    return "".join(parts)
+
+
+def _parts(shape: Shape, values: Iterator[float | int | str]) -> Iterator[str]:
+    """Give opening brackets, values and closing brackets, as deep as there are dimensions."""
+    yield "["
+    for _ in range(shape[0]):
+        if len(shape) > 1:
+            yield from _parts(shape[1:], values)
+        else:
+            yield _value(next(values))
+    yield "],\n"
+
+
+def _value(value: float | int | str) -> str:
+    if isinstance(value, str):
+        return f"'{value}' "
+    if isinstance(value, int):
+        return f"{value} "
+    # Through six digits, as the engine's own stream does before it cuts to two.
+    return f"{float(f'{value:.6g}'):.2f} "

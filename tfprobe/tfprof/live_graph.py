@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tfprobe.errors import UsageError
+from tfprobe.errors import UnreadableInput, UsageError
 
 # The type tfprof gives to the ops of variables that are trained.
 TRAINABLE_VARIABLES = "_trainable_variables"
@@ -79,3 +80,30 @@ def live_graph(graph: Any = None) -> LiveGraph | None:
 
 def _frame(file: str | None, line: int | None, function: str | None, text: str | None) -> LiveFrame:
     return LiveFrame(file or "", line or -1, function or "", text or "")
+
+
+def write(folder: str, name: str, content: bytes) -> None:
+    """Write a file into a folder, which is made if need be.
+
+    Raises UnreadableInput where that cannot be.
+    """
+    try:
+        if "://" in folder:
+            _write_remote(folder, name, content)
+        else:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / name).write_bytes(content)
+    except OSError as exc:
+        why = exc.strerror or exc
+        raise UnreadableInput(f"{name} cannot be written into {folder}: {why}.") from exc
+
+
+def _write_remote(folder: str, name: str, content: bytes) -> None:
+    import tensorflow as tf
+
+    try:
+        tf.io.gfile.makedirs(folder)
+        with tf.io.gfile.GFile(f"{folder}/{name}", "wb") as file:
+            file.write(content)
+    except tf.errors.OpError as exc:
+        raise OSError(str(exc)) from exc

@@ -11,8 +11,7 @@ from tfprobe.formats.graph_profile import GraphProfileBuilder
 from tfprobe.formats.messages import parse
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.reader.shapes import filled, run_shapes
-from tfprobe.tfprof.files import write
-from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph, live_graph
+from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph, live_graph, write
 
 # Any: message classes are made at run time.
 OpLogProto: Any = message_class("tfprobe.tfprof.OpLogProto")

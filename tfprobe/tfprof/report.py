@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.analysis.core.patterns import compile_patterns
-from tfprobe.analysis.ops.code_view import CodeView
-from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.profile.records import GraphProfile
-from tfprobe.tfprof.explanations import VIEWS, explanations
+from tfprobe.analysis.ops.code_view import CodeView, code
+from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.costs import Costs, costs
+from tfprobe.analysis.ops.graph_view import graph
+from tfprobe.analysis.ops.op_view import OpView, op
+from tfprobe.analysis.ops.scope_view import scope
+from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
+from tfprobe.profile.records import GraphProfile, Tensors
+from tfprobe.tfprof import layout
+from tfprobe.tfprof.layout import text_of
 from tfprobe.tfprof.options import Options
-from tfprobe.tfprof.viewed import Viewed, body, viewed
 
 AVERAGE = -1
 
@@ -157,3 +164,89 @@ def _write(path: str, content: str | bytes) -> None:
         Path(path).write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}.") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """What a view found: a tree of scopes, nodes or lines, or a list of ops."""
+
+    costs: Costs
+    found: Shown | CodeView | OpView
+
+    @property
+    def shown(self) -> Shown | None:
+        """The tree, if it is one."""
+        if isinstance(self.found, CodeView):
+            return self.found.shown
+        return self.found if isinstance(self.found, Shown) else None
+
+
+def viewed(profile: GraphProfile, view: str, choice: Choice) -> Viewed:
+    """Return what `view`, one of scope, graph, op and code, shows of the step of the choice."""
+    of_step = costs(profile, choice.step)
+    views: dict[str, Callable[..., Shown | CodeView | OpView]] = {
+        "code": code,
+        "graph": graph,
+        "op": op,
+        "scope": scope,
+    }
+    return Viewed(of_step, views[view](profile, of_step, choice))
+
+
+def body(profile: GraphProfile, seen: Viewed, choice: Choice, remark: Callable[[str], None]) -> str:
+    """Return the body of its report; `remark` is told of values that cannot be read."""
+    if isinstance(seen.found, OpView):
+        return layout.op_body(profile, seen.costs, seen.found, choice)
+    if isinstance(seen.found, CodeView):
+        return layout.code_body(profile, seen.found.shown, choice)
+    if "tensor_value" not in choice.select or profile.tensors is None:
+        return layout.scope_body(profile, seen.found, choice)
+    value_of = functools.partial(_value_of, profile.tensors, remark)
+    return layout.scope_body(profile, seen.found, choice, value_of)
+
+
+def _value_of(tensors: Tensors, remark: Callable[[str], None], name: str) -> str:
+    if name not in tensors.names:
+        return ""
+    try:
+        return text_of(tensors.read(name))
+    except UnreadableInput as exc:
+        remark(f"A value is not shown: {exc}.")
+        return ""
+
+
+VIEWS: Mapping[str, str] = {
+    "code": "Ops by the lines of Python that made them; each line with all that it calls.",
+    "graph": "Ops along the edges of the graph; each op with those that it takes its inputs from.",
+    "op": "Ops by type; shares are of all, first with what follows in the list, then alone.",
+    "scope": "Ops by name scope; each scope with all that is inside it.",
+}
+_COLUMNS: Mapping[str, str] = {
+    "accelerator_micros": "accelerator execution time: kernels on the device.",
+    "bytes": "requested bytes: memory asked of allocators, over all runs.",
+    "cpu_micros": "cpu execution time: the op on its thread; for an op of a device, its launch.",
+    "device": "assigned devices: where the op was placed.",
+    "float_ops": "float_ops: arithmetic of all runs; 0 where no formula or shape is known.",
+    "input_shapes": "input shapes: of each input by its number.",
+    "micros": "total execution time: accelerator and cpu time; they may overlap.",
+    "occurrence": "op count: how often it ran, and how often it is defined.",
+    "op_types": "op types: the op, its device, and what the op log says of it.",
+    "output_bytes": "output bytes: memory of its outputs, whoever allocated it.",
+    "params": "parameters: numbers in a variable.",
+    "peak_bytes": "peak bytes: the most it held while it ran.",
+    "residual_bytes": "residual bytes: what it still held afterwards.",
+    "tensor_value": "tensor value: from a checkpoint.",
+}
+
+
+def explanations(view: str, choice: Choice) -> str:
+    """Return the lines above a report, the last of them empty."""
+    return "".join(f"{line}\n" for line in _lines(view, choice))
+
+
+def _lines(view: str, choice: Choice) -> Iterator[str]:
+    yield f"{view}: {VIEWS[view]}"
+    for name in sorted(set(choice.select)):
+        if name in _COLUMNS:
+            yield _COLUMNS[name]
+    yield ""

@@ -11,7 +11,7 @@ from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, Int64s
 from tfprobe.analysis.ops.op_view import OpView, input_shapes
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.graph import Placed, Shape
-from tfprobe.tfprof.viewed import Viewed
+from tfprobe.tfprof.report import Viewed
 
 # Any: message classes are made at run time.
 GraphNodeProto: Any = message_class("tfprobe.tfprof.GraphNodeProto")

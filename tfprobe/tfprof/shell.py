@@ -10,9 +10,8 @@ from pathlib import Path
 from tfprobe.errors import TfprobeError, UsageError
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof.advice import advice_text, advise
-from tfprobe.tfprof.explanations import VIEWS
 from tfprobe.tfprof.options import NAMES, Options, lines, parse
-from tfprobe.tfprof.report import answer
+from tfprobe.tfprof.report import VIEWS, answer
 
 PROMPT = "tfprof> "
 LEAVE = ("exit", "quit")

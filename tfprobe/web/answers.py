@@ -9,30 +9,26 @@ from typing import Any
 from tfprobe.errors import UsageError
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import (
-    code,
     compare,
     findings,
-    graph,
-    header,
-    memory,
-    ops,
     overview,
     parts,
     processes,
     ranks,
-    scopes,
     shares,
-    source,
     stacks,
     steps,
-    timeline,
-    timeline_ranks,
-    timeline_search,
-    timeline_slice,
     transfers,
 )
 from tfprobe.web.pages import input as input_page
-from tfprobe.web.question import Question
+from tfprobe.web.pages.costs import code, memory, ops, scopes
+from tfprobe.web.pages.costs.code import source_document
+from tfprobe.web.pages.costs.scopes import graph_document
+from tfprobe.web.pages.overview import header_document
+from tfprobe.web.pages.timeline import ranks as timeline_ranks
+from tfprobe.web.pages.timeline import slices, step_timeline
+from tfprobe.web.pages.timeline.slices import search_document
+from tfprobe.web.params import Question
 
 Document = dict[str, Any]  # Any: JSON values, as each page's module describes them
 
@@ -41,8 +37,8 @@ ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
     "code": code.document,
     "compare": compare.document,
     "findings": findings.document,
-    "graph": graph.document,
-    "header": header.document,
+    "graph": graph_document,
+    "header": header_document,
     "input": input_page.document,
     "memory": memory.document,
     "ops": ops.document,
@@ -52,14 +48,14 @@ ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
     "ranks": ranks.document,
     "scopes": scopes.document,
     "shares": shares.document,
-    "source": source.document,
+    "source": source_document,
     "stacks": stacks.document,
     "step": steps.step,
     "steps": steps.document,
-    "timeline": timeline.document,
+    "timeline": step_timeline.document,
     "timeline-ranks": timeline_ranks.document,
-    "timeline-search": timeline_search.document,
-    "timeline-slice": timeline_slice.document,
+    "timeline-search": search_document,
+    "timeline-slice": slices.document,
     "transfers": transfers.document,
 }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.ops.code_view import CodeView, code
@@ -11,9 +14,10 @@ from tfprobe.analysis.ops.cost_tree import Shown
 from tfprobe.analysis.ops.costs import AT
 from tfprobe.analysis.ops.line_costs import FileCost, files
 from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.errors import Missing
 from tfprobe.profile.graph import Frame, Graph, Node
+from tfprobe.web.loop_costs import NothingRecorded, Priced
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.priced import NothingRecorded, Priced
 
 # Deeper ones are those of a function that calls itself: of those the ends tell enough.
 MOST_FRAMES = 256
@@ -95,3 +99,62 @@ def _cut(node: Node, *, with_libraries: bool) -> Node:
     if len(kept) > MOST_FRAMES:
         kept = (*kept[: MOST_FRAMES // 2], *kept[-MOST_FRAMES // 2 :])
     return node if len(kept) == len(trace) else replace(node, trace=tuple(kept))
+
+
+MOST_BYTES = 2_000_000
+SUFFIXES = (".py", ".pyw")
+_OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The lines of a file, and when it was changed last."""
+
+    lines: tuple[str, ...]
+    changed_unix_ns: int
+
+
+def read_source(name: str, *, beside: str = "") -> Source | Missing:
+    """Return a file; one that is not absolute lies below `beside`, where the job was started."""
+    if "\0" in name or not name.endswith(SUFFIXES):
+        return Missing("it is not named as a source file of Python is")
+    path = Path(beside) / name
+    if not path.is_absolute():
+        return Missing("the recording does not say in which directory it is")
+    try:
+        # Links are followed, virtual environments are made of them. What they lead to is opened
+        # by its own name, which no link can be behind any more.
+        place = os.path.realpath(path, strict=True)
+        if not place.endswith(SUFFIXES):
+            return Missing("it is a link to something that is not named as a source file")
+        if not stat.S_ISREG(os.lstat(place).st_mode):
+            return Missing("it is no regular file")
+        return _read(place)
+    except (OSError, ValueError) as exc:
+        return Missing(_reason(exc))
+
+
+def _read(place: str) -> Source | Missing:
+    with os.fdopen(os.open(place, _OPENING | os.O_NOFOLLOW), "rb") as file:
+        found = os.fstat(file.fileno())
+        # Looked at again: it may have been another one a moment ago.
+        if not stat.S_ISREG(found.st_mode):
+            return Missing("it is no regular file")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        return Missing(f"it has more than {MOST_BYTES // 1_000_000} MB")
+    return Source(tuple(_text(content).split("\n")), found.st_mtime_ns)
+
+
+def _text(content: bytes) -> str:
+    # Whatever encoding a file declares, a stranger's too: some decoders take forever.
+    text = content.decode("utf-8-sig", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _reason(exc: OSError | ValueError) -> str:
+    if isinstance(exc, FileNotFoundError):
+        return "it is not on this machine, or no longer there"
+    if isinstance(exc, PermissionError):
+        return "who runs tfprobe may not read it"
+    return f"it cannot be read ({type(exc).__name__})"

@@ -14,7 +14,7 @@ from tfprobe.profile.reader.run_reader import Following
 from tfprobe.profile.reader.traced_steps import captures_of, sampled, with_shapes_of
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from tfprobe.analysis.steps.trend import Trend
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.step_report import WorkSteps
-from tfprobe.web.amounts import Document, whole
+from tfprobe.web.values import Document, whole
 
 # More are told of by their number and their time.
 SHOWN_OUTLIERS = 200

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 from tfprobe.analysis.jobs.fleet import run_rows
-from tfprobe.live.fleet import Fleet
-from tfprobe.live.latest import Latest
+from tfprobe.live.breakdown_cache import Latest
+from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
 
 fleet = Fleet(Path(sys.argv[1]), this_machine(), latest=Latest().shares)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.cli.amounts import age_ns, size_bytes
+from tfprobe.cli.run_filters import age_ns, size_bytes
 
 SECOND_NS = 10**9
 

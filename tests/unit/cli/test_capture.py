@@ -14,8 +14,8 @@ import pytest
 from tests.support import profiler_service
 from tests.support.profiler_service import Answer, empty, left, sent, sent_as_tool, serving, trace
 from tfprobe import open_run
+from tfprobe.attach.service import client as remote_service
 from tfprobe.attach.service import exchange
-from tfprobe.attach.service import service as remote_service
 from tfprobe.cli.main import main
 
 

@@ -17,8 +17,8 @@ from tests.support.rundir import (
     steps_bin,
     write_run,
 )
-from tfprobe.cli import follow
 from tfprobe.cli.main import main
+from tfprobe.cli.read import report
 
 FINISHED = {11: 2}
 
@@ -35,7 +35,7 @@ def then(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def will(*things: Callable[[], object]) -> None:
         left = iter(things)
-        monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=lambda _: next(left)()))
+        monkeypatch.setattr(report, "time", SimpleNamespace(sleep=lambda _: next(left)()))
 
     return will
 

@@ -14,7 +14,7 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
-from tfprobe.live.hearing import Heard, Hearing
+from tfprobe.live.process_request import Heard, Hearing
 from tfprobe.runs.trace_requests import request_samples
 
 SECRET = json.dumps({"secret": "of somebody else"}) + "\n"

@@ -20,7 +20,7 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
-from tfprobe.cli import reading
+from tfprobe.cli import common
 from tfprobe.cli.main import main
 
 # Colours, titles, a line that passes for one of ours, and marks that turn or hide what follows.
@@ -193,7 +193,7 @@ def test_no_text_of_a_recording_steers_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever a command says, of a run or of its arguments, consists of what can be printed."""
-    monkeypatch.setattr(reading, "_obeys_codes", lambda _stream: coloured)
+    monkeypatch.setattr(common, "_obeys_codes", lambda _stream: coloured)
     # Wide enough that no line is broken, by us, where a name has a break.
     monkeypatch.setenv("COLUMNS", "5000")
 

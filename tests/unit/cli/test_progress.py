@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tfprobe.cli import reading
+from tfprobe.cli import common
 
 GONE = "\r\x1b[K"
 
@@ -23,7 +23,7 @@ def test_a_short_reading_shows_one_line_and_takes_it_back(monkeypatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
 
-    with reading.progress("Reading captures") as watch:
+    with common.progress("Reading captures") as watch:
         before = terminal.getvalue()
         watch(1, 2)
 
@@ -35,9 +35,9 @@ def test_a_long_reading_shows_how_far_it_is(monkeypatch) -> None:
     """The bar comes after a second, and has the number of captures."""
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr(reading, "QUIET_SECONDS", -1.0)
+    monkeypatch.setattr(common, "QUIET_SECONDS", -1.0)
 
-    with reading.progress("Reading captures") as watch:
+    with common.progress("Reading captures") as watch:
         watch(1, 4)
         watch(4, 4)
 
@@ -52,7 +52,7 @@ def test_nothing_is_written_where_stderr_is_no_terminal(monkeypatch, fails: bool
     monkeypatch.setattr("sys.stderr", log)
 
     try:
-        with reading.progress("Reading captures") as watch:
+        with common.progress("Reading captures") as watch:
             watch(1, 2)
             if fails:
                 raise ValueError

@@ -14,7 +14,7 @@ import tfprobe
 from tests.support import kineto
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
-from tfprobe.cli import reading
+from tfprobe.cli import common
 from tfprobe.cli.main import main
 from tfprobe.errors import NoAnswer, UnreadableInput
 
@@ -202,7 +202,7 @@ def test_colour_is_for_terminals_that_have_it(monkeypatch, term, no_colour, is_c
     monkeypatch.setenv("NO_COLOR", no_colour)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
 
-    assert reading.page_colour() is is_coloured
+    assert common.page_colour() is is_coloured
 
 
 def test_a_dumb_terminal_is_told_of_no_progress(monkeypatch, capsys):
@@ -210,7 +210,7 @@ def test_a_dumb_terminal_is_told_of_no_progress(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
-    with reading.progress("Reading") as watch:
+    with common.progress("Reading") as watch:
         watch(1, 2)
 
     assert capsys.readouterr().err == ""

@@ -17,12 +17,12 @@ from tests.support.rundir import (
     regular_steps,
     write_run,
 )
+from tfprobe.cli.live.top import LiveSource
 from tfprobe.cli.main import main
-from tfprobe.cli.top_source import LiveSource
 from tfprobe.errors import Missing, TfprobeError
-from tfprobe.live.fleet import Fleet
-from tfprobe.live.latest import Latest
+from tfprobe.live.breakdown_cache import Latest
 from tfprobe.live.top.source import Key
+from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
 
 CAPTURE = "000003-session_run-0.run_metadata.pb"

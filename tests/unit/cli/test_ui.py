@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.cli import ui
+from tfprobe.cli.live import ui
 from tfprobe.cli.main import main
 from tfprobe.web.server.serving import Site
 

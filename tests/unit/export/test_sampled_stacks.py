@@ -11,7 +11,7 @@ import pytest
 from tests.support.profiles import process, profile
 from tests.support.stacks import MAIN, MS, sampled
 from tfprobe.analysis.system.stack_samples import trees
-from tfprobe.export.sampled_stacks import stacks_pprof, stacks_speedscope
+from tfprobe.export.speedscope import stacks_pprof, stacks_speedscope
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.stack_samples import SampledThread
 

@@ -13,7 +13,7 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats.checkpoint import Checkpoint
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.records import Tensor
-from tfprobe.tfprof.tensors import text_of
+from tfprobe.tfprof.layout import text_of
 
 DT_FLOAT, DT_STRING, DT_INT64, DT_BOOL = 1, 7, 9, 10
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.launch.agreement import agreed
+from tfprobe.launch.joining import agree
 
 OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_MCA_orte_precondition_transports": "a-b"}
 PRTE = {"OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": "prterun-node1-4711@1"}
@@ -31,7 +31,7 @@ def test_ranks_of_one_job_share_a_name(job: str) -> None:
     """And have places of their own in it."""
     variables, rank, _ = JOBS[job]
 
-    first, second = (agreed(None, {**variables, rank: text}, ["job"]) for text in "01")
+    first, second = (agree(None, {**variables, rank: text}, ["job"]) for text in "01")
 
     assert first is not None
     assert second is not None
@@ -47,7 +47,7 @@ def test_another_job_has_another_name(job: str) -> None:
     names = {
         found.name
         for text in ("1", "2")
-        if (found := agreed(None, {**variables, by: text}, ["job"])) is not None
+        if (found := agree(None, {**variables, by: text}, ["job"])) is not None
     }
 
     assert len(names) == 2
@@ -69,30 +69,30 @@ def test_another_job_has_another_name(job: str) -> None:
 )
 def test_where_nothing_is_told_nothing_is_shared(variables) -> None:
     """A batch script outside of a step, a world of one, a launcher without an id."""
-    assert agreed(None, variables, ["job"]) is None
+    assert agree(None, variables, ["job"]) is None
 
 
 def test_of_two_launchers_the_inner_one_names_the_run() -> None:
     """mpirun inside of Slurm: its ranks are on nodes with and without a step."""
-    inside = agreed(None, {**SLURM, **OPEN_MPI}, ["job"])
-    beside = agreed(None, OPEN_MPI, ["job"])
+    inside = agree(None, {**SLURM, **OPEN_MPI}, ["job"])
+    beside = agree(None, OPEN_MPI, ["job"])
 
     assert inside == beside
 
 
 def test_a_name_that_was_given_wins() -> None:
     """Over anything that a launcher tells; `off` over all."""
-    given = agreed("exp7", OPEN_MPI, ["job"])
+    given = agree("exp7", OPEN_MPI, ["job"])
 
     assert given is not None
     assert given.name == "exp7"
-    assert agreed("off", OPEN_MPI, ["job"]) is None
+    assert agree("off", OPEN_MPI, ["job"]) is None
 
 
 def test_a_rank_may_start_two_commands_of_one_name() -> None:
     """A server beside its worker; the same command again is a second job."""
     launches = [
-        agreed("exp7", {"JOB_COMPLETION_INDEX": "0"}, command)
+        agree("exp7", {"JOB_COMPLETION_INDEX": "0"}, command)
         for command in (["ps"], ["worker"], ["worker"])
     ]
 

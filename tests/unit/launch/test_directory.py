@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.launch import directory, prepare
-from tfprobe.launch.agreement import Agreed
+from tfprobe.launch import prepare, run_directory
+from tfprobe.launch.joining import Agreed
 from tfprobe.launch.settings import Settings
 
 GET_FLAGS, SET_FLAGS, NO_COPY_ON_WRITE = 0x80086601, 0x40086602, 0x00800000
@@ -38,7 +38,7 @@ class _Btrfs:
 def test_a_run_is_written_in_place(tmp_path: Path, monkeypatch, agreed) -> None:
     """Where each write takes a new block, a full disk would end the job: the counts are mapped."""
     btrfs = _Btrfs()
-    monkeypatch.setattr(directory.fcntl, "ioctl", btrfs.ioctl)
+    monkeypatch.setattr(run_directory.fcntl, "ioctl", btrfs.ioctl)
 
     run = prepare.prepare(_settings(tmp_path), ["t.py"], agreed=agreed)
 
@@ -68,10 +68,10 @@ def test_a_file_system_without_the_flag_is_as_good(tmp_path: Path, monkeypatch) 
     def refuse(*_: object) -> bytes:
         raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
 
-    monkeypatch.setattr(directory.fcntl, "ioctl", refuse)
+    monkeypatch.setattr(run_directory.fcntl, "ioctl", refuse)
 
-    directory.make(tmp_path / "run")
+    run_directory.make_directory(tmp_path / "run")
 
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
     with pytest.raises(FileExistsError):
-        directory.make(tmp_path / "run")
+        run_directory.make_directory(tmp_path / "run")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfprobe.launch import joining, ownership
-from tfprobe.launch.agreement import Agreed
+from tfprobe.launch.joining import Agreed
 from tfprobe.runs.layout import RunFolder
 
 CONFIG = {"every": 10}

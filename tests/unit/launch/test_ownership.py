@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfprobe.launch import ownership, prepare
-from tfprobe.launch.settings import BadSetting
-from tfprobe.launch.sources import gather
+from tfprobe.launch.settings import BadSetting, gather
 
 STRANGER = 42424
 Give = Callable[[Path], None]

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from tfprobe.errors import UsageError
-from tfprobe.launch import config_file, ptrace, pythonpath
-from tfprobe.launch.doctor import interpreter, machine
-from tfprobe.launch.doctor.check import State
+from tfprobe.launch import ptrace
+from tfprobe.launch.doctor import interpreter
+from tfprobe.launch.doctor.checks import State, machine_checks
+from tfprobe.launch.execute import with_boot
 from tfprobe.launch.prepare import command_name
+from tfprobe.launch.settings import find_config_file
 
 
 def _boot(folder: Path) -> str:
@@ -26,7 +28,7 @@ def test_older_boot_directories_leave_the_path(tmp_path: Path) -> None:
     other = tmp_path / "boot"
     other.mkdir()
 
-    path = pythonpath.with_boot("/new/boot", f"/a:{outer}::{other}:{outer}/:/b")
+    path = with_boot("/new/boot", f"/a:{outer}::{other}:{outer}/:/b")
 
     assert path == f"/new/boot:/a::{other}:/b"
 
@@ -35,8 +37,8 @@ def test_an_empty_last_element_survives_the_outer_boot(tmp_path: Path) -> None:
     """It means the current directory, and the user put it there."""
     outer = _boot(tmp_path / "boot")
 
-    assert pythonpath.with_boot("/new", f"{outer}:") == "/new:"
-    assert pythonpath.with_boot("/new", outer) == "/new"
+    assert with_boot("/new", f"{outer}:") == "/new:"
+    assert with_boot("/new", outer) == "/new"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_the_doctor_needs_an_interpreter() -> None:
 )
 def test_other_profilers_are_seen(environment, state, tmp_path: Path) -> None:
     """By the variables they leave in the environment."""
-    checks = machine.checks(environment, tmp_path / "no driver")
+    checks = machine_checks(environment, tmp_path / "no driver")
 
     assert [check.state for check in checks if check.name != "stacks"] == [state]
 
@@ -112,7 +114,7 @@ def test_rights_on_counters_are_read_from_the_driver(tmp_path: Path, monkeypatch
     states = []
     for user in (0, 1000):
         monkeypatch.setattr("os.geteuid", lambda user=user: user)
-        states.append(machine.checks({"PATH": ""}, parameters)[1].state)
+        states.append(machine_checks({"PATH": ""}, parameters)[1].state)
 
     assert states == [State.PASSED, State.WARNING]
 
@@ -124,7 +126,7 @@ def test_the_nearest_file_is_found(tmp_path: Path) -> None:
     tmp_path.joinpath("tfprobe.toml").touch()
     tmp_path.joinpath("a", "tfprobe.toml").touch()
 
-    assert config_file.find(str(deep)) == str(tmp_path / "a" / "tfprobe.toml")
+    assert find_config_file(str(deep)) == str(tmp_path / "a" / "tfprobe.toml")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_what_forbids_to_read_stacks_is_told_beforehand(
     (tmp_path / "py-spy").chmod(0o755)
     monkeypatch.setattr(ptrace, "refusal", lambda: refusal)
 
-    check = machine.checks({"PATH": str(tmp_path)}, tmp_path / "no driver")[-1]
+    check = machine_checks({"PATH": str(tmp_path)}, tmp_path / "no driver")[-1]
 
     assert (check.name, check.state) == ("stacks", state)
     assert (refusal or "by run --stacks") in check.message

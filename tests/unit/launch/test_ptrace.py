@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.launch import ptrace, stacks
+from tfprobe.launch import ptrace, sidecars
+from tfprobe.launch.sidecars import start_stack_sampler
 from tfprobe.runs.layout import RunFolder
 
 NO_CAPABILITIES, ALL = "0000000000000000", "000001ffffffffff"
@@ -65,15 +66,15 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     allowed: list[int] = []
     program = tmp_path / "py-spy"
     program.touch(mode=0o700)
-    monkeypatch.setattr(stacks.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sidecars.sys, "executable", "/nowhere/python")
     monkeypatch.setattr(ptrace, "refusal", lambda: None)
     monkeypatch.setattr(ptrace, "allow", allowed.append)
 
     def start(*, must_allow: bool, pid: int | None = 42, path: Path = tmp_path):
         monkeypatch.setattr(ptrace, "needs_permission", lambda: must_allow)
-        monkeypatch.setattr(stacks.leave, "sampler", lambda *_, **__: pid)
+        monkeypatch.setattr(sidecars, "sampler", lambda *_, **__: pid)
         run = RunFolder(tmp_path)
-        return *stacks.start(run, {"PATH": os.fspath(path)}, is_shared=False), allowed
+        return *start_stack_sampler(run, {"PATH": os.fspath(path)}, is_shared=False), allowed
 
     return start
 

@@ -8,12 +8,13 @@ import pytest
 
 from tfprobe.errors import UsageError
 from tfprobe.launch import grammar
-from tfprobe.launch.settings import BadSetting, resolve
-from tfprobe.launch.sources import (
+from tfprobe.launch.settings import (
+    BadSetting,
     default_layer,
     file_layer,
     flag_layer,
     is_disabled,
+    resolve,
     variable_layer,
 )
 

@@ -24,8 +24,8 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing
-from tfprobe.live.fleet import Fleet
-from tfprobe.live.moment import Clocks
+from tfprobe.live.watched_process import Clocks
+from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import ProcessLook, Request, RunLook, Shares, TimeUse, WallTime
 
 SECOND_NS = 10**9

@@ -21,8 +21,8 @@ from tests.support.rundir import (
 from tfprobe.analysis.account.account import Account, accounts
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
 from tfprobe.errors import Missing
-from tfprobe.live import latest
-from tfprobe.live.latest import NO_PROGRESS, NONE_SAMPLED, NOT_YET, Latest
+from tfprobe.live import breakdown_cache
+from tfprobe.live.breakdown_cache import NO_PROGRESS, NONE_SAMPLED, NOT_YET, Latest
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader import live_process as newest_module
 from tfprobe.profile.reader import live_process as noted_module
@@ -35,7 +35,7 @@ from tfprobe.runs.process_folder import jsonl
 
 # What a decoding takes by the clock of these tests, and the time between two of them.
 COST_S = 0.5
-PAUSE_S = COST_S / latest.CORE_RATIO
+PAUSE_S = COST_S / breakdown_cache.CORE_RATIO
 
 
 @dataclass
@@ -58,7 +58,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         clock.now_s += COST_S
         return profile
 
-    monkeypatch.setattr(latest, "newest_captures", slow)
+    monkeypatch.setattr(breakdown_cache, "newest_captures", slow)
     return clock
 
 
@@ -406,10 +406,12 @@ def test_what_was_noted_since_is_read_after_a_while_and_no_capture_again(
     first = look.time_use(folder)
     note(folder, 6_100_000, 6_900_000)
     decoded: list[ProcessFolder] = []
-    monkeypatch.setattr(latest, "newest_captures", lambda folder, **_: decoded.append(folder))
+    monkeypatch.setattr(
+        breakdown_cache, "newest_captures", lambda folder, **_: decoded.append(folder)
+    )
 
     at_once = look.time_use(folder)
-    clock.now_s += max(PAUSE_S, latest.ACCOUNT_EVERY_S)
+    clock.now_s += max(PAUSE_S, breakdown_cache.ACCOUNT_EVERY_S)
     later = look.time_use(folder)
 
     assert (at_once, decoded) == (first, [])
@@ -424,8 +426,8 @@ def test_while_nothing_is_noted_nothing_is_read(tmp_path, clock, monkeypatch):
     look = Latest(clock=clock)
     first = look.time_use(folder)
     read: list[ProcessFolder] = []
-    monkeypatch.setattr(latest, "noted", read.append)
-    clock.now_s += 100 * latest.ACCOUNT_EVERY_S
+    monkeypatch.setattr(breakdown_cache, "noted", read.append)
+    clock.now_s += 100 * breakdown_cache.ACCOUNT_EVERY_S
 
     again = look.time_use(folder)
 
@@ -440,7 +442,7 @@ def test_what_reading_it_took_counts(tmp_path, clock, monkeypatch):
         clock.now_s += COST_S
         return noted(folder)
 
-    monkeypatch.setattr(latest, "noted", slow)
+    monkeypatch.setattr(breakdown_cache, "noted", slow)
     look = Latest(clock=clock)
     look.time_use(first)
     clock.now_s += PAUSE_S - 2 * COST_S

@@ -20,11 +20,11 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing, NoAnswer, UsageError
-from tfprobe.live import asked
-from tfprobe.live.moment import Clocks
-from tfprobe.live.orders import Order, document, order
+from tfprobe.live import process_request
+from tfprobe.live.trace_requests import Order, document, order
+from tfprobe.live.watched_process import Clocks
 from tfprobe.profile.snapshots import Answer, ProcessAnswer
-from tfprobe.report.text.orders import lay_out
+from tfprobe.report.text.runs import render_trace_request
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
 
@@ -115,7 +115,7 @@ def test_processes_are_told_by_what_they_run(place: Place) -> None:
     given = place.order(run)
     answers = given.answers()
 
-    shown = lay_out("run", 3, answers, width=100, colour=False)
+    shown = render_trace_request("run", 3, answers, width=100, colour=False)
 
     assert [line.split()[1:3] for line in shown.splitlines()[2:4]] == [
         ["1", "prepare.py"],
@@ -133,7 +133,7 @@ def test_one_program_is_not_repeated_for_each_process(place: Place) -> None:
     """What all run tells none apart."""
     answers = place.order(place.write(WrittenProcess(pid=1), WrittenProcess(pid=2))).answers()
 
-    shown = lay_out("run", 3, answers, width=100, colour=False)
+    shown = render_trace_request("run", 3, answers, width=100, colour=False)
 
     assert "program" not in shown
     assert "1, 2: no step yet" in shown
@@ -156,7 +156,9 @@ def test_a_step_is_as_old_as_the_clock_says_that_nobody_sets(place: Place, monke
     """The wall clock was set since the process started."""
     run = place.write(WrittenProcess(works=WORKS))
     end_ns = max(end for work in WORKS for _, end in work.steps)
-    monkeypatch.setattr(asked, "Clocks", lambda: Clocks(mono_ns=lambda: end_ns + 7 * 10**9))
+    monkeypatch.setattr(
+        process_request, "Clocks", lambda: Clocks(mono_ns=lambda: end_ns + 7 * 10**9)
+    )
 
     answer = _one(place.order(run))
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.attach.meter.job import Job
-from tfprobe.attach.meter.sampling import sample_until_end
+from tfprobe.attach.meter.sampling import Job, sample_until_end
 from tfprobe.runs.layout import RunFolder
 
 

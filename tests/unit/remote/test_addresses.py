@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.attach.service.addresses import Address, addresses
+from tfprobe.attach.service.client import Address, addresses
 from tfprobe.errors import UsageError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.profiler_service import empty, sent, serving, trace
 from tfprobe.attach.service import exchange
-from tfprobe.attach.service.addresses import addresses
+from tfprobe.attach.service.client import addresses
 from tfprobe.attach.service.recording import Wanted, longer_s, record
 from tfprobe.errors import UnreadableInput
 from tfprobe.profile.reader.service_trace import whole_steps

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfprobe.attach.sampler.chrome_trace import MOST_FRAMES, Frame, Read, parse
+from tfprobe.attach.sampler.stack_file import CHROME_TRACE_MOST_FRAMES, Frame, Read, parse
 
 MAIN = "thread (77): MainThread"
 
@@ -65,7 +65,7 @@ def test_of_a_deep_recursion_the_outer_frames_stay() -> None:
 
     (read,) = thread.reads
     assert read.stack is not None
-    assert [frame.line for frame in read.stack] == list(range(MOST_FRAMES))
+    assert [frame.line for frame in read.stack] == list(range(CHROME_TRACE_MOST_FRAMES))
 
 
 @pytest.mark.parametrize("content", [b"", b"[", b"{}{}", b"[1]", b'[{"tid":1}]', b"7", b"\xff"])

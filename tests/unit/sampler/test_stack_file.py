@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfprobe.attach.sampler import stack_file
-from tfprobe.attach.sampler.chrome_trace import Frame, Read, ThreadReads
-from tfprobe.attach.sampler.stack_file import Chunk, StackFile
+from tfprobe.attach.sampler.stack_file import Chunk, Frame, Read, StackFile, ThreadReads
 from tfprobe.profile.reader.stack_samples import ProcessStacks
 from tfprobe.profile.stack_samples import NO_STACK, StackSamples
 from tfprobe.runs.layout import ProcessFolder

@@ -21,9 +21,9 @@ from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.profile.reader.run_reader import load
 from tfprobe.profile.reader.traced_steps import dearest
-from tfprobe.query import kept
-from tfprobe.query.answers import Answer, answer
-from tfprobe.query.runners import Here
+from tfprobe.query import cache
+from tfprobe.query.process_pool import Here
+from tfprobe.query.run_reports import Answer, answer
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
@@ -228,7 +228,7 @@ def test_a_number_that_no_document_can_show_is_not_kept(run, number):
     """What would not be read is not written."""
     path = run.derived / "answers" / "one.json"
 
-    kept.write(run, path, "key", number, float)
+    cache.write(run, path, "key", number, float)
 
     assert not path.exists()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from tests.support.questions import CAPTURE, COUNT, ELSEWHERE, FAILS, write_ranks
-from tfprobe.query.engine import Lost, ask
-from tfprobe.query.runners import Here
+from tfprobe.query.process_pool import Here
+from tfprobe.query.queries import Lost, ask
 from tfprobe.query.shards import shards_of
 from tfprobe.runs.layout import RunFolder
 

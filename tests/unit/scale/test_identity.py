@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.questions import ELSEWHERE, write_ranks
-from tfprobe.query.across import beside
-from tfprobe.query.identity import capture_bytes, files_of
-from tfprobe.query.runners import Here
+from tfprobe.query.cache import capture_bytes, files_of
+from tfprobe.query.process_pool import Here
+from tfprobe.query.queries import beside
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 
 # Which of them a directory lists after a link is the file system's affair: of so many some are.

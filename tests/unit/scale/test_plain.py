@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.plain import plain as comparable
 from tfprobe.errors import Missing
-from tfprobe.query.plain import NotPlain, plain
+from tfprobe.query.codec import NotPlain, plain
 
 
 class Colour(Enum):

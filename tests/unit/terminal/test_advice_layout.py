@@ -9,7 +9,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice, judge
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.findings.signals import Input, Signals
-from tfprobe.report.text.advice import finding_lines, lay_out, lay_out_markdown
+from tfprobe.report.text.findings import finding_lines, lay_out, lay_out_markdown
 
 
 def _advice() -> Advice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.report.format.answer import lay_out
+from tfprobe.report.format.query_rows import lay_out
 
 
 def _lines(columns: list[tuple[str, str]], *batches: list[tuple[object, ...]], width: int = 80):

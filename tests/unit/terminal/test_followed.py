@@ -16,8 +16,7 @@ from tests.support.profiles import profile, timed_work
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.findings.engine import advise
 from tfprobe.report.documents.run_report import gather
-from tfprobe.report.format.followed import FollowedReport, Shown
-from tfprobe.report.format.live_page import INTERRUPTED
+from tfprobe.report.format.followed import INTERRUPTED, FollowedReport, Shown
 
 PATIENCE_S = 30.0
 

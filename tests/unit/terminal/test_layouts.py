@@ -18,12 +18,12 @@ from tfprobe.profile.activities import Pulse
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.snapshots import RunLine
-from tfprobe.report.diff import diff as diff_layout
-from tfprobe.report.diff import diff_markdown
+from tfprobe.report.diff import markdown as diff_markdown
+from tfprobe.report.diff import text as diff_layout
 from tfprobe.report.documents.run_report import Report, gather
 from tfprobe.report.documents.step_report import gather as step_gather
 from tfprobe.report.format import page
-from tfprobe.report.format.bars import sparkline
+from tfprobe.report.format.page import histogram_sparkline
 from tfprobe.report.text import markdown, runs, steps
 from tfprobe.report.text import report as report_layout
 
@@ -248,7 +248,7 @@ def test_a_histogram_is_drawn_on_one_line():
     """The most frequent time is highest, a rare one is seen, and none is blank."""
     bars = (Bar(1.0, 1.06, 80), Bar(1.06, 1.12, 1), Bar(1.31, 1.37, 10))
 
-    assert sparkline(bars, 40) == "█▁  ▂"
+    assert histogram_sparkline(bars, 40) == "█▁  ▂"
 
 
 def two_runs() -> Diff:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.report.format.sparkline import sparkline
+from tfprobe.report.format.page import sparkline
 
 
 @pytest.mark.parametrize(

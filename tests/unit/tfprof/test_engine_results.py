@@ -15,9 +15,8 @@ from tfprobe.profile.graph import Graph, Node
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results
 from tfprobe.tfprof.advice import advice_text, advise
-from tfprobe.tfprof.option_dict import options_of
-from tfprobe.tfprof.options import lines
-from tfprobe.tfprof.viewed import viewed
+from tfprobe.tfprof.options import lines, options_of
+from tfprobe.tfprof.report import viewed
 
 # The only select that pprof refuses: the engine then answers with nothing.
 REFUSED = ("occurrence",)

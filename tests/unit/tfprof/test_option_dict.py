@@ -7,8 +7,7 @@ import pytest
 
 from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
-from tfprobe.tfprof.option_dict import options_of
-from tfprobe.tfprof.options import Options, Output
+from tfprobe.tfprof.options import Options, Output, options_of
 
 
 def test_an_empty_dict_shows_nothing() -> None:

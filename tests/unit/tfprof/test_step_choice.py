@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.tfprof.step_choice import StepChoice
+from tfprobe.tfprof.profile_context import StepChoice
 
 
 def traced(choice: StepChoice, steps: range, *, fetches=("loss",), coverage_ratio=0.0) -> list[int]:

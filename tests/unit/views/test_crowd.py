@@ -8,7 +8,7 @@ from tests.support.profiles import HOOKS, process, profile, work
 from tfprobe.errors import Missing
 from tfprobe.report.documents.process_groups import Crowd, Why, crowd
 from tfprobe.report.documents.run_report import gather
-from tfprobe.report.text.crowd import name_of, remarks, title
+from tfprobe.report.text.report import group_title, name_of, remarks
 
 MS = 1_000_000
 
@@ -93,7 +93,7 @@ def test_processes_of_which_nothing_is_known_are_told():
 
     item = crowd(gather(profile(processes=processes)).processes)
 
-    assert title(item) == "9 processes on 1 host · unknown · TensorFlow 2.21.0"
+    assert group_title(item) == "9 processes on 1 host · unknown · TensorFlow 2.21.0"
     assert list(remarks(item)) == [
         "recording cost unknown: no process tells",
         "none stands out; --json has all",

@@ -16,7 +16,7 @@ from tfprobe.analysis.compare.sides import Answer, Sides, levels, sides
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
-from tfprobe.report.documents.several_runs_document import document
+from tfprobe.report.documents.comparison_document import several_runs_document
 
 MS = 1_000_000
 
@@ -260,7 +260,7 @@ def test_the_gate_judges_ops_of_runs():
 
 def test_the_document_has_every_run():
     """Levels of each, and the least change that would have been seen."""
-    found = document(by_turns((10.0, 10.1, 9.9), (11.0, 11.1, 10.9)), [])
+    found = several_runs_document(by_turns((10.0, 10.1, 9.9), (11.0, 11.1, 10.9)), [])
 
     (work,) = found["works"]
     step = work["measures"]["step"]

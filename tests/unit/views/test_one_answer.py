@@ -20,7 +20,7 @@ from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.breakdown_document import shares_document
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.web import answers
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

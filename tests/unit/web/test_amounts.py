@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfprobe.analysis.core import series
 from tfprobe.errors import Missing
-from tfprobe.web.amounts import curve
+from tfprobe.web.values import curve
 
 
 def test_a_curve_breaks_where_nothing_was_sampled() -> None:

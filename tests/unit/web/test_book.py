@@ -19,9 +19,9 @@ from tests.support.rundir import (
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
-from tfprobe.web.book import FRESH_S, Book
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
+from tfprobe.web.run_cache import FRESH_S, Book
 
 HERE = Machine(HOST, BOOT_ID, Path("/nonexistent"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.web.code_in_text import told
+from tfprobe.web.evidence import told
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.web import front, vendor
+from tfprobe.web import bundle, vendor
 
-OURS = sorted(path for path in front.STATIC.rglob("*.js") if vendor.FOLDER not in path.parents)
-SHEETS = sorted(front.STATIC.glob("*.css"))
+OURS = sorted(path for path in bundle.STATIC.rglob("*.js") if vendor.FOLDER not in path.parents)
+SHEETS = sorted(bundle.STATIC.glob("*.css"))
 TOP_LEVEL = re.compile(
     r"^(?:export )?(?:async )?(?:function\*?|const|let|var|class) +(\w+)", re.MULTILINE
 )
@@ -40,7 +40,7 @@ def _found_in(texts: dict[str, str], wanted: re.Pattern[str]) -> dict[str, list[
 
 
 def _texts(paths: list[Path]) -> dict[str, str]:
-    return {str(path.relative_to(front.STATIC)): path.read_text("utf-8") for path in paths}
+    return {str(path.relative_to(bundle.STATIC)): path.read_text("utf-8") for path in paths}
 
 
 def test_no_two_modules_share_a_name():
@@ -59,7 +59,7 @@ def test_imports_and_exports_have_the_one_form_that_can_be_joined():
     """Of the joined script nothing is left that only a module has."""
     left = re.compile(r"^\s*(?:import|export)\b(?!:).*", re.MULTILINE)
 
-    assert _found_in({"page.js": front.script()}, left) == {}
+    assert _found_in({"page.js": bundle.script()}, left) == {}
 
 
 def test_imports_name_what_there_is():
@@ -84,8 +84,8 @@ def test_imports_name_what_there_is():
 
 def test_every_page_is_part_of_the_script():
     """One that neither main nor another page imports is never sent."""
-    pages = sorted((front.STATIC / "pages").glob("*.js"))
-    texts = [(front.STATIC / "main.js").read_text("utf-8"), *(p.read_text("utf-8") for p in pages)]
+    pages = sorted((bundle.STATIC / "pages").glob("*.js"))
+    texts = [(bundle.STATIC / "main.js").read_text("utf-8"), *(p.read_text("utf-8") for p in pages)]
     imported = {
         name for text in texts for name in re.findall(r'from "\./(?:pages/)?([^"/]+\.js)"', text)
     }
@@ -102,7 +102,7 @@ def test_text_never_becomes_html():
 
 def test_markup_has_no_style_and_no_handler():
     """The policy of the pages forbids both; by script they are set as properties."""
-    page = (front.STATIC / "index.html").read_text("utf-8")
+    page = (bundle.STATIC / "index.html").read_text("utf-8")
 
     assert re.findall(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page) == []
     assert _found_in(_texts(OURS), re.compile(r"setAttribute\(\s*[\"']style")) == {}
@@ -110,7 +110,7 @@ def test_markup_has_no_style_and_no_handler():
 
 def test_nothing_of_ours_names_another_host():
     """No request leaves the machine; names of XML's dialects look like addresses, and are none."""
-    pages = [*OURS, *SHEETS, *front.STATIC.glob("*.html")]
+    pages = [*OURS, *SHEETS, *bundle.STATIC.glob("*.html")]
     found = _found_in(_texts(pages), re.compile(r"(?:https?|wss?)://[^\s\"'`)]+|url\([^)]*\)"))
 
     strange = [each for urls in found.values() for each in urls if not each.startswith(NAMESPACE)]
@@ -127,14 +127,14 @@ def test_colours_are_named_in_one_place():
 
 def test_every_part_of_a_step_has_a_colour():
     """The same one on every page."""
-    base = (front.STATIC / "base.css").read_text("utf-8")
+    base = (bundle.STATIC / "base.css").read_text("utf-8")
 
     assert [part.value for part in Part if f"--part-{part.value}:" not in base] == []
 
 
 def test_a_style_uses_only_colours_that_there_are():
     """A variable that is misspelt is no error to a browser, and no colour."""
-    style = front.style()
+    style = bundle.style()
     known = set(re.findall(r"(--[\w-]+)\s*:", style))
 
     assert set(re.findall(r"var\((--[\w-]+)", style)) - known == set()
@@ -167,5 +167,5 @@ def test_libraries_are_as_they_were_fetched():
 
 def test_all_that_is_loaded_stands_in_the_libraries():
     """`libraries.js` is made of files that are there."""
-    assert all(name in {path.name for path in vendor.FOLDER.iterdir()} for name in front.LIBRARIES)
-    assert "d3-flamegraph" in front.libraries() or "d3-flame-graph" in front.libraries()
+    assert all(name in {path.name for path in vendor.FOLDER.iterdir()} for name in bundle.LIBRARIES)
+    assert "d3-flamegraph" in bundle.libraries() or "d3-flame-graph" in bundle.libraries()

@@ -8,8 +8,10 @@ from dataclasses import replace
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, profile, work
 from tfprobe.errors import Missing
-from tfprobe.web.pages import header, works
-from tfprobe.web.question import Question
+from tfprobe.web.pages import loop_choice
+from tfprobe.web.pages.loop_choice import works_document
+from tfprobe.web.pages.overview import header_document
+from tfprobe.web.params import Question
 
 
 def test_the_header_tells_what_was_run():
@@ -21,7 +23,7 @@ def test_the_header_tells_what_was_run():
         started="2026-11-21T23:40:15+00:00",
     )
 
-    found = header.document(ToldRun(replace(profile(), run=run)), Question())
+    found = header_document(ToldRun(replace(profile(), run=run)), Question())
 
     assert (found["command"], found["state"], found["is_live"], found["started"]) == (
         "python train.py",
@@ -35,7 +37,7 @@ def test_what_the_recording_does_not_tell_is_null():
     """A run without manifest has neither command nor beginning."""
     run = replace(profile().run, command=Missing("no"), started=Missing("no"))
 
-    found = header.document(ToldRun(replace(profile(), run=run)), Question())
+    found = header_document(ToldRun(replace(profile(), run=run)), Question())
 
     assert (found["command"], found["started"]) == (None, None)
 
@@ -45,7 +47,7 @@ def test_works_are_named_by_their_place_and_come_by_their_time():
     short, long = work([10] * 3), work([1000] * 3, index=1)
     run = ToldRun(profile([Step([op("MatMul", 0, 5)], work=1)], works=[short, long]))
 
-    found = works.works_document(run)
+    found = works_document(run)
 
     assert [(each["at"], each["captures"]) for each in found] == [(1, 1), (0, 0)]
     assert run.works()[0] is long
@@ -53,14 +55,14 @@ def test_works_are_named_by_their_place_and_come_by_their_time():
 
 def test_there_are_no_more_works_than_a_person_can_choose_among(monkeypatch):
     """A run of many ranks has thousands."""
-    monkeypatch.setattr(works, "MOST_WORKS", 3)
+    monkeypatch.setattr(loop_choice, "MOST_WORKS", 3)
     run = ToldRun(profile(works=[work(index=at) for at in range(9)]))
 
-    assert len(works.works_document(run)) == 3
+    assert len(works_document(run)) == 3
 
 
 def test_long_names_are_cut():
     """A fetch of a Session may have a name of a megabyte."""
     run = ToldRun(profile(works=[work(name="x" * 10**6)]))
 
-    assert len(json.dumps(header.document(run, Question()))) < 2_000
+    assert len(json.dumps(header_document(run, Question()))) < 2_000

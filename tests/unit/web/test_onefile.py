@@ -21,8 +21,9 @@ from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, wri
 from tfprobe.errors import NoAnswer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
-from tfprobe.web import front, inlined, onefile
+from tfprobe.web import bundle, html_export
 from tfprobe.web.answers import ANSWERS
+from tfprobe.web.html_export import FURTHER, questions
 from tfprobe.web.opened import OpenRun
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028\u2029 & \ud800 ' \" \u202e"
@@ -81,7 +82,7 @@ def only(monkeypatch: pytest.MonkeyPatch):
 
     def choose(answers: dict[str, Any]):
         monkeypatch.setattr(
-            onefile, "questions", lambda _: [("page", {"at": at}) for at in answers]
+            html_export, "questions", lambda _: [("page", {"at": at}) for at in answers]
         )
 
         def ask(run, name, question):
@@ -99,7 +100,7 @@ def test_no_name_ends_the_element_that_it_stands_in(run, only):
     """A name of an op is text, whatever it holds, and comes out as it went in."""
     ask = only({"a": {"name": HOSTILE}, "b": {"name": HOSTILE * 1_000}, "c": NoAnswer(HOSTILE)})
 
-    found = Read(onefile.page(run, ask=ask))
+    found = Read(html_export.page(run, ask=ask))
 
     assert [tag for tag, _ in found.elements].count("script") == 3
     assert found.answer("run/r1/page?at=a") == {"name": HOSTILE}
@@ -112,7 +113,7 @@ def test_a_run_with_a_hostile_id_is_text_too(tmp_path):
     name = "<script>&quot;'\u2028~ é.."
     root = write_run(tmp_path / name)
 
-    found = Read(onefile.page(OpenRun(RunFolder(root), this_machine())))
+    found = Read(html_export.page(OpenRun(RunFolder(root), this_machine())))
 
     assert found.of("title") == [f"{name} · tfprobe"]
     assert found.recording()["run"] == name
@@ -128,7 +129,7 @@ def test_a_directory_whose_name_is_no_text_is_written(tmp_path):
     write_run(root, [WrittenProcess(works=[WrittenWork(steps=regular_steps(3))])])
     odd = root.rename(tmp_path / "half \udcff")
 
-    found = onefile.page(OpenRun(RunFolder(odd), this_machine()))
+    found = html_export.page(OpenRun(RunFolder(odd), this_machine()))
 
     assert "<title>half ? · tfprobe</title>" in found
     assert found.encode()
@@ -136,7 +137,7 @@ def test_a_directory_whose_name_is_no_text_is_written(tmp_path):
 
 def test_the_policy_lets_in_its_own_scripts_and_style_alone(run):
     """Each by its digest; nothing inline, nothing from elsewhere."""
-    found = Read(onefile.page(run))
+    found = Read(html_export.page(run))
 
     (policy,) = [given["content"] for tag, given in found.elements if "http-equiv" in given]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -150,7 +151,7 @@ def test_the_policy_lets_in_its_own_scripts_and_style_alone(run):
 
 def test_nothing_in_it_has_an_address(run):
     """No element fetches: no `src`, and the one `href` is the icon itself."""
-    found = Read(onefile.page(run))
+    found = Read(html_export.page(run))
 
     addresses = [
         value
@@ -165,22 +166,22 @@ def test_nothing_in_it_has_an_address(run):
 
 def test_the_script_ends_where_it_should(run):
     """A parser of HTML hands on the scripts as they were put together."""
-    found = Read(onefile.page(run))
+    found = Read(html_export.page(run))
 
-    assert found.of("script", type="module") == [front.script()]
-    assert front.libraries() in found.of("script")
+    assert found.of("script", type="module") == [bundle.script()]
+    assert bundle.libraries() in found.of("script")
 
 
 def test_libraries_add_no_style_of_their_own():
     """The policy would forbid it, and say so on the console."""
-    assert "head.appendChild" not in front.libraries()
+    assert "head.appendChild" not in bundle.libraries()
 
 
 def test_the_same_run_gives_the_same_file(run, tmp_path):
     """Byte for byte, also when another process reads it."""
     again = OpenRun(RunFolder(tmp_path / "r1"), this_machine())
 
-    assert onefile.page(run) == onefile.page(again)
+    assert html_export.page(run) == html_export.page(again)
 
 
 def test_what_has_no_room_is_left_out_and_smaller_ones_stay(run, only):
@@ -188,9 +189,9 @@ def test_what_has_no_room_is_left_out_and_smaller_ones_stay(run, only):
     noise = random.Random(1)
     big = {"noise": [noise.random() for _ in range(20_000)]}
     ask = only({"first": {"is": 1}, "big": big, "big too": {**big, "x": 1}, "last": {"is": 2}})
-    whole = len(onefile.page(run, ask=ask).encode())
+    whole = len(html_export.page(run, ask=ask).encode())
 
-    text = onefile.page(run, ask=ask, most_bytes=whole - 1)
+    text = html_export.page(run, ask=ask, most_bytes=whole - 1)
 
     assert len(text.encode()) < whole
     assert set(Read(text).recording()["answers"]) == {
@@ -203,10 +204,10 @@ def test_what_has_no_room_is_left_out_and_smaller_ones_stay(run, only):
 def test_the_limit_holds_to_the_byte(run, only):
     """However many answers there are, and however small."""
     ask = only({f"{at:x}": {"is": f"<{at}>"} for at in range(500)})
-    whole = len(onefile.page(run, ask=ask).encode())
+    whole = len(html_export.page(run, ask=ask).encode())
 
     for cut in (1, 99, 9_999):
-        size = len(onefile.page(run, ask=ask, most_bytes=whole - cut).encode())
+        size = len(html_export.page(run, ask=ask, most_bytes=whole - cut).encode())
         assert (cut, whole - cut - 99 < size <= whole - cut) == (cut, True)
 
 
@@ -214,7 +215,7 @@ def test_answers_that_are_alike_stand_there_once(run, only):
     """A page asked for the work that it shows anyway costs its name alone."""
     ask = only({"": {"rows": ["x" * 9_000]}, "0": {"rows": ["x" * 9_000]}})
 
-    recording = Read(onefile.page(run, ask=ask)).recording()
+    recording = Read(html_export.page(run, ask=ask)).recording()
 
     assert recording["answers"] == {"run/r1/page": 0, "run/r1/page?at=0": 0}
     assert len(recording["documents"]) == 1
@@ -222,18 +223,18 @@ def test_answers_that_are_alike_stand_there_once(run, only):
 
 def test_every_page_is_asked_for_first(run):
     """Whatever else is in the file, each page opens."""
-    names = [name for name, _ in inlined.questions(run)]
+    names = [name for name, _ in questions(run)]
 
     assert sorted(names[: len(ANSWERS)]) == sorted(ANSWERS)
     assert names[0] == "overview"
-    assert set(inlined.FURTHER) <= set(ANSWERS)
+    assert set(FURTHER) <= set(ANSWERS)
 
 
 def test_the_graph_is_there_where_the_dearest_ops_are():
     """The page of ops leads into their scopes, however deep."""
     ran = PricedRun(Ran("a/b/c/x", us=90), Ran("d/y"), Ran("z"))
 
-    asked = [arguments for name, arguments in inlined.questions(ran) if name == "graph"]
+    asked = [arguments for name, arguments in questions(ran) if name == "graph"]
 
     assert {"at": "a/b/c"} in asked
     assert {"at": "d"} in asked
@@ -243,7 +244,7 @@ def test_the_graph_is_there_where_the_dearest_ops_are():
 def test_questions_are_named_as_the_script_names_them(tmp_path):
     """Both sides write the same key for arguments of any characters."""
     arguments = {"b": "a b+c&d=e~*-._!'()%", "a": 3, "é": "ü\u202e😀", "none": ""}
-    (tmp_path / "data.mjs").write_text((front.STATIC / "parts" / "data.js").read_text())
+    (tmp_path / "data.mjs").write_text((bundle.STATIC / "parts" / "data.js").read_text())
     (tmp_path / "ask.mjs").write_text(
         'globalThis.document = { getElementById: () => null, readyState: "complete" };\n'
         "globalThis.addEventListener = () => {};\n"
@@ -258,7 +259,7 @@ def test_questions_are_named_as_the_script_names_them(tmp_path):
 
     named = subprocess.run(command, capture_output=True, text=True, check=True)
 
-    assert named.stdout.strip() == f"/api/{onefile.key_of(run, 'ops', arguments)}"
+    assert named.stdout.strip() == f"/api/{html_export.key_of(run, 'ops', arguments)}"
 
 
 def _digest(text: str) -> str:

@@ -23,7 +23,7 @@ from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tfprobe.errors import Missing
-from tfprobe.web import source_files
-from tfprobe.web.source_files import Source, read
+from tfprobe.web import code_tree
+from tfprobe.web.code_tree import Source, read_source
 
 
 def reason(path: Path | str, **more: str) -> str:
-    found = read(str(path), **more)
+    found = read_source(str(path), **more)
     assert isinstance(found, Missing)
     return found.reason
 
@@ -22,7 +22,7 @@ def test_a_source_file_is_read_with_its_lines(tmp_path: Path) -> None:
     """Lines are those of Python: a form feed ends none."""
     (tmp_path / "a.py").write_bytes(b"\xef\xbb\xbfone\r\ntwo\x0c\xff\rthree")
 
-    found = read(str(tmp_path / "a.py"))
+    found = read_source(str(tmp_path / "a.py"))
 
     assert isinstance(found, Source)
     assert found.lines == ("one", "two\x0c\ufffd", "three")
@@ -32,7 +32,7 @@ def test_a_relative_name_lies_where_the_job_was_started(tmp_path: Path) -> None:
     """Without that it is nowhere."""
     (tmp_path / "a.py").write_text("x")
 
-    assert isinstance(read("a.py", beside=str(tmp_path)), Source)
+    assert isinstance(read_source("a.py", beside=str(tmp_path)), Source)
     assert reason("a.py") == "the recording does not say in which directory it is"
 
 
@@ -41,7 +41,7 @@ def test_links_between_source_files_are_followed(tmp_path: Path) -> None:
     (tmp_path / "real.py").write_text("x")
     (tmp_path / "link.py").symlink_to(tmp_path / "real.py")
 
-    assert isinstance(read(str(tmp_path / "link.py")), Source)
+    assert isinstance(read_source(str(tmp_path / "link.py")), Source)
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "a.py\0", "key.pem", "a.pyc", "", "/", "a.PY"])
@@ -81,7 +81,7 @@ def test_a_loop_of_links_is_an_answer(tmp_path: Path) -> None:
 
 def test_a_large_file_is_left_alone(tmp_path: Path, monkeypatch) -> None:
     """No one reads two megabytes of source on a page."""
-    monkeypatch.setattr(source_files, "MOST_BYTES", 10)
+    monkeypatch.setattr(code_tree, "MOST_BYTES", 10)
     (tmp_path / "a.py").write_text("x" * 11)
 
     assert reason(tmp_path / "a.py").startswith("it has more than")

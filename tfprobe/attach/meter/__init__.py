@@ -1,5 +1,5 @@
 """A small process beside a job that notes once a second how its machine's accelerators are used.
 
 It is ours, not the job's: it has none of the job's files, descriptors, terminal or process group,
-and ends when the job has. `tfprobe.launch.leave` starts it, and only where NVML can be loaded.
+and ends when the job has. `tfprobe.launch.sidecars` starts it, and only where NVML can be loaded.
 """

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from tfprobe.attach.meter import nvml
-from tfprobe.attach.meter.job import Job
-from tfprobe.attach.meter.sampling import sample_until_end
+from tfprobe.attach.meter.sampling import Job, sample_until_end
 from tfprobe.runs.layout import RunFolder
 
 

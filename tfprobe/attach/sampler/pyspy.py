@@ -10,8 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 
-from tfprobe.attach.sampler.chrome_trace import Read, ThreadReads, Trace, parse
-from tfprobe.attach.sampler.stack_file import Chunk
+from tfprobe.attach.sampler.stack_file import Chunk, Read, ThreadReads, Trace, parse
 from tfprobe.runs.proc import PROC
 
 # Should this process be killed, the reader ends by itself.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tfprobe.attach.sampler.chrome_trace import Frame, ThreadReads
 from tfprobe.runs import safe_files
 
 # A day takes about 2 MB: no job fills a disk by its stacks.
@@ -101,3 +101,81 @@ class StackFile:
         line = json.dumps(document, separators=(",", ":")).encode() + b"\n"
         os.write(self._file, line)
         self._bytes += len(line)
+
+
+# The outermost frame that `--threads` adds; of Python 3.10 and older it has the pthread.
+_THREAD = re.compile(r"thread \((0[xX][0-9A-Fa-f]+|\d+)\)(?:: (.*))?", re.DOTALL)
+# What is deeper is cut: a recursion of a million calls would fill the file.
+CHROME_TRACE_MOST_FRAMES = 200
+
+
+class Frame(NamedTuple):
+    """A line that runs; `function` is its qualified name in Python 3.11 and newer."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Read(NamedTuple):
+    """A stack from when it was first read, outermost frame first; None where no Python runs."""
+
+    at_us: int
+    stack: tuple[Frame, ...] | None
+
+
+@dataclass(slots=True)
+class ThreadReads:
+    """The stacks of a thread in the order of time."""
+
+    id: int
+    name: str
+    reads: list[Read] = field(default_factory=list)
+
+
+class Trace(NamedTuple):
+    """What py-spy wrote: threads, and the moment of its end, on a clock of its own."""
+
+    threads: list[ThreadReads]
+    end_us: int
+
+
+def parse(content: bytes) -> Trace:
+    """Take a trace apart. Raises ValueError where it is none."""
+    try:
+        by_thread: dict[int, list[dict[str, Any]]] = {}
+        for event in json.loads(content):
+            by_thread.setdefault(event["tid"], []).append(event)
+        end_us = max((events[-1]["ts"] for events in by_thread.values()), default=0)
+        threads = [_thread(tid, events, end_us) for tid, events in by_thread.items()]
+    except (TypeError, LookupError, RecursionError) as exc:
+        raise ValueError("no trace of py-spy") from exc
+    return Trace(threads, end_us)
+
+
+# Any: events are JSON objects of another program.
+def _thread(tid: int, events: list[dict[str, Any]], end_us: int) -> ThreadReads:
+    found = ThreadReads(tid, "")
+    open_frames: list[Frame] = []
+    for at, event in enumerate(events):
+        if event["ph"] == "B":
+            args = event["args"]
+            open_frames.append(Frame(args["filename"], args["line"] or 0, event["name"]))
+        elif open_frames:
+            open_frames.pop()
+        is_last = at + 1 == len(events) or events[at + 1]["ts"] != event["ts"]
+        if is_last and event["ts"] < end_us:
+            found.reads.append(Read(event["ts"], _stack(found, open_frames)))
+    return found
+
+
+def _stack(thread: ThreadReads, frames: list[Frame]) -> tuple[Frame, ...] | None:
+    """Return a stack without the frame that names its thread."""
+    if not frames:
+        return None
+    named = None if frames[0].file else _THREAD.fullmatch(frames[0].function)
+    if named is None:
+        return tuple(frames[:CHROME_TRACE_MOST_FRAMES])
+    thread.id = int(named[1], 0)
+    thread.name = named[2] or thread.name
+    return tuple(frames[1 : CHROME_TRACE_MOST_FRAMES + 1]) or None

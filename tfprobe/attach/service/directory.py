@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import tfprobe
-from tfprobe.attach.service.addresses import Address
+from tfprobe.attach.service.client import Address
 from tfprobe.errors import UsageError
 from tfprobe.launch import environ, prepare
-from tfprobe.launch.boot import write_file
+from tfprobe.launch.run_directory import write_file
 from tfprobe.runs import agent_files, proc
 from tfprobe.runs.layout import TEMPORARY_PREFIX, ProcessFolder, RunFolder
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from tfprobe.attach.service.addresses import Address
+from tfprobe.attach.service.client import ANSWER_S, Address, Order, Service
 from tfprobe.attach.service.directory import Recording
 from tfprobe.attach.service.exchange import Exchange
-from tfprobe.attach.service.service import ANSWER_S, Order, Service
 from tfprobe.errors import NoAnswer, UnreadableInput
 
 # The first look lasts so long for each step wanted, between these: most jobs take 1 ms to 1 s for

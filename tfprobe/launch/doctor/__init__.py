@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfprobe.launch import prepare, sources
-from tfprobe.launch.doctor import extras, interpreter, machine, output
-from tfprobe.launch.doctor.check import Check, State
-from tfprobe.launch.settings import BadSetting
+from tfprobe.launch import prepare
+from tfprobe.launch.doctor import extras, interpreter
+from tfprobe.launch.doctor.checks import Check, State, machine_checks, output_checks
+from tfprobe.launch.settings import DISABLE_VARIABLE, BadSetting, gather, is_disabled
 
 __all__ = ["Check", "Diagnosis", "State", "diagnose"]
 
@@ -42,19 +42,19 @@ def diagnose(
     python = interpreter.words(command, environment)
     checks = [_switch(environment)]
     try:
-        chosen = sources.gather(flags, environment, cwd)
+        chosen = gather(flags, environment, cwd)
         run = prepare.prepare(chosen, ["doctor"], environment=environment)
     except (BadSetting, prepare.CannotPrepare) as problem:
         name = "settings" if isinstance(problem, BadSetting) else "output"
         checks.append(Check.failed(name, problem.problem, problem.hint or "Correct it."))
         return Diagnosis(tuple(python), tuple(checks))
     try:
-        checks += output.checks(run.folder.root)
+        checks += output_checks(run.folder.root)
         checks += interpreter.checks(python, run=run.folder, environment=environment, deep=deep)
     finally:
         prepare.discard(run)
         _remove_if_empty(run.folder.root.parent)
-    checks += machine.checks(environment)
+    checks += machine_checks(environment)
     checks.append(extras.check())
     return Diagnosis(tuple(python), tuple(checks))
 
@@ -68,7 +68,7 @@ def _remove_if_empty(output: Path) -> None:
 
 
 def _switch(environment: Mapping[str, str]) -> Check:
-    if sources.is_disabled(environment):
-        action = f"Unset {sources.DISABLE_VARIABLE}."
+    if is_disabled(environment):
+        action = f"Unset {DISABLE_VARIABLE}."
         return Check.failed("switch", "Recording is switched off.", action)
     return Check.passed("switch", "Recording is switched on.")

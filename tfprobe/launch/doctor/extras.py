@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, distribution
 
-from tfprobe.launch.doctor.check import Check
+from tfprobe.launch.doctor.checks import Check
 
 # Each extra of pyproject.toml that `all` has, and the package that shows whether it is installed.
 EXTRAS = (

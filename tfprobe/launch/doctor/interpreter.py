@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tfprobe.errors import UsageError
-from tfprobe.launch import execute, pythonpath
-from tfprobe.launch.doctor import packages
-from tfprobe.launch.doctor.check import Check
+from tfprobe.launch import execute
+from tfprobe.launch.doctor.checks import Check, package_checks
+from tfprobe.launch.execute import with_boot
 from tfprobe.runs.layout import RunFolder
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
@@ -67,7 +67,7 @@ def checks(
     if survey.found["no_site"]:
         # Without site-packages on its path nothing can be said about what is installed.
         return [version, _injection(survey)]
-    return [version, _injection(survey), *packages.checks(survey.found)]
+    return [version, _injection(survey), *package_checks(survey.found)]
 
 
 class _NoAnswerError(Exception):
@@ -78,7 +78,7 @@ def _survey(
     python: Sequence[str], *, run: RunFolder, environment: Mapping[str, str], deep: bool
 ) -> Survey:
     boot = str(run.boot)
-    path = pythonpath.with_boot(boot, environment.get("PYTHONPATH"))
+    path = with_boot(boot, environment.get("PYTHONPATH"))
     probe = Path(__file__).with_name("probe.py").read_text(encoding="utf-8")
     ended = subprocess.run(
         [*python, "-c", probe, _MARKER, boot, *(["deep"] if deep else [])],

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import tfprobe
-from tfprobe.errors import Missing, TfprobeError
-from tfprobe.live.metrics.family import Exposed, Family, Kind, Series, Value
+from tfprobe.errors import Missing, TfprobeError, UnreadableInput
+from tfprobe.live.breakdown_cache import Latest
+from tfprobe.live.metrics.family import Exposed, Family, Held, Kind, Series, Value
 from tfprobe.live.metrics.findings import FAMILIES as FINDINGS
 from tfprobe.live.metrics.findings import Findings
-from tfprobe.live.metrics.held import Held
 from tfprobe.live.metrics.subjects import Limits, RunSubject, Subjects, process_labels, subjects
 from tfprobe.live.metrics.table import DEVICES, PROCESSES, RUNS, WORKS, Row, S
-from tfprobe.profile.snapshots import FleetLook
-from tfprobe.runs.liveness import LIVE, STATES
+from tfprobe.live.watched_runs import Fleet
+from tfprobe.profile.snapshots import FleetLook, TimeUse
+from tfprobe.runs.layout import ProcessFolder
+from tfprobe.runs.liveness import LIVE, STATES, Machine
 
 NS_PER_S = 1_000_000_000
 # Two servers that scrape the same endpoint, or a person who reloads a page, share a look.
@@ -200,3 +206,140 @@ def _exposed(rows: Iterable[Row[S]], found: Iterable[S]) -> Iterator[Exposed]:
     everyone = tuple(found)
     for row in rows:
         yield Exposed(row.family, tuple(row.series(everyone)))
+
+
+_SILENT = Missing("it has written nothing lately")
+
+
+def once(directory: Path, here: Machine, limits: Limits) -> Exporter:
+    """Return an exporter for one answer, which reads all captures that it tells of first."""
+    latest = Latest(core_ratio=1.0)
+
+    def time_use(folder: ProcessFolder) -> TimeUse:
+        is_young = is_recent(folder, within_s=limits.finished_for_s)
+        return latest.time_use(folder) if is_young else TimeUse(_SILENT, _SILENT)
+
+    fleet = Fleet(directory, here, latest=time_use)
+    return Exporter(_looks(fleet, directory), limits=limits)
+
+
+@contextmanager
+def watched(
+    directory: Path,
+    here: Machine,
+    limits: Limits,
+    *,
+    advice: Sequence[str] | None,
+    complain: Callable[[str], None],
+) -> Iterator[Exporter]:
+    """Give an exporter for many answers, and end its threads.
+
+    `advice` is the command that finds something in a run, None to ask for no findings.
+    """
+    keeper = Keeper(Latest().time_use, partial(is_recent, within_s=limits.finished_for_s))
+    findings = None if advice is None else Findings(advice)
+    fleet = Fleet(directory, here, latest=keeper.time_use)
+    look = _looks(fleet, directory)
+    exporter = Exporter(look, limits=limits, findings=findings, complain=complain)
+    workers = [each for each in (keeper, findings) if each is not None]
+    for worker in workers:
+        worker.start()
+    try:
+        yield exporter
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _looks(fleet: Fleet, directory: Path) -> Callable[[], FleetLook]:
+    """Return what makes a look, and fails where the directory is not there or cannot be read."""
+
+    def look() -> FleetLook:
+        found = fleet.look()
+        if not os.path.isdir(directory):
+            raise UnreadableInput(f"{directory} is gone.")
+        if found.problems:
+            raise UnreadableInput(f"{found.directory} cannot be read: {found.problems[0].what}.")
+        return found
+
+    return look
+
+
+# Each round costs a stat for each process; how much is decoded in one is for `read` to bound.
+_BETWEEN_ROUNDS_S = 1.0
+# Whatever was not asked for in so many rounds is no longer looked after: scrapes are seldom.
+_ROUNDS_REMEMBERED = 600
+_UNREAD = Missing("its captures have not been read yet")
+_NOT_YET = TimeUse(_UNREAD, _UNREAD)
+
+Read = Callable[[ProcessFolder], TimeUse]
+
+
+class Keeper:
+    """Answers with what a thread of its own has read of the processes that were asked for."""
+
+    def __init__(self, read: Read, is_worth_it: Callable[[ProcessFolder], bool]) -> None:
+        """Take what reads the time use of a process, and what says whether to, for the thread."""
+        self._read = read
+        self._is_worth_it = is_worth_it
+        self._lock = threading.Lock()
+        self._known: dict[Path, TimeUse] = {}
+        self._asked: dict[Path, int] = {}
+        self._round = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="shares", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, at the next process."""
+        self._stopping.set()
+        self._thread.join()
+
+    def time_use(self, folder: ProcessFolder) -> TimeUse:
+        """Return what is known of a process by now."""
+        with self._lock:
+            self._asked[folder.root] = self._round
+            return self._known.get(folder.root, _NOT_YET)
+
+    def _work(self) -> None:
+        while not self._stopping.wait(_BETWEEN_ROUNDS_S):
+            for folder in map(ProcessFolder, self._wanted()):
+                if self._stopping.is_set():
+                    return
+                if self._is_worth_it(folder):
+                    self._known[folder.root] = self._answer(folder)
+
+    def _answer(self, folder: ProcessFolder) -> TimeUse:
+        try:
+            return self._read(folder)
+        except Exception as problem:
+            # A capture that nobody foresaw must not end the thread, nor the metrics of the others.
+            why = Missing(f"its captures cannot be read: {type(problem).__name__}: {problem}")
+            return TimeUse(why, why)
+
+    def _wanted(self) -> tuple[Path, ...]:
+        with self._lock:
+            self._round += 1
+            oldest = self._round - _ROUNDS_REMEMBERED
+            self._asked = {root: at for root, at in self._asked.items() if at >= oldest}
+            self._known = {root: told for root, told in self._known.items() if root in self._asked}
+            return tuple(self._asked)
+
+
+def is_recent(folder: ProcessFolder, *, within_s: float) -> bool:
+    """Say whether a process has written something lately: a directory may hold runs of months.
+
+    One that steps writes pulses, one that samples captures, each its manifest.
+    """
+    signs = (folder.pulses, folder.captures, folder.manifest)
+    return time.time() - max(map(_changed_s, signs)) <= within_s
+
+
+def _changed_s(path: Path) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -23,8 +23,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 import tfprobe
 from tfprobe.errors import UsageError
 from tfprobe.live.metrics.exporter import Answer, Exporter
-from tfprobe.live.metrics.family import Exposed, Family, Histogram, Kind, Series
-from tfprobe.live.metrics.histogram import BOUNDS_S
+from tfprobe.live.metrics.family import BOUNDS_S, Exposed, Family, Histogram, Kind, Series
 
 METRICS_PATH = "/v1/metrics"
 # The exporter tries again within this time, which is no longer than the shortest interval.

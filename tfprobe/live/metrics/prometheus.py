@@ -11,8 +11,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
-from tfprobe.live.metrics.family import Exposed, Family, Histogram, Kind, Series
-from tfprobe.live.metrics.histogram import BOUNDS_S
+from tfprobe.live.metrics.family import BOUNDS_S, Exposed, Family, Histogram, Kind, Series
 
 _SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
 _BOUNDS = (*map(floatToGoString, BOUNDS_S), "+Inf")

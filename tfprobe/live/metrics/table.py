@@ -15,8 +15,7 @@ from tfprobe.analysis.jobs.job_totals import slowness
 from tfprobe.analysis.steps.recent_steps import last_end_ns, longest_interval_ns
 from tfprobe.analysis.steps.recording_overhead import Overhead, measure
 from tfprobe.errors import Missing
-from tfprobe.live.metrics.family import Family, Kind, Series, Value, label
-from tfprobe.live.metrics.histogram import histogram
+from tfprobe.live.metrics.family import Family, Kind, Series, Value, histogram, label
 from tfprobe.live.metrics.subjects import (
     DEVICE_LABELS,
     NS_PER_S,

@@ -10,16 +10,12 @@ from textual.binding import Binding, BindingType
 from tfprobe.analysis.jobs.fleet import RunRow
 from tfprobe.errors import TfprobeError
 from tfprobe.live.top import pages
-from tfprobe.live.top.asking import AskSteps
-from tfprobe.live.top.helping import HelpScreen
-from tfprobe.live.top.live_screen import LiveScreen
+from tfprobe.live.top.dialogs import AskSteps, HelpScreen, LiveScreen, ReportScreen
 from tfprobe.live.top.overview import Overview
-from tfprobe.live.top.pager import ReportScreen
 from tfprobe.live.top.process import ProcessScreen
-from tfprobe.live.top.source import Key, Seen, Source
-from tfprobe.live.top.watching import Result, Watching, beside
+from tfprobe.live.top.source import Key, Result, Seen, Source, Watching, beside
 from tfprobe.printable import printable
-from tfprobe.report.format.live_page import LivePage
+from tfprobe.report.format.followed import LivePage
 
 # On a page this low the list needs all lines.
 _LOW = 16

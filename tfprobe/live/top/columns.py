@@ -14,9 +14,8 @@ from tfprobe.analysis.jobs.fleet import ProcessRow
 from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.errors import Missing
 from tfprobe.live.top import cells
-from tfprobe.live.top.cells import NOTHING, Cell
+from tfprobe.live.top.cells import NOTHING, Cell, standing
 from tfprobe.live.top.lines import Line, Order, Value, command_text
-from tfprobe.live.top.standing import standing
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers

@@ -11,9 +11,9 @@ from textual.widgets import Footer, Input, Static
 
 from tfprobe.live.top import pages
 from tfprobe.live.top.columns import BY_NAME, ORDERS, order_of
+from tfprobe.live.top.dialogs import LiveScreen
 from tfprobe.live.top.lines import Line, lines
 from tfprobe.live.top.listing import Headings, Listing
-from tfprobe.live.top.live_screen import LiveScreen
 from tfprobe.live.top.source import Key, Seen
 from tfprobe.printable import printable
 

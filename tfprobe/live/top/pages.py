@@ -16,10 +16,10 @@ from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding
 from tfprobe.live.top import cells
+from tfprobe.live.top.cells import is_quiet
 from tfprobe.live.top.columns import process_named
 from tfprobe.live.top.lines import Line
 from tfprobe.live.top.source import Noted, Seen
-from tfprobe.live.top.standing import is_quiet
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers, page
@@ -112,7 +112,7 @@ def _time(time_ns: int) -> str:
 def findings(found: Sequence[Finding], _width: int) -> RenderableType:
     """Return what could be faster, the most important first."""
     # Imported here: the rules' modules would be a fifth of the time until the page is there.
-    from tfprobe.report.text.advice import finding_lines, in_short
+    from tfprobe.report.text.findings import finding_lines, in_short
 
     if not found:
         return page.paragraph("Nothing was found that would make it faster.")

@@ -16,8 +16,8 @@ from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
 from tfprobe.errors import TfprobeError
 from tfprobe.live.top import pages
 from tfprobe.live.top.columns import BY_NAME
+from tfprobe.live.top.dialogs import LiveScreen
 from tfprobe.live.top.lines import Line
-from tfprobe.live.top.live_screen import LiveScreen
 from tfprobe.live.top.source import Key, Seen
 from tfprobe.printable import printable
 from tfprobe.report.format import page as text_page

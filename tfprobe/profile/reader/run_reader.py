@@ -27,8 +27,8 @@ from tfprobe.profile.reader.row_budget import LeftOut
 from tfprobe.runs.catalogue import RunEntry, has_ended, run_entry
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
-from tfprobe.runs.manifests import read_run
-from tfprobe.runs.process_folder.events import Launches, read_interpreters
+from tfprobe.runs.manifests import Launches, read_run
+from tfprobe.runs.process_folder.events import read_interpreters
 from tfprobe.runs.process_folder.file_cache import Reread
 
 T = TypeVar("T")

@@ -15,11 +15,17 @@ from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.profile import Capture, Profile
 from tfprobe.profile.tables import Table
-from tfprobe.query.tables import cells
 from tfprobe.query.tables.catalogue import BY_NAME
-from tfprobe.query.tables.cells import Array
-from tfprobe.query.tables.database import literal, name, registered, writer
-from tfprobe.query.tables.shapes import PROCESS_KEY, Column, Shape
+from tfprobe.query.tables.database import (
+    Array,
+    literal,
+    name,
+    plain,
+    registered,
+    text_cells,
+    writer,
+)
+from tfprobe.query.tables.run_tables import PROCESS_KEY, Column, Shape
 from tfprobe.runs.layout import TEMPORARY_PREFIX, XSPACE_SUFFIX
 
 T = TypeVar("T", int, str)
@@ -83,7 +89,7 @@ def _write_table(shape: Shape, rows: Table, profile: Profile, told: Told, target
     connection = writer()
     values = {column: getattr(rows, column) for column in rows.DTYPES}
     values |= _steps(rows, profile)
-    strings = cells.texts([text or None for text in rows.strings.values])
+    strings = text_cells([text or None for text in rows.strings.values])
     places = np.arange(len(strings), dtype=np.int32)
     selected, joined = _query(shape, rows, profile)
     unfinished = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
@@ -118,7 +124,7 @@ def _query(shape: Shape, rows: Table, profile: Profile) -> tuple[str, str]:
     joined: list[str] = []
     (process,) = profile.processes
     constants = {
-        "host": literal(cells.plain(process.host)),
+        "host": literal(plain(process.host)),
         "rank": "NULL" if process.rank is None else str(process.rank),
         **{column: f"r.{column}" for column in ("work", "step", "capture")},
     }
@@ -190,7 +196,7 @@ def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> Told
     captures = tuple(_capture(each, int(in_each[each.index])) for each in profile.captures)
     problems = tuple((each.where, each.what) for each in profile.problems)
     (process,) = profile.processes
-    host = cells.plain(process.host)
+    host = plain(process.host)
     return Told(fingerprint, host, process.rank, counts, captures, problems)
 
 

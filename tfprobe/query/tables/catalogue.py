@@ -4,24 +4,168 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfprobe.query.tables.accounts import ACCOUNT
-from tfprobe.query.tables.history import HISTORY
-from tfprobe.query.tables.of_captures import ALLOCATIONS, CAPTURES, EXECUTIONS, SPANS
-from tfprobe.query.tables.of_runs import (
+from tfprobe.query.tables.run_tables import (
     ACCELERATORS,
     ACTIVITIES,
     CALLS,
+    CAPTURE_KEY,
     GAPS,
     INTERPRETERS,
     PROBLEMS,
     PROCESSES,
     PULSES,
+    RUN_KEY,
     RUNS,
     STEPS,
     THREAD_TIMES,
     WORKS,
+    Shape,
+    Source,
+    real,
+    text,
+    truth,
+    whole,
 )
-from tfprobe.query.tables.shapes import Shape
+from tfprobe.query.tables.small_tables import ACCOUNT
+
+CAPTURES = Shape(
+    "captures",
+    "The traced steps whose captures could be read.",
+    Source.CAPTURES,
+    (
+        *CAPTURE_KEY,
+        text("file", "file in the folder of the process"),
+        text("level", "trace level: full, software or window"),
+        whole("start_ns", "start of the step, unix ns"),
+        whole("duration_ns", "duration of the step, including the overhead of tracing"),
+        whole("plain_ns", "duration of the usual step at that time; NULL: nothing to compare with"),
+        whole("fed_bytes", "bytes of the arrays fed to the step; NULL: not known"),
+        whole("result_bytes", "bytes of the tensors the step returned; NULL: not known"),
+        whole("executions", "number of node executions"),
+    ),
+)
+EXECUTIONS = Shape(
+    "executions",
+    "One row for each execution of a node in a traced step.",
+    Source.CAPTURES,
+    (
+        *CAPTURE_KEY,
+        text("device", "device it ran on"),
+        text("lane", "thread or stream it ran on"),
+        text("name", "name of the node"),
+        text("op_type", "op type"),
+        text(
+            "place",
+            "host: a thread ran or scheduled the op; accelerator: its kernel ran; "
+            "host_to_device, device_to_host, device_to_device: a copy",
+        ),
+        truth("background", "on a thread that prepares later steps, such as tf.data's"),
+        whole("start_ns", "unix ns"),
+        whole("duration_ns", "duration of the op, or of the kernel"),
+        whole("bytes", "bytes requested from allocators; NULL: not in an XSpace"),
+        whole("output_bytes", "bytes held by its outputs; NULL: not in an XSpace"),
+        text("detail", "the kernel, details of a copy, or the tf.data iterator"),
+        whole(
+            "correlation",
+            "correlation id that a kernel or copy shares with the driver call in `spans`",
+        ),
+    ),
+)
+SPANS = Shape(
+    "spans",
+    "Other events of an XSpace: driver calls, iterators, tracing.",
+    Source.CAPTURES,
+    (
+        *CAPTURE_KEY,
+        text(
+            "kind",
+            "runtime, launch, copy_call, sync, iterator, compile, function_call, python, "
+            "dataset_function",
+        ),
+        text("lane", "thread"),
+        text("name", "name of the call"),
+        text("detail", "details from TensorFlow"),
+        truth("background", "on a thread that prepares later steps"),
+        whole("start_ns", "unix ns"),
+        whole("duration_ns", "duration"),
+        whole("identity", "number of an iterator, or of a run of a function"),
+        whole("parent", "number of the calling iterator"),
+        whole(
+            "correlation",
+            "correlation id that a driver call shares with what it starts in `executions`",
+        ),
+        whole("bytes", "bytes copied; NULL: not known"),
+    ),
+)
+ALLOCATIONS = Shape(
+    "allocations",
+    "Memory allocated (bytes above 0) and freed (below 0) during captures.",
+    Source.CAPTURES,
+    (
+        *CAPTURE_KEY,
+        text("allocator", "name of the allocator"),
+        text("device", "device of the op"),
+        text("op", "node that the bytes were allocated for"),
+        text("op_type", "op type"),
+        text("shape", "type and shape of the tensor, such as float32[64,28,28,1]"),
+        whole("at_ns", "unix ns"),
+        whole("bytes", "bytes allocated or freed; 0: the allocator only reported what it held"),
+        whole("address", "address, which matches a deallocation with its allocation"),
+        whole("in_use_bytes", "bytes held by tensors right after"),
+        whole("free_bytes", "further bytes available from the allocator"),
+        whole("peak_bytes", "peak of the bytes it held so far"),
+        whole("largest_free_bytes", "largest block available"),
+    ),
+)
+
+
+HISTORY = Shape(
+    "history",
+    "The runs of each job over time, each with its kind of step that took most: a view of other "
+    "tables.",
+    Source.REPORT,
+    (
+        *RUN_KEY,
+        text("job", "name of the run or, without one, its command"),
+        text("started", "launch time, ISO 8601"),
+        text("host", "host of the launcher"),
+        text("python", "version of Python"),
+        text("tensorflow", "version of TensorFlow"),
+        text("kind", "kind of step, over all processes"),
+        whole("steps", "number of steps in the median"),
+        real("step_p50_ns", "median step without the first 16, traced and raised ones"),
+        real(
+            "change_ratio",
+            "growth since the previous run of the job; NULL: none",
+        ),
+        real("goodput_ratio", "share of productive steps in the time of its processes"),
+    ),
+)
+# The tables that the view is made of.
+OF_HISTORY = ("runs", "processes", "works", "steps", "account")
+HISTORY_QUERY = """
+WITH medians AS (
+  SELECT s.run, w.kind, count(*) AS steps, median(s.duration_ns) AS step_p50_ns,
+    sum(s.duration_ns) AS spent_ns
+  FROM steps s JOIN works w USING (run, process, work)
+  WHERE NOT s.sampled AND NOT s.raised AND s.step >= 16
+  GROUP BY s.run, w.kind
+), versions AS (
+  SELECT run, min(python) AS python, min(tensorflow) AS tensorflow FROM processes GROUP BY run
+), main AS (
+  SELECT r.run, coalesce(r.name, r.command) AS job, r.started, r.host, v.python, v.tensorflow,
+    m.kind, m.steps, CAST(m.step_p50_ns AS DOUBLE) AS step_p50_ns
+  FROM runs r JOIN medians m USING (run) JOIN versions v USING (run)
+  QUALIFY row_number() OVER (PARTITION BY r.run ORDER BY m.spent_ns DESC, m.kind) = 1
+), goodput AS (
+  SELECT run, sum(ns) FILTER (part = 'productive') / nullif(sum(ns), 0) AS goodput_ratio
+  FROM account GROUP BY run
+)
+SELECT main.*, step_p50_ns / lag(step_p50_ns) OVER (PARTITION BY job ORDER BY started, run) - 1
+  AS change_ratio, goodput_ratio
+FROM main LEFT JOIN goodput USING (run)
+"""
+
 
 SHAPES: tuple[Shape, ...] = (
     RUNS,

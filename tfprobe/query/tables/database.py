@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from tfprobe.errors import UsageError
-from tfprobe.query.tables.cells import Array
+from tfprobe.errors import Missing, UsageError
+from tfprobe.query.tables.run_tables import Shape
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
 
 # Half of what a report of a thousand processes may take; more than that goes to disk.
 _MEMORY = "1GB"
@@ -136,3 +140,153 @@ _ALONE: Mapping[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
 }
+
+
+# Any: an array of whatever a column holds; those of text hold objects.
+Array = npt.NDArray[Any]
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+def columns(shape: Shape, rows: Sequence[Sequence[Any]]) -> Mapping[str, Array]:
+    """Return rows as columns. Any: a value is what its column holds, None or Missing."""
+    by_column = zip(*rows, strict=True) if rows else ((),) * len(shape.columns)
+    return {
+        column.name: _MAKERS[column.type](values)
+        for column, values in zip(shape.columns, by_column, strict=True)
+    }
+
+
+def plain(text: str) -> str:
+    """Return text that UTF-8 can hold: what names bytes that were none is told as an escape."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def text_cells(values: Sequence[str | None]) -> Array:
+    """Return texts as objects."""
+    return _objects([None if value is None else plain(value) for value in values])
+
+
+def _is_unknown(value: object) -> bool:
+    return value is None or isinstance(value, Missing)
+
+
+def _whole(values: Sequence[Any]) -> Array:
+    # A damaged line may hold a number of any length, which no clock or counter has.
+    unknown = [_is_unknown(each) or not _SMALLEST <= each <= _LARGEST for each in values]
+    known = [0 if lost else value for value, lost in zip(values, unknown, strict=True)]
+    return np.ma.masked_array(np.array(known, dtype=np.int64), mask=unknown)
+
+
+def _real(values: Sequence[Any]) -> Array:
+    unknown = [_is_unknown(each) for each in values]
+    known = [0.0 if lost else value for value, lost in zip(values, unknown, strict=True)]
+    return np.ma.masked_array(np.array(known, dtype=np.float64), mask=unknown)
+
+
+def _truth(values: Sequence[Any]) -> Array:
+    return np.array(values, dtype=np.bool_)
+
+
+def _text(values: Sequence[Any]) -> Array:
+    return text_cells([None if _is_unknown(each) else str(each) for each in values])
+
+
+def _lists(values: Sequence[Any]) -> Array:
+    return _objects(
+        [None if _is_unknown(each) else [plain(one) for one in each] for each in values]
+    )
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    # np.array would take lists of one length for a second dimension.
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+_MAKERS = {
+    "BIGINT": _whole,
+    "BOOLEAN": _truth,
+    "DOUBLE": _real,
+    "VARCHAR": _text,
+    "VARCHAR[]": _lists,
+}
+
+
+T = TypeVar("T")
+
+# From one request to stop to the next.
+_AGAIN_S = 0.05
+# So long somebody who has pressed Ctrl-C is let wait: DuckDB does not look for requests while it
+# parses and plans, which takes minutes where somebody wants it to.
+_PATIENCE_S = 2.0
+
+
+class StillWorking(KeyboardInterrupt):
+    """DuckDB was asked to stop and goes on. Nothing ends it but the end of this process."""
+
+
+def interruptibly(connection: DuckDBPyConnection, work: Callable[[], T]) -> T:
+    """Return what work gives that may take long; what ends this thread's waiting ends the work.
+
+    In a thread of its own: while DuckDB works it does not look whether a signal has come, and
+    Python's handlers run in the main thread alone, which waits for it here.
+
+    Raises StillWorking where the work cannot be ended.
+    """
+    working: Future[T] = Future()
+    try:
+        _start(work, working)
+        return working.result()
+    except BaseException as exc:
+        # Cancelled is what has not begun: a signal may come while the thread starts.
+        if not working.cancel() and not _stopped(connection, working):
+            raise StillWorking from exc
+        raise
+
+
+def close(connection: DuckDBPyConnection) -> None:
+    """Close a connection, and end what it still works on: of a query whose rows were not all taken.
+
+    Raises StillWorking where that cannot be ended.
+    """
+    # Closing waits for it, and would wait for ever.
+    working: Future[None] = Future()
+    _start(connection.close, working)
+    if not _stopped(connection, working):
+        raise StillWorking
+    working.result()
+
+
+def _start(work: Callable[[], T], working: Future[T]) -> None:
+    def run() -> None:
+        if not working.set_running_or_notify_cancel():
+            return
+        try:
+            working.set_result(work())
+        except BaseException as exc:
+            working.set_exception(exc)
+
+    threading.Thread(target=run, name="tfprobe-query", daemon=True).start()
+
+
+def _stopped(connection: DuckDBPyConnection, working: Future[T]) -> bool:
+    """Ask for a stop, again and again: work may not have begun, and forgets what came before."""
+    for _ in range(round(_PATIENCE_S / _AGAIN_S)):
+        if wait([working], timeout=_AGAIN_S).done:
+            return True
+        _ask_to_stop(connection)
+    return False
+
+
+def _ask_to_stop(connection: DuckDBPyConnection) -> None:
+    import duckdb
+
+    try:
+        connection.interrupt()
+    except duckdb.Error:
+        pass  # closed by now, which is all that was wanted

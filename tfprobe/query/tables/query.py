@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.query.tables.catalogue import BY_NAME
-from tfprobe.query.tables.filled import UNREAD, Tables, Watch
-from tfprobe.query.tables.history import HISTORY, OF_HISTORY
-from tfprobe.query.tables.stopping import interruptibly
+from tfprobe.query.tables.catalogue import BY_NAME, HISTORY, OF_HISTORY
+from tfprobe.query.tables.database import interruptibly
+from tfprobe.query.tables.loader import UNREAD, Tables, Watch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import (
     Console,
@@ -20,6 +22,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
+from tfprobe.analysis.steps.step_times import Bar
 from tfprobe.printable import printable, printable_lines
 
 # Narrower than this no table of ours is legible; the terminal wraps it then.
@@ -187,3 +190,55 @@ def short_path(path: str) -> str:
     if inside == path or len(parts) <= _LAST:
         return "/".join(parts[-_LAST:])
     return "/".join([parts[0], *["…"][: len(parts) - _LAST - 1], *parts[-_LAST:]])
+
+
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+
+
+def histogram_sparkline(bars: Sequence[Bar], wide: int) -> str:
+    """Draw counts over durations on a logarithmic axis, from the least to the longest.
+
+    A blank is none at all; what is there is never drawn as none.
+    """
+    low, high = math.log(bars[0].low_ns), math.log(bars[-1].high_ns)
+    wide = min(
+        wide, max(len(bars), round((high - low) / math.log(bars[0].high_ns / bars[0].low_ns)))
+    )
+    cells = np.zeros(wide)
+    for bar in bars:
+        middle = (math.log(bar.low_ns) + math.log(bar.high_ns)) / 2
+        cells[min(int((middle - low) / (high - low) * wide), wide - 1)] += bar.count
+    return "".join(_height(count / cells.max()) for count in cells)
+
+
+def _height(ratio: float) -> str:
+    if not ratio:
+        return " "
+    return _HEIGHTS[min(int(ratio * len(_HEIGHTS)), len(_HEIGHTS) - 1)]
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(
+    values: Sequence[float], *, width: int, least: float | None = None, most: float | None = None
+) -> str:
+    """Return a bar for each value, from `least` (default: the smallest) to `most` (the largest).
+
+    What is below `least` has the lowest bar, what is above `most` the highest. Of more values than
+    there is room for, each bar is the largest of its neighbours.
+    """
+    if not values or width < 1:
+        return ""
+    parts = min(len(values), width)
+    tops = [
+        max(values[at * len(values) // parts : (at + 1) * len(values) // parts])
+        for at in range(parts)
+    ]
+    low = min(values) if least is None else least
+    high = max(tops) if most is None else most
+    span = high - low
+    if span <= 0:
+        return _BARS[0] * parts
+    last = len(_BARS) - 1
+    return "".join(_BARS[round(min(max(top - low, 0) / span, 1) * last)] for top in tops)

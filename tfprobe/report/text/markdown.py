@@ -17,8 +17,15 @@ from tfprobe.report.documents.process_groups import FEW, Crowd, crowd
 from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
 from tfprobe.report.format import numbers
 from tfprobe.report.text import account, breakdown
-from tfprobe.report.text import crowd as crowd_page
-from tfprobe.report.text.advice import gain_told, plain
+from tfprobe.report.text.findings import gain_told, plain
+from tfprobe.report.text.report import (
+    HEADINGS,
+    TOP_GROUPS,
+    group_cells,
+    group_title,
+    remarks,
+    silences,
+)
 from tfprobe.report.text.stacks import sentence
 
 TOP_OPS = 25
@@ -56,7 +63,7 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
     told = sentence(report.stacks)
     if told:
         yield from ("", plain(told))
-    for text in crowd_page.silences(report.silences):
+    for text in silences(report.silences):
         yield from ("", text)
     if isinstance(report.ops, OpTable):
         yield from _ops(report.ops)
@@ -69,14 +76,14 @@ def _lines(report: Report, advice: Advice) -> Iterator[str]:
 
 
 def _crowd(item: Crowd) -> Iterator[str]:
-    yield from ("", f"## {crowd_page.title(item)}", "")
-    rows = [crowd_page.cells(each) for each in item.groups[: crowd_page.TOP_GROUPS]]
-    yield from table(crowd_page.HEADINGS, rows, texts=3)
+    yield from ("", f"## {group_title(item)}", "")
+    rows = [group_cells(each) for each in item.groups[:TOP_GROUPS]]
+    yield from table(HEADINGS, rows, texts=3)
     hidden = len(item.groups) - len(rows)
     if hidden:
         yield from ("", f"and {hidden} more; --json has them")
     yield ""
-    yield from (f"- {text}" for text in crowd_page.remarks(item))
+    yield from (f"- {text}" for text in remarks(item))
 
 
 def _process(item: ProcessReport) -> Iterator[str]:

@@ -14,8 +14,7 @@ from tfprobe.analysis.memory.memory_summary import Lasting, Memory
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work, titled
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
-from tfprobe.report.format.sparkline import sparkline
+from tfprobe.report.format.page import Column, sparkline
 
 # Of more rows a reader looks at none; --json has all of them.
 MOST_ROWS = 10

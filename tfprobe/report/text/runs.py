@@ -1,14 +1,21 @@
-"""Lay out the listing of runs."""
+"""Write lists of runs: a listing, a trend, what would be removed, and trace requests."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import PurePath
 
+from rich.console import RenderableType
+
+from tfprobe.analysis.compare.change_cause import Cause, Whose
+from tfprobe.analysis.compare.run_trend import TrendRow
+from tfprobe.analysis.jobs.retention import KEEP, OLDER, Candidate, Retention, Rules
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Run
-from tfprobe.profile.snapshots import RunLine
+from tfprobe.profile.profile import Run, titled
+from tfprobe.profile.snapshots import Answer, Captured, ProcessAnswer, RunLine
+from tfprobe.report.diff.text import signed
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import Column
 
@@ -70,3 +77,233 @@ def _command(run: RunLine) -> str:
     if isinstance(run.command, Missing) or not run.command:
         return "?"
     return shlex.join([PurePath(run.command[0]).name, *run.command[1:]])
+
+
+_RUN = (Column("run", is_number=False), Column("state", is_number=False), Column("age"))
+
+
+def render_removals(
+    retention: Retention,
+    rules: Rules,
+    leftovers: int,
+    now_unix_ns: int,
+    *,
+    width: int,
+    colour: bool,
+) -> str:
+    """Return as text what goes, what is held, and how many leftovers there are beside it."""
+    parts = _parts(retention, rules, leftovers, now_unix_ns, width)
+    return page.render(parts, width=width, colour=colour)
+
+
+def _parts(
+    retention: Retention, rules: Rules, leftovers: int, now_unix_ns: int, width: int
+) -> Iterator[RenderableType]:
+    if retention.goes:
+        goes = [_going(each, rules, now_unix_ns) for each in retention.goes]
+        yield page.table([*_RUN, Column("size"), _why("why it goes")], goes, width=width, indent=0)
+        yield page.blank()
+    if retention.held:
+        held = [[*_run(each, now_unix_ns), each.held or ""] for each in retention.held]
+        yield page.table([*_RUN, _why("why it stays")], held, width=width, indent=0)
+        yield page.blank()
+    yield page.paragraph(_sum(retention, rules, leftovers), indent=0)
+
+
+def _why(heading: str) -> Column:
+    return Column(heading, is_number=False, may_be_cut=True)
+
+
+def _run(candidate: Candidate, now_unix_ns: int) -> list[str]:
+    return [candidate.run.id, candidate.run.state, age(candidate.run, now_unix_ns)]
+
+
+def _going(candidate: Candidate, rules: Rules, now_unix_ns: int) -> list[str]:
+    why = _rules(candidate, rules)
+    return [*_run(candidate, now_unix_ns), size(candidate.run), why]
+
+
+def _rules(candidate: Candidate, rules: Rules) -> str:
+    return ", ".join(_rule(rule, rules) for rule in candidate.rules)
+
+
+def _rule(rule: str, rules: Rules) -> str:
+    if rule == KEEP:
+        return f"not among the newest {rules.keep}"
+    if rule == OLDER:
+        return f"older than {numbers.age(rules.older_ns or 0)}"
+    return f"above {numbers.size(rules.size_bytes or 0)} in all"
+
+
+def _sum(retention: Retention, rules: Rules, leftovers: int) -> str:
+    goes = [_count(len(retention.goes), "run"), numbers.size(_total(retention.goes))]
+    parts = [", ".join(goes)] if retention.goes else []
+    if leftovers:
+        parts.append(_count(leftovers, "leftover") + " of programs that were killed")
+    if rules == Rules() and not parts:
+        return "Nothing goes: no rule was given, and no killed program left anything."
+    if not parts:
+        return "Nothing goes."
+    return f"To go: {'; '.join(parts)}."
+
+
+def _total(candidates: Sequence[Candidate]) -> int:
+    sizes = (each.run.size_bytes for each in candidates)
+    return sum(size for size in sizes if not isinstance(size, Missing))
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+_COLUMNS = (
+    Column("host", is_number=False, may_be_cut=True),
+    Column("pid"),
+    Column("state", is_number=False),
+    Column("answer", is_number=False),
+    Column("captures"),
+    Column("steps", is_number=False, may_be_cut=True),
+)
+_PROGRAM = Column("program", is_number=False, may_be_cut=True)
+_STANDS = "The order stands: whoever has not answered takes it with its next step."
+
+
+def render_trace_request(
+    run: str, steps: int, answers: Sequence[ProcessAnswer], *, width: int, colour: bool
+) -> str:
+    """Return one line for each process, and below them why it is not all that was ordered."""
+    columns = list(_COLUMNS)
+    rows = [_orders_row(answer) for answer in answers]
+    if _has_programs(answers):
+        columns.insert(2, _PROGRAM)
+        for row, answer in zip(rows, answers, strict=True):
+            row.insert(2, answer.program)
+    parts: list[RenderableType] = [
+        page.heading(f"Run {run}: the next {numbers.count(steps)} step{'s' * (steps != 1)}"),
+        page.table(columns, rows, width=width),
+    ]
+    parts += [page.paragraph(text) for text in reasons(answers)]
+    if any(answer.answer is Answer.NONE for answer in answers):
+        parts.append(page.paragraph(_STANDS))
+    return page.render(parts, width=width, colour=colour)
+
+
+def reasons(answers: Sequence[ProcessAnswer]) -> Iterator[str]:
+    """Give why something is lacking, each reason once, with those it holds for."""
+    has_programs = _has_programs(answers)
+    names: dict[str, list[str]] = {}
+    for answer in answers:
+        if not isinstance(answer.why, Missing):
+            pid = _pid(answer)
+            name = titled(f"pid {pid}", answer.program) if has_programs else pid
+            names.setdefault(answer.why, []).append(name)
+    for why, holders in names.items():
+        yield f"{', '.join(holders)}: {why}"
+
+
+def _has_programs(answers: Sequence[ProcessAnswer]) -> bool:
+    """Say whether what they run tells some of the processes apart."""
+    return len({answer.program for answer in answers}) > 1
+
+
+def _orders_row(answer: ProcessAnswer) -> list[str]:
+    return [
+        answer.host,
+        _pid(answer),
+        answer.state,
+        answer.answer.value,
+        f"{numbers.count(len(answer.captures))} of {numbers.count(answer.samples)}"
+        if answer.samples
+        else "-",
+        _steps(answer.captures),
+    ]
+
+
+def _pid(answer: ProcessAnswer) -> str:
+    return answer.process if isinstance(answer.pid, Missing) else str(answer.pid)
+
+
+def _steps(captures: Sequence[Captured]) -> str:
+    """Write the steps as ranges, and of which work they are where there are several."""
+    works = sorted({capture.work for capture in captures})
+    each = {work: _ranges(sorted(c.step for c in captures if c.work == work)) for work in works}
+    if len(works) < 2:
+        return "".join(each.values())
+    return "; ".join(f"work {work}: {text}" for work, text in each.items())
+
+
+def _ranges(steps: Sequence[int]) -> str:
+    """Write 5, 6, 7, 9 as 5-7, 9."""
+    runs = []
+    for _, group in groupby(enumerate(steps), key=lambda pair: pair[1] - pair[0]):
+        row = [step for _, step in group]
+        runs.append(str(row[0]) if len(row) == 1 else f"{row[0]}-{row[-1]}")
+    return ", ".join(runs)
+
+
+_MINUTES = len("2026-11-20 20:15")
+
+
+def render_trend(rows: Sequence[TrendRow], others: int, *, width: int, colour: bool) -> str:
+    """Return the page; `others` is how many more jobs there are."""
+    return page.render(_run_trend_parts(rows, others, width), width=width, colour=colour)
+
+
+def _run_trend_parts(rows: Sequence[TrendRow], others: int, width: int) -> Iterator[RenderableType]:
+    newest = rows[-1].run
+    named = not isinstance(newest.name, Missing)
+    command = "?" if isinstance(newest.command, Missing) else shlex.join(newest.command)
+    yield page.heading(f"{newest.name}: {command}" if named else command)
+    columns = (
+        Column("started", is_number=False),
+        Column("host", is_number=False, may_go=True),
+        Column("Python", is_number=False, may_go=True),
+        Column("TensorFlow", is_number=False, may_go=True),
+        Column("steps"),
+        Column("step p50"),
+        Column("goodput"),
+        Column("change"),
+        Column("whose", is_number=False),
+        Column("run", is_number=False, may_be_cut=True),
+    )
+    cells = [_run_trend_row(row) for row in rows]
+    yield page.table(columns, cells, width=width)
+    yield page.paragraph("change: from the run before; ~ within what the two recordings scatter")
+    if others:
+        jobs = "job" if others == 1 else "jobs"
+        more = f"and {others} more {jobs}: choose with --name, --tag or --command"
+        yield page.paragraph(more, indent=0)
+
+
+def _run_trend_row(row: TrendRow) -> tuple[str, ...]:
+    started = row.run.started
+    step_ns, goodput = row.step_p50_ns, row.goodput_ratio
+    return (
+        "?" if isinstance(started, Missing) else started.replace("T", " ")[:_MINUTES],
+        _text(row.run.host),
+        _text(row.python),
+        _text(row.tensorflow),
+        numbers.count(row.run.steps),
+        numbers.NOTHING if isinstance(step_ns, Missing) else numbers.duration(step_ns),
+        numbers.NOTHING if isinstance(goodput, Missing) else numbers.percent(goodput),
+        _change(row),
+        _whose(row),
+        row.run.id,
+    )
+
+
+def _text(value: str | Missing) -> str:
+    return numbers.NOTHING if isinstance(value, Missing) else value
+
+
+def _change(row: TrendRow) -> str:
+    if isinstance(row.change, Missing):
+        return numbers.NOTHING
+    return f"{'' if row.change.is_significant else '~'}{signed(row.change.ratio)}"
+
+
+def _whose(row: TrendRow) -> str:
+    if isinstance(row.change, Missing) or not isinstance(row.change.cause, Cause):
+        return ""
+    whose = row.change.cause.whose
+    return "cannot be told" if whose is Whose.UNKNOWN else whose.value

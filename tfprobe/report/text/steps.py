@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
+from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
+from tfprobe.analysis.steps.phases import PHASES, Life
+from tfprobe.analysis.steps.slow_step_causes import Cause
+from tfprobe.analysis.steps.slow_step_causes import told as told_of
 from tfprobe.analysis.steps.step_summary import RecentStep, StepTimes
 from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
 from tfprobe.analysis.steps.trend import Trend
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import SERVICE_KIND
+from tfprobe.profile.profile import SERVICE_KIND, Process, titled
 from tfprobe.report.documents.step_report import StepsReport, WorkSteps
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.bars import sparkline
-from tfprobe.report.format.page import Column
-from tfprobe.report.text import phases
-from tfprobe.report.text.outliers import lines_of, table_of
+from tfprobe.report.format.page import Column, histogram_sparkline
 
 # What fits on a screen; `--work` and --json show the others.
 SHOWN_WORKS = 3
@@ -49,7 +53,7 @@ def lay_out(report: StepsReport, *, width: int, colour: bool) -> str:
 
 
 def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
-    yield from phases.parts(report.lives, width)
+    yield from phase_parts(report.lives, width)
     works = sorted(report.works, key=lambda each: -each.item.work.times.sum_ns)
     several = len({each.process.index for each in works}) > 1
     for each in works[:SHOWN_WORKS]:
@@ -65,7 +69,7 @@ def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
 
 
 def _work(each: WorkSteps, width: int, *, several: bool) -> Iterator[RenderableType]:
-    place = f" · {phases.name(each.process)}" if several else ""
+    place = f" · {phase_name(each.process)}" if several else ""
     yield page.heading(f"{each.item.work.kind} {each.item.work.name}{place}")
     yield page.paragraph(_summary(each))
     if each.item.work.executed < LEAST_STEPS:
@@ -134,7 +138,7 @@ def _times(label: str, found: Distribution, all_ns: int) -> list[str]:
 def _drawn(found: Distribution, width: int) -> str:
     least, most = numbers.duration(found.min_ns), numbers.duration(found.max_ns)
     wide = min(_BARS_WIDTH, width - len(least) - len(most) - 6)
-    return f"{least} {sparkline(found.bars, wide)} {most}"
+    return f"{least} {histogram_sparkline(found.bars, wide)} {most}"
 
 
 def _trend(found: Trend | Missing) -> Sequence[str]:
@@ -155,3 +159,185 @@ def _step(step: RecentStep) -> tuple[str, str, str, str]:
     marks = [name for name, holds in (("traced", step.sampled), ("raised", step.raised)) if holds]
     gap = "" if step.gap_ns is None else numbers.duration(max(step.gap_ns, 0))
     return str(step.step), numbers.duration(step.duration_ns), gap, " ".join(marks)
+
+
+# The longest of steps and gaps together; --json has a hundred of each.
+SHOWN_OUTLIERS = 5
+_SHOWN_CAUSES = 3
+# Less of the time of all steps is not worth a row each.
+_ROWS_FROM_RATIO = 0.001
+
+_COLUMNS = (
+    Column("", is_number=False),
+    Column("took"),
+    Column("usual"),
+    Column("z", may_go=True),
+    Column("what happened then", is_number=False, may_be_cut=True),
+)
+
+
+def lines_of(each: WorkSteps) -> Iterator[str]:
+    """Give a line on slow steps and one on long gaps."""
+    if isinstance(each.slow_steps, Outliers):
+        yield _line("Slow steps", each.slow_steps, each)
+    if isinstance(each.long_gaps, Outliers) and each.long_gaps.found:
+        yield _line("Long gaps", each.long_gaps, each)
+
+
+def table_of(each: WorkSteps, width: int) -> Text | None:
+    """Return a table of the longest of both, None where none is worth it."""
+    known = [o for o in (each.slow_steps, each.long_gaps) if isinstance(o, Outliers)]
+    rows = [
+        (outlier, of)
+        for of in known
+        if of.share_ratio >= _ROWS_FROM_RATIO
+        for outlier in of.found[:SHOWN_OUTLIERS]
+    ]
+    rows.sort(key=lambda row: -row[0].excess_ns)
+    if not rows:
+        return None
+    return page.table(_COLUMNS, [_row(*row) for row in rows[:SHOWN_OUTLIERS]], width=width)
+
+
+def _line(label: str, found: Outliers, each: WorkSteps) -> str:
+    looked_at = numbers.count(found.looked_at)
+    of_last = "" if each.remembered.is_whole else " the last"
+    if not found.found:
+        return f"{label}: none of{of_last} {looked_at} stands out."
+    share = numbers.percent(found.share_ratio)
+    text = (
+        f"{label}: {numbers.count(len(found.found))} of{of_last} {looked_at} took "
+        f"{numbers.duration(found.excess_ns)} more than usual, {share} of the time"
+    )
+    causes = by_cause(found)
+    told = [
+        f"{numbers.duration(excess_ns)} {told_of(cause)}"
+        for cause, _, excess_ns in causes[:_SHOWN_CAUSES]
+    ]
+    why = f": {', '.join(told)}" if len(causes) > 1 or isinstance(causes[0][0], Cause) else ""
+    return f"{text}{why}.{''.join(f' {_period(each)}' for each in found.periods)}"
+
+
+def _period(period: Period) -> str:
+    return (
+        f"{_every(period).capitalize()} from {numbers.count(period.first)} on "
+        f"({period.times} of {period.turns})."
+    )
+
+
+def _every(period: Period) -> str:
+    return "every second" if period.every == 2 else f"every {numbers.ordinal(period.every)}"
+
+
+def _row(outlier: Outlier, found: Outliers) -> list[str]:
+    place = "before " if outlier.is_gap else "step "
+    return [
+        f"{place}{numbers.count(outlier.step)}",
+        numbers.duration(outlier.duration_ns),
+        numbers.duration(found.usual_ns),
+        f"{outlier.z:.0f}",
+        _why(outlier, found),
+    ]
+
+
+def _why(outlier: Outlier, found: Outliers) -> str:
+    """Tell the cause, and what it is one of."""
+    told = told_of(outlier.cause)
+    for period in found.periods:
+        if (outlier.step - period.first) % period.every == 0 and outlier.step > 0:
+            why = f"why is {told}" if isinstance(outlier.cause, Missing) else told
+            return f"{_every(period)}; {why}"
+    return told
+
+
+# A mark for each phase, which tells it without colour, and the colour where there is one.
+_MARKS: Mapping[str, tuple[str, str]] = {
+    "start-up": ("·", "dim"),
+    "set-up": ("-", "dim"),
+    "compile": ("#", "magenta"),
+    "warm-up": ("~", "yellow"),
+    "steady": ("=", "green"),
+    "evaluation": ("e", "cyan"),
+    "checkpoint": ("c", "blue"),
+    "between": ("_", "dim"),
+    "end": (".", "dim"),
+}
+# More processes than this take a screen; --json has all.
+SHOWN_PROCESSES = 8
+_WIDEST_STRIP = 100
+_BETWEEN = "   "
+
+Lives = Sequence[tuple[Process, Life | Missing]]
+
+
+def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
+    """Give the lines about the lives of processes."""
+    known = [found for _, found in lives if isinstance(found, Life)]
+    if not known:
+        reasons = sorted({found.reason for _, found in lives if isinstance(found, Missing)})
+        yield page.paragraph(f"no phases: {'; '.join(reasons)}", indent=0)
+        return
+    start_ns, end_ns = min(each.start_ns for each in known), max(each.end_ns for each in known)
+    names = [phase_name(each.process) for each in known]
+    label = "" if len(known) == 1 else " " * (max(map(len, names[:SHOWN_PROCESSES])) + 2)
+    yield page.heading(f"Phases of {numbers.duration(end_ns - start_ns)}")
+    wide = min(max(width - 2 - len(label), 20), _WIDEST_STRIP)
+    for each, named in zip(known[:SHOWN_PROCESSES], names, strict=False):
+        strip = Text(named.ljust(len(label)) if label else "", no_wrap=True)
+        yield Padding(strip.append_text(_strip(each, start_ns, end_ns, wide)), (0, 0, 0, 2))
+    if len(known) > SHOWN_PROCESSES:
+        yield page.paragraph(f"and {len(known) - SHOWN_PROCESSES} more; --json has them")
+    yield from _totals(known[:SHOWN_PROCESSES], names, width)
+    if not any(each.knows_import for each in known):
+        yield page.paragraph("When TensorFlow was imported is not known: set-up is in start-up.")
+
+
+def phase_name(process: Process) -> str:
+    """Name a process shortly: by its rank if it has one."""
+    if process.rank is not None:
+        return titled(f"{process.role or 'rank'} {process.rank}", process.title)
+    return process.label
+
+
+def _strip(life: Life, start_ns: int, end_ns: int, wide: int) -> Text:
+    """Draw the phase that has most of each cell of the axis."""
+    edges = np.linspace(start_ns, end_ns, wide + 1)
+    spent = np.zeros((len(PHASES), wide))
+    for each in life.segments:
+        inside = np.clip(edges, each.start_ns, each.end_ns)
+        spent[PHASES.index(each.phase)] += inside[1:] - inside[:-1]
+    text = Text(no_wrap=True)
+    for cell in spent.T:
+        mark, style = _MARKS[PHASES[int(cell.argmax())]] if cell.any() else (" ", "")
+        text.append(mark, style=style)
+    return text
+
+
+def _totals(lives: Sequence[Life], names: Sequence[str], width: int) -> Iterator[RenderableType]:
+    there = [phase for phase in PHASES if any(each.total_ns(phase) for each in lives)]
+    if len(lives) == 1:
+        for line in _legend(lives[0], there, width - 2):
+            yield Padding(line, (0, 0, 0, 2))
+        return
+    columns = [Column("", is_number=False), *(Column(f"{_MARKS[p][0]} {p}") for p in there)]
+    rows = [
+        [named, *(numbers.duration(each.total_ns(phase)) for phase in there)]
+        for each, named in zip(lives, names, strict=False)
+    ]
+    yield page.table(columns, rows, width=width)
+
+
+def _legend(life: Life, there: Sequence[str], width: int) -> Sequence[Text]:
+    """Return lines of entries, each of which stays in one piece."""
+    lines: list[Text] = []
+    for phase in there:
+        mark, style = _MARKS[phase]
+        time_ns = life.total_ns(phase)
+        share = numbers.percent(time_ns / life.wall_ns)
+        entry = Text(mark, style=style)
+        entry.append(f" {phase} {numbers.duration(time_ns)} ({share})", style="none")
+        if lines and lines[-1].cell_len + len(_BETWEEN) + entry.cell_len <= width:
+            lines[-1].append(_BETWEEN).append_text(entry)
+        else:
+            lines.append(Text().append_text(entry))
+    return lines

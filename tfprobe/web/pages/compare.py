@@ -12,10 +12,10 @@ from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_time_changes import MEASURES
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Run
-from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.header import command_line
-from tfprobe.web.question import Question
+from tfprobe.web.pages.overview import command_line
+from tfprobe.web.params import Question
+from tfprobe.web.values import Document, known
 
 # What changed most comes first; more nobody reads.
 _MOST_WORKS = 20

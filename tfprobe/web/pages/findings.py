@@ -7,11 +7,10 @@ from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
 from tfprobe.profile.graph import SampledWork
-from tfprobe.web.amounts import Document
-from tfprobe.web.code_in_text import told
-from tfprobe.web.evidence import Places
+from tfprobe.web.evidence import Places, told
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
+from tfprobe.web.values import Document
 
 # As many as `tfprobe report` shows: of those that matter the first.
 TOP_FINDINGS = 3

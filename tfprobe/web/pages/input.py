@@ -11,8 +11,8 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work
 from tfprobe.report.documents.input_document import work_document as input_document
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.alike import chosen_document, process_document
-from tfprobe.web.question import Question
+from tfprobe.web.pages.loop_choice import chosen_document, process_document
+from tfprobe.web.params import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
 

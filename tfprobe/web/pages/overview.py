@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps.recent_steps import last_end_ns, steps_per_s
@@ -12,16 +13,14 @@ from tfprobe.analysis.steps.step_summary import StepTimes
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
-from tfprobe.profile.profile import Profile, Work
+from tfprobe.profile.profile import Profile, Run, Work
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.run_report import ProcessReport
 from tfprobe.report.documents.step_report import WorkSteps
-from tfprobe.web.amounts import Document, facts, known
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.header import command_line
+from tfprobe.web.pages.loop_choice import works_document
 from tfprobe.web.pages.steps import work_steps
-from tfprobe.web.pages.works import works_document
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 from tfprobe.web.step_columns import (
     bands_of,
     marked_steps,
@@ -29,6 +28,7 @@ from tfprobe.web.step_columns import (
     series_document,
     trend_document,
 )
+from tfprobe.web.values import Document, facts, known
 
 _MOST_PROCESSES = 64
 _MOST_DEVICES = 16
@@ -197,3 +197,28 @@ def _device(each: DeviceHardware) -> Document:
             "memory_total_bytes": each.memory_total_bytes,
         }
     )
+
+
+# What fits into a title; commands of launchers may carry whole configurations.
+_COMMAND_CHARACTERS = 2_000
+
+
+def header_document(run: OpenRun, question: Question) -> dict[str, Any]:  # noqa: ARG001 - all have these
+    """Return it, made of what needs no capture. Any: see docs/web.md."""
+    found = run.early.profile.run
+    return {
+        "id": found.id,
+        "command": command_line(found),
+        "state": found.state,
+        "is_live": found.is_live,
+        "started": None if isinstance(found.started, Missing) else found.started,
+        "processes": len(run.early.profile.processes),
+        "works": works_document(run.early),
+    }
+
+
+def command_line(run: Run) -> str | None:
+    """Return what was run, as far as a page shows it; None where nobody knows."""
+    if isinstance(run.command, Missing):
+        return None
+    return " ".join(run.command)[:_COMMAND_CHARACTERS]

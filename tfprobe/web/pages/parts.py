@@ -7,9 +7,9 @@ from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
 from tfprobe.analysis.breakdown.gap_breakdown import Cause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
-from tfprobe.web.amounts import Document, known
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
+from tfprobe.web.values import Document, known
 
 # More recorded steps than a page lists; any other is answered by its number.
 MOST_STEPS = 300

@@ -15,9 +15,9 @@ from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES, Process, Profile, Work
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.alike import known, process_document, works_alike
+from tfprobe.web.pages.loop_choice import known, process_document, works_alike
 from tfprobe.web.pages.processes_hardware import hardware_document, used_of
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
 

@@ -14,9 +14,9 @@ from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.alike import known, process_document
-from tfprobe.web.pages.timeline_ranks import process_title
-from tfprobe.web.question import Question
+from tfprobe.web.pages.loop_choice import known, process_document
+from tfprobe.web.pages.timeline.ranks import process_title
+from tfprobe.web.params import Question
 from tfprobe.web.together import across_of
 
 Document = dict[str, Any]  # Any: see docs/web.md

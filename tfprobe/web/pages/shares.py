@@ -16,10 +16,10 @@ from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.system import runtime
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
-from tfprobe.web.amounts import Document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.parts import answer_document, cause_document, groups_document
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
+from tfprobe.web.values import Document
 
 TOP_OPS = 5
 TOP_CALLS = 3

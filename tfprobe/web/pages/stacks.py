@@ -10,7 +10,7 @@ from tfprobe.analysis.system.stack_samples import Call, CallTree, ProcessTrees, 
 from tfprobe.errors import Missing, UsageError
 from tfprobe.profile.stack_samples import StackSamples
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 Document = dict[str, Any]  # Any: JSON values
 

@@ -15,10 +15,9 @@ from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Profile, Work, bucket_bounds_ns, bucket_of
 from tfprobe.report.documents import step_report
 from tfprobe.report.documents.step_report import WorkSteps
-from tfprobe.web.amounts import Document, facts
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.pages.works import works_document
-from tfprobe.web.question import Question
+from tfprobe.web.pages.loop_choice import works_document
+from tfprobe.web.params import Question
 from tfprobe.web.step_columns import (
     bands_of,
     marked_steps,
@@ -27,6 +26,7 @@ from tfprobe.web.step_columns import (
     series_document,
     trend_document,
 )
+from tfprobe.web.values import Document, facts
 
 # A process that evaluates after each epoch has two stretches an epoch.
 _MOST_SEGMENTS = 1_000

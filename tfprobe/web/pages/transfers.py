@@ -16,8 +16,8 @@ from tfprobe.errors import Missing
 from tfprobe.findings.gather.syncs import syncs
 from tfprobe.profile.profile import Work
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.alike import Alike, alike, chosen_document
-from tfprobe.web.question import Question
+from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document
+from tfprobe.web.params import Question
 
 Document = dict[str, Any]  # Any: see docs/web.md
 

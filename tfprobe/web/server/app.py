@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import json
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,23 +18,23 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tfprobe.errors import NoAnswer, TfprobeError
-from tfprobe.runs.liveness import this_machine
-from tfprobe.web import front
+from tfprobe.errors import NoAnswer, TfprobeError, UsageError
+from tfprobe.live.trace_requests import document, order
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine, this_machine
+from tfprobe.web import bundle
 from tfprobe.web.answers import Document
-from tfprobe.web.book import Book
-from tfprobe.web.looks import Looks
 from tfprobe.web.pages import runs
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
+from tfprobe.web.run_cache import Book
 from tfprobe.web.server import body, perfetto, trace
+from tfprobe.web.server.auth import Guard, Keys
+from tfprobe.web.server.errors import FAILED, status_of, told
 from tfprobe.web.server.events import Events, Stream
-from tfprobe.web.server.guard import Guard
 from tfprobe.web.server.headers import Headers
 from tfprobe.web.server.hosts import Hosts
-from tfprobe.web.server.keys import Keys
-from tfprobe.web.server.ordering import record_steps
-from tfprobe.web.server.threads import in_thread
-from tfprobe.web.server.told import FAILED, status_of, told
+from tfprobe.web.server.trace import in_thread
+from tfprobe.web.snapshot_cache import Looks
 
 Complain = Callable[[str], None]
 
@@ -88,17 +89,17 @@ class Pages:
         return found
 
     async def _index(self, request: Request) -> Response:
-        text = (front.STATIC / "index.html").read_text(encoding="utf-8")
+        text = (bundle.STATIC / "index.html").read_text(encoding="utf-8")
         return _kept(request, text, "text/html")
 
     async def _libraries(self, request: Request) -> Response:
-        return _kept(request, front.libraries(), _JAVASCRIPT)
+        return _kept(request, bundle.libraries(), _JAVASCRIPT)
 
     async def _style(self, request: Request) -> Response:
-        return _kept(request, front.style(), "text/css")
+        return _kept(request, bundle.style(), "text/css")
 
     async def _script(self, request: Request) -> Response:
-        return _kept(request, front.script(), _JAVASCRIPT)
+        return _kept(request, bundle.script(), _JAVASCRIPT)
 
     async def _runs(self, _: Request) -> Response:
         return await _document(lambda: runs.document(self._looks.look()))
@@ -190,3 +191,21 @@ async def _in_pieces(content: bytes) -> AsyncIterator[bytes]:
         yield content[at : at + _PIECE_BYTES]
         # So that it is heard meanwhile if who asked has gone.
         await asyncio.sleep(0)
+
+
+DEFAULT_STEPS = 5
+# A step that is under way has to end before a process can answer.
+PATIENCE_S = 10.0
+
+
+def record_steps(run: RunFolder, here: Machine, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Order the next `steps` from all processes of a run; return who answered what.
+
+    Any: JSON values. Raises what `order` raises, and UsageError for what is no number of steps.
+    """
+    steps = fields.get("steps", DEFAULT_STEPS)
+    if not isinstance(steps, int) or isinstance(steps, bool):
+        raise UsageError("How many steps to record is a whole number.")
+    given = order(run, here, steps=steps)
+    answers = given.follow(until_met=False, patience_s=PATIENCE_S, tell=lambda _: None)
+    return document(given, answers)

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from tfprobe.errors import TfprobeError
 from tfprobe.profile.snapshots import FleetLook, RunLook
-from tfprobe.web.server.threads import in_thread
+from tfprobe.web.server.trace import in_thread
 
 EVERY_S = 1.0
 # Proxies and tunnels close what is silent for a minute, and a page knows by it that we are there.

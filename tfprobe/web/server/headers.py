@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tfprobe.web.server.told import is_api
+from tfprobe.web.server.errors import is_api
 
 # Nothing from elsewhere, no script or style in the markup, and nobody may put the pages in a frame.
 POLICY = "; ".join(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from starlette.responses import StreamingResponse
 
@@ -12,9 +16,8 @@ from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.errors import NoAnswer
 from tfprobe.export.run_timeline import run_timeline
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.pages.timeline import chosen_capture
-from tfprobe.web.question import Question
-from tfprobe.web.server.threads import in_thread
+from tfprobe.web.pages.timeline.step_timeline import chosen_capture
+from tfprobe.web.params import Question
 from tfprobe.web.together import aligned_of
 
 # So much is written before it is sent, and before others are asked whether they have something.
@@ -77,3 +80,37 @@ async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Have a thread make each piece, so that others are answered meanwhile."""
     while (piece := await in_thread(lambda: next(pieces, None))) is not None:
         yield piece
+
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return what `work` returns, done by a thread of its own.
+
+    Not by starlette's threads: the interpreter waits for those when it ends, and reading a large
+    run takes a while that nobody who pressed Ctrl-C wants to wait for.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def give(result: T | None, problem: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if problem is not None:
+            done.set_exception(problem)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, problem = None, None
+        try:
+            result = work()
+        except BaseException as exc:  # handed to who waits
+            problem = exc
+        # The loop is closed where the server has ended meanwhile: nobody waits then.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(give, result, problem)
+
+    threading.Thread(target=run, name="answer", daemon=True).start()
+    return await done

@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.profiles import durations
 from tfprobe.errors import Missing
-from tfprobe.live.metrics.family import Histogram
-from tfprobe.live.metrics.histogram import BOUNDS_NS, BOUNDS_S, histogram
+from tfprobe.live.metrics.family import BOUNDS_NS, BOUNDS_S, Histogram, histogram
 from tfprobe.profile.profile import Durations, bucket_bounds_ns
 
 

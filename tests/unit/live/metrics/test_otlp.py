@@ -12,7 +12,7 @@ from tests.support.collector import Collector
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import UsageError
 from tfprobe.live.metrics.exporter import Exporter
-from tfprobe.live.metrics.histogram import BOUNDS_S
+from tfprobe.live.metrics.family import BOUNDS_S
 from tfprobe.live.metrics.otlp import Pusher, metrics_url
 from tfprobe.live.metrics.subjects import Limits
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tfprobe.errors import Missing
-from tfprobe.live.metrics import shares as shares_module
-from tfprobe.live.metrics.shares import Keeper, is_recent
+from tfprobe.live.metrics import exporter as shares_module
+from tfprobe.live.metrics.exporter import Keeper, is_recent
 from tfprobe.profile.snapshots import Shares, TimeUse
 from tfprobe.runs.layout import ProcessFolder
 

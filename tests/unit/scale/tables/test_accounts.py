@@ -12,8 +12,8 @@ from tests.support.rank_runs import write_ranks
 from tests.support.rundir import write_run
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
-from tfprobe.query import engine
-from tfprobe.query.answers import answer
+from tfprobe.query import queries
+from tfprobe.query.run_reports import answer
 from tfprobe.query.tables.query import ask
 from tfprobe.report.documents.run_report import Report, document
 from tfprobe.runs.layout import RunFolder
@@ -81,7 +81,7 @@ def test_no_capture_is_decoded_after_a_report(run: Path, monkeypatch: pytest.Mon
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("a process was read")
 
-    monkeypatch.setattr(engine, "load_shard", fail)
+    monkeypatch.setattr(queries, "load_shard", fail)
 
     _, rows = asked("select distinct process from account order by 1", run)
 
@@ -94,7 +94,7 @@ def test_other_tables_are_read_without_it(run: Path, monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("a report was made")
 
-    monkeypatch.setattr("tfprobe.query.tables.filled.answer", fail)
+    monkeypatch.setattr("tfprobe.query.tables.loader.answer", fail)
 
     assert asked("select count(*) from steps", run)[1] == [(40,)]
 
@@ -102,7 +102,7 @@ def test_other_tables_are_read_without_it(run: Path, monkeypatch: pytest.MonkeyP
 def test_a_process_that_cannot_be_read_is_a_problem(run: Path) -> None:
     """The others have their rows."""
     lost = next(run.glob("*/4711-*"))
-    load_shard = engine.load_shard
+    load_shard = queries.load_shard
 
     def load(shard: Any, **needs: Any) -> Any:
         if shard.folder == lost.name:
@@ -110,7 +110,7 @@ def test_a_process_that_cannot_be_read_is_a_problem(run: Path) -> None:
         return load_shard(shard, **needs)
 
     with pytest.MonkeyPatch.context() as patched, opened(run) as tables:
-        patched.setattr(engine, "load_shard", load)
+        patched.setattr(queries, "load_shard", load)
         found = ask(tables, "select distinct process from account")
         rows = [row for batch in found.batches for row in batch]
         problems = tables.problems

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.asked_tables import asked, write_recorded
 from tfprobe.query.tables.catalogue import SHAPES, VIEWS
-from tfprobe.query.tables.shapes import Shape
+from tfprobe.query.tables.run_tables import Shape
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "tables.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

@@ -12,7 +12,7 @@ from tests.support.asked_tables import asked, opened, sampled_process, write_rec
 from tests.support.rundir import write_run
 from tfprobe.cli.main import main
 from tfprobe.query.tables.catalogue import SHAPES
-from tfprobe.query.tables.exported import LARGE, export
+from tfprobe.query.tables.loader import LARGE, export
 from tfprobe.runs import safe_files
 
 

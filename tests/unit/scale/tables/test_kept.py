@@ -16,10 +16,9 @@ from tests.support.asked_tables import answered, asked, opened, sampled_process,
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import WrittenProcess, write_run
 from tfprobe.profile.profile import Profile
-from tfprobe.query.crew import Died
-from tfprobe.query.runners import LocalProcesses
+from tfprobe.query.process_pool import Died, LocalProcesses
 from tfprobe.query.shards import Shard
-from tfprobe.query.tables import captured, filled, kept
+from tfprobe.query.tables import capture_cache, captured, loader
 from tfprobe.query.tables.captured import Told
 from tfprobe.runs import liveness
 from tfprobe.runs.layout import ProcessFolder
@@ -44,7 +43,7 @@ def _forbid_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(shard: Shard) -> None:
         raise AssertionError(shard)
 
-    monkeypatch.setattr(kept, "load_shard", refuse)
+    monkeypatch.setattr(capture_cache, "load_shard", refuse)
 
 
 def test_captures_are_decoded_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,14 +268,14 @@ def test_a_process_whose_captures_cannot_be_read_is_a_problem(
     """The table `problems` says which process is not in the answer, and why."""
     processes = [sampled_process(pid=pid) for pid in (100, 101)]
     run = write_run(tmp_path / "run", processes)
-    load = kept.load_shard
+    load = capture_cache.load_shard
 
     def refuse(shard: Shard) -> Profile:
         if shard.folder.startswith("101-"):
             raise OSError(errno.EIO, "Input/output error")
         return load(shard)
 
-    monkeypatch.setattr(kept, "load_shard", refuse)
+    monkeypatch.setattr(capture_cache, "load_shard", refuse)
 
     with opened(run) as tables:
         _, rows = answered(tables, "select run, process, part, what from problems")
@@ -292,7 +291,7 @@ def test_a_process_without_its_files_is_a_problem(
 ) -> None:
     """Also where what lost it was asked after the table `problems`."""
     run = write_run(tmp_path / "run", [sampled_process()])
-    monkeypatch.setattr(filled, "load_without_captures", lambda _: Died("It was killed."))
+    monkeypatch.setattr(loader, "load_without_captures", lambda _: Died("It was killed."))
 
     with opened(run) as tables:
         assert answered(tables, "select count(*) from problems")[1] == [(0,)]
@@ -373,14 +372,14 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 def test_a_run_that_is_removed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question is answered, and leaves no directory behind."""
     run = write_run(tmp_path / "run", [sampled_process()])
-    load = kept.load_shard
+    load = capture_cache.load_shard
 
     def remove(shard: Shard) -> Profile:
         profile = load(shard)
         shutil.rmtree(run)
         return profile
 
-    monkeypatch.setattr(kept, "load_shard", remove)
+    monkeypatch.setattr(capture_cache, "load_shard", remove)
 
     assert asked(COUNT, run)[1] == [(6,)]
     assert not run.exists()
@@ -391,8 +390,8 @@ def test_a_capture_may_go_while_bytes_are_counted(
 ) -> None:
     """Each file is looked at once."""
     sizes = iter([(7, 0), (), (7, 0)])
-    monkeypatch.setattr(kept, "_seen", lambda _: next(sizes))
+    monkeypatch.setattr(capture_cache, "_seen", lambda _: next(sizes))
 
     (folder,) = (folder.parent for folder in run.glob("*/*/captures"))
 
-    assert kept._capture_bytes(ProcessFolder(folder)) == 7
+    assert capture_cache._capture_bytes(ProcessFolder(folder)) == 7

@@ -156,7 +156,7 @@ def test_ten_thousand_works_are_rows(run: Path, monkeypatch: pytest.MonkeyPatch)
     (work,) = profile.works
     works = tuple(replace(work, index=at, name=f"w{at}") for at in range(10_000))
     monkeypatch.setattr(
-        "tfprobe.query.tables.filled.load_shard", lambda *_, **__: replace(profile, works=works)
+        "tfprobe.query.tables.loader.load_shard", lambda *_, **__: replace(profile, works=works)
     )
 
     _, rows = asked("select count(*), count(distinct name), sum(duration_sum_ns) from works", run)

@@ -8,8 +8,8 @@ import threading
 import duckdb
 import pytest
 
-from tfprobe.query.tables import stopping
-from tfprobe.query.tables.stopping import StillWorking, interruptibly
+from tfprobe.query.tables import database
+from tfprobe.query.tables.database import StillWorking, close, interruptibly
 
 
 class Connection:
@@ -34,7 +34,7 @@ class Connection:
 
 def test_a_query_is_asked_to_stop_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may not have begun yet, and forgets what came before."""
-    monkeypatch.setattr(stopping, "_AGAIN_S", 0.001)
+    monkeypatch.setattr(database, "_AGAIN_S", 0.001)
     connection = Connection(asked_before_it_ends=3)
 
     with pytest.raises(KeyboardInterrupt) as stopped:
@@ -45,7 +45,7 @@ def test_a_query_is_asked_to_stop_until_it_does(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_query_that_goes_on_all_the_same_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it: the program ends, and the query with it."""
-    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(database, "_PATIENCE_S", 0.05)
     connection = Connection(asked_before_it_ends=-1)
 
     with pytest.raises(StillWorking):
@@ -72,7 +72,7 @@ def test_a_connection_whose_query_has_rows_left_is_closed() -> None:
     connection.execute(endless)
     connection.fetchmany(1)
 
-    stopping.close(connection)
+    close(connection)
 
     with pytest.raises(duckdb.ConnectionException):
         connection.execute("select 1")

@@ -12,9 +12,9 @@ from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.jobs.fleet import NOT_SEEN
 from tfprobe.errors import Missing
 from tfprobe.live.top import cells
+from tfprobe.live.top.cells import standing
 from tfprobe.live.top.columns import BY_NAME, COLUMNS, GAP, fit, order_of, shown
 from tfprobe.live.top.lines import command_text, lines
-from tfprobe.live.top.standing import standing
 from tfprobe.profile.profile import Problem
 
 _RATIOS = ("before_ratio", "on_ratio", "after_ratio", "other_ratio")

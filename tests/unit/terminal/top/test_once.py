@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.support.fleets import process_row, run_row, seen
-from tfprobe.live.top.once import lay_out
+from tfprobe.live.top.snapshot_table import lay_out
 from tfprobe.profile.profile import Problem
 
 

@@ -14,11 +14,9 @@ from textual.widgets import Input, Static
 from tests.support.fleets import MS, MadeUp, S, finding, process_row, run_row, seen
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.live.top.app import TopPage
-from tfprobe.live.top.asking import AskSteps
-from tfprobe.live.top.helping import HelpScreen
+from tfprobe.live.top.dialogs import AskSteps, HelpScreen, ReportScreen
 from tfprobe.live.top.listing import Headings, Listing
 from tfprobe.live.top.overview import Overview
-from tfprobe.live.top.pager import ReportScreen
 from tfprobe.live.top.process import ProcessScreen
 from tfprobe.live.top.source import Key
 

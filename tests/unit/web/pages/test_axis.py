@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfprobe.web.pages.axis import Measured, on_one_axis
+from tfprobe.web.pages.processes_hardware import Measured, on_one_axis
 
 
 def measured(at_ns: list[int], values: list[float]) -> Measured:

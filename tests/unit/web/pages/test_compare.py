@@ -14,7 +14,7 @@ from tests.support.profiles import Step, op, profile, timed_work
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.profile import Profile
 from tfprobe.web import answers
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

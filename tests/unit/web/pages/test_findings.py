@@ -12,7 +12,7 @@ from tfprobe.findings import engine
 from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Profile
 from tfprobe.web import answers
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.priced import PricedRun, Ran
 from tfprobe.errors import NoAnswer
-from tfprobe.web.pages import graph
+from tfprobe.web.pages.costs import scopes
 
 FLOATS = {"output_shapes": {0: (2, 3)}, "dtypes": ("DT_FLOAT",)}
 RUN = (
@@ -103,7 +103,7 @@ def test_an_argument_of_a_function_is_what_is_passed_for_it() -> None:
 
 def test_the_cheapest_are_left_out_and_told(monkeypatch) -> None:
     """With what they cost together."""
-    monkeypatch.setattr(graph, "MOST_GROUPS", 2)
+    monkeypatch.setattr(scopes, "MOST_GROUPS", 2)
 
     found = PricedRun(*(Ran(f"n{at}", us=at + 1) for at in range(5))).ask("graph")
 

@@ -11,7 +11,7 @@ from tests.unit.views.input.test_verdict import ROOT, call, step
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import input as page
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MAP = f"{ROOT}::Prefetch::Map"
 

@@ -16,8 +16,8 @@ from tests.support.tiers import pulse
 from tests.unit.views.memory.test_whole import BFC, GPU, KIB, STEP, Event, allocations
 from tfprobe.errors import UsageError
 from tfprobe.profile.profile import Profile
-from tfprobe.web.pages import memory
-from tfprobe.web.question import Question
+from tfprobe.web.pages.costs import memory
+from tfprobe.web.params import Question
 
 HOSTILE = '<script>alert("1")</script>\u202e' + "x" * 1000
 

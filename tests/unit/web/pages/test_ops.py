@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.priced import CPU, GPU, PricedRun, Ran
 from tfprobe.errors import Missing, UsageError
-from tfprobe.web.pages import ops
+from tfprobe.web.pages.costs import ops
 
 RUN = (
     Ran("a/x", "MatMul", 30),

@@ -14,8 +14,8 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem, Profile, Run
 from tfprobe.web import answers
-from tfprobe.web.pages.header import command_line
-from tfprobe.web.question import Question
+from tfprobe.web.pages.overview import command_line
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

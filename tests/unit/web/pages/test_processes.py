@@ -15,7 +15,7 @@ from tests.support.tiers import SECOND_NS, activity, device_pulse, pulse
 from tfprobe.errors import Missing, UsageError
 from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.web.pages import processes
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

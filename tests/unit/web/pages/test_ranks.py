@@ -20,7 +20,7 @@ from tfprobe.runs.liveness import Machine
 from tfprobe.web import together
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import ranks as page
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

@@ -15,7 +15,7 @@ from tfprobe.errors import UsageError
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.stack_samples import SampledThread
 from tfprobe.web.pages import stacks
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 
 def told(made: Profile, **arguments: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.profile.profile import Profile, RecentSteps
 from tfprobe.web import answers
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 MS = 1_000_000
 

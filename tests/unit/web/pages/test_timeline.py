@@ -17,8 +17,8 @@ from tfprobe.profile.activities import Activity, Gap
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Strings
-from tfprobe.web.pages import timeline, timeline_search, timeline_slice
-from tfprobe.web.question import Question
+from tfprobe.web.pages.timeline import slices, step_timeline
+from tfprobe.web.params import Question
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 # Names may be anything: markup, quotes, a million letters, letters that turn the text around.
@@ -54,10 +54,8 @@ def _receiving(count: int) -> Profile:
     return profile([Step([op("MatMul", 10, 5)._replace(lane=lane), *receives])], works=[work()])
 
 
-def _ask(found: Profile, module: Any = timeline, **arguments: Any) -> Any:  # Any: JSON
-    document = module.document(
-        ToldRun(found), Question({name: str(value) for name, value in arguments.items()})
-    )
+def _ask(found: Profile, of: Any = step_timeline.document, **arguments: Any) -> Any:  # Any: JSON
+    document = of(ToldRun(found), Question({name: str(value) for name, value in arguments.items()}))
     return json.loads(json.dumps(document, allow_nan=False))
 
 
@@ -208,8 +206,8 @@ def test_nothing_sampled_is_said() -> None:
 
 def test_a_slice_tells_what_launched_it() -> None:
     """By the number that a kernel shares with the call of the driver, and by its op."""
-    kernel = _ask(_recorded(), timeline_slice, capture=0, slice="r3")
-    call = _ask(_recorded(), timeline_slice, capture=0, slice="s1")
+    kernel = _ask(_recorded(), slices.document, capture=0, slice="r3")
+    call = _ask(_recorded(), slices.document, capture=0, slice="s1")
 
     assert (kernel["op"], kernel["duration_ns"], kernel["share_ratio"]) == ("MatMul", 60_000, 0.6)
     assert [(each["relation"], each["slice"]) for each in kernel["linked"]] == [
@@ -223,17 +221,17 @@ def test_a_slice_tells_what_launched_it() -> None:
 def test_a_slice_that_is_not_there_is_said(name: str) -> None:
     """Whatever stands in the address."""
     with pytest.raises((NoAnswer, UsageError)):
-        _ask(_recorded(), timeline_slice, capture=0, slice=name)
+        _ask(_recorded(), slices.document, capture=0, slice=name)
 
 
 def test_a_search_finds_names_ops_and_spans() -> None:
     """In any case, by their start."""
-    found = _ask(_recorded(), timeline_search, capture=0, text="mAtMul")
+    found = _ask(_recorded(), slices.search_document, capture=0, text="mAtMul")
 
     assert (found["count"], found["total_ns"]) == (2, 65_000)
     assert found["slices"] == ["r0", "r3"]
-    assert _ask(_recorded(), timeline_search, capture=0, text="culaunch")["slices"] == ["s1"]
-    assert _ask(_recorded(), timeline_search, capture=0, text="session")["slices"] == ["o0"]
+    assert _ask(_recorded(), slices.search_document, capture=0, text="culaunch")["slices"] == ["s1"]
+    assert _ask(_recorded(), slices.search_document, capture=0, text="session")["slices"] == ["o0"]
 
 
 @pytest.mark.slow
@@ -247,7 +245,7 @@ def test_hostile_names_stay_text_and_short() -> None:
 
     assert len(json.dumps(found)) < 30_000
     assert {HOSTILE[0], HOSTILE[1], HOSTILE[3]} <= set(found["names"])
-    told = _ask(profile([Step(rows)], works=[work()]), timeline_slice, capture=0, slice="r2")
+    told = _ask(profile([Step(rows)], works=[work()]), slices, capture=0, slice="r2")
     assert len(told["name"]) == 2_001
 
 
@@ -256,15 +254,17 @@ def test_a_million_slices_become_an_answer_of_a_megabyte() -> None:
     """No time is lost: what is too small to be seen is in blocks."""
     run = ToldRun(_million())
 
-    found = timeline.document(run, Question({"capture": "0"}))
+    found = step_timeline.document(run, Question({"capture": "0"}))
 
     slices = found["slices"]
-    assert len(slices["row"]) <= timeline.MOST_SLICES
+    assert len(slices["row"]) <= step_timeline.MOST_SLICES
     assert sum(slices["count"]) == 1_000_001
     assert sum(slices["busy_ns"]) == 1_000_000 * 90 + 100_000_000
     assert not found["is_whole"]
     assert len(json.dumps(found)) < 2_000_000
-    closer = timeline.document(run, Question({"capture": "0", "from_ns": "5000", "to_ns": "50000"}))
+    closer = step_timeline.document(
+        run, Question({"capture": "0", "from_ns": "5000", "to_ns": "50000"})
+    )
     assert closer["is_whole"]
 
 

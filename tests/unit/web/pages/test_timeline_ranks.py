@@ -12,8 +12,8 @@ from tests.support.profiles import op
 from tests.unit.export.test_aligned_timeline import REDUCE, ranks
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.profile import Profile
-from tfprobe.web.pages import timeline_ranks
-from tfprobe.web.question import Question
+from tfprobe.web.pages.timeline import ranks as timeline_ranks
+from tfprobe.web.params import Question
 
 
 def asked(found: Profile, capture: int = 0) -> Any:  # Any: JSON

@@ -13,7 +13,7 @@ from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import transfers
-from tfprobe.web.question import Question
+from tfprobe.web.params import Question
 
 
 def told(made: Profile, **arguments: str) -> dict[str, Any]:

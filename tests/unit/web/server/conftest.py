@@ -11,8 +11,8 @@ from tests.support.asking import Answer, Browser
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.web.server.app import Pages
+from tfprobe.web.server.auth import Keys
 from tfprobe.web.server.hosts import hosts_of
-from tfprobe.web.server.keys import Keys
 
 ORIGIN = "http://127.0.0.1:8470"
 

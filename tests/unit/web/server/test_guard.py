@@ -7,8 +7,7 @@ import json
 import pytest
 
 from tests.unit.web.server.conftest import ORIGIN, Served, exchange, write
-from tfprobe.web.server.guard import MOST_ADDRESS_BYTES
-from tfprobe.web.server.keys import Keys
+from tfprobe.web.server.auth import MOST_ADDRESS_BYTES, Keys
 
 DOCUMENTS = ("/api/runs", "/api/run/r1/overview", "/api/nonsense", "/api", "/api/session")
 

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from tfprobe.web.server import ordering
+from tfprobe.web.server import app
 
 
 @pytest.fixture(autouse=True)
 def _nobody_waits(monkeypatch):
-    monkeypatch.setattr(ordering, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(app, "PATIENCE_S", 0.0)
 
 
 def sample(browser, content, run="r1"):

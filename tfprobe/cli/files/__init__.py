@@ -1,0 +1,1 @@
+"""Commands that remove runs, and TensorFlow's old tools."""

@@ -1,0 +1,28 @@
+"""`tfprobe completion`: print the script that makes a shell complete tfprobe's commands."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from tfprobe.cli import common
+
+SHELLS = ("bash", "fish", "zsh")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  tfprobe completion bash > ~/.local/share/bash-completion/completions/tfprobe
+    fish:  tfprobe completion fish > ~/.config/fish/completions/tfprobe.fish
+    zsh:   tfprobe completion zsh > ~/.zfunc/_tfprobe
+    """
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"click has no completion for {shell}.")
+    # click's completion script asks the program itself, so it needs no tree of commands here.
+    script = found(click.Command("tfprobe"), {}, "tfprobe", "_TFPROBE_COMPLETE")
+    common.show(script.source() + "\n")

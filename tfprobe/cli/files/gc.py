@@ -1,0 +1,183 @@
+"""`tfprobe gc`: old runs go, by number, age and size, and what killed programs left behind."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.cli.files import removing
+from tfprobe.cli.read.ls import place_of_runs
+from tfprobe.cli.run_filters import as_age, as_size
+from tfprobe.errors import NoAnswer, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.analysis.jobs.retention import Retention, Rules
+    from tfprobe.runs.liveness import Machine
+
+
+@click.command("gc")
+@click.argument("directory", required=False, metavar="[DIR]")
+@click.option("-o", "--output", metavar="DIR", help="The same as DIR.")
+@click.option("--keep", metavar="N", type=click.IntRange(min=1), help="Keep the newest N runs.")
+@click.option(
+    "--older",
+    metavar="AGE",
+    callback=as_age,
+    help="Remove what ended, or last wrote, longer than AGE ago: 90s, 15m, 12h, 7d, 2w.",
+)
+@click.option(
+    "--size",
+    metavar="SIZE",
+    callback=as_size,
+    help="Keep SIZE of all together, as in 500M or 20GiB; the oldest go first.",
+)
+@removing.removal_options
+def command(
+    directory: str | None,
+    output: str | None,
+    keep: int | None,
+    older: int | None,
+    size: int | None,
+    force: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Remove old runs: those that any of --keep, --older and --size wants gone.
+
+    A run that is running is never removed, and one whose state nobody here can tell, on another
+    machine or in another container, only with --force. What killed programs left in DIR goes, too;
+    without a rule, only that.
+    """
+    from tfprobe.analysis.jobs.retention import Rules
+    from tfprobe.runs.liveness import this_machine
+
+    place, here = place_of_runs(directory, output), this_machine()
+    _refuse_a_run(place)
+    plan = _planned(place, Rules(keep, older, size), here, force=force)
+    has_work = bool(plan.retention.goes or plan.leftovers)
+    if dry_run or not has_work:
+        return _say(plan, as_json=as_json)
+    removing.check_writable(place)
+    if not as_json:
+        _show(plan)
+    if not removing.agreed("Remove that?", yes=yes):
+        raise NoAnswer("Nothing was removed.")
+    return _remove(plan, here, force=force, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What would go from a directory at this moment."""
+
+    place: Path
+    rules: Rules
+    retention: Retention
+    leftovers: tuple[Path, ...]
+    now_ns: int
+
+
+def _refuse_a_run(place: Path) -> None:
+    from tfprobe.runs.layout import RunFolder
+
+    if RunFolder(place).is_run():
+        hint = f"`tfprobe rm {place}` removes it."
+        raise UsageError(f"{place} is a run, not a directory of runs.", hint=hint)
+
+
+def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
+    from tfprobe.analysis.jobs.retention import Candidate, choose
+    from tfprobe.profile.reader.processes import line, measured
+    from tfprobe.runs.catalogue import list_runs
+    from tfprobe.runs.removal import boot_users, hold, leftovers
+
+    now_ns, users, entries = time.time_ns(), boot_users(here.proc), list_runs(place, here)
+    holds = [hold(entry, here, users, now_ns) for entry in entries]
+    why = [None if each is None or (force and each.may_be_forced) else each.why for each in holds]
+    lines = [line(entry) for entry in entries]
+    if rules.size_bytes is not None:
+        lines = [measured(each) for each in lines]
+    candidates = [Candidate(run, held) for run, held in zip(lines, why, strict=True)]
+    ended = [entry.folder for entry, each in zip(entries, holds, strict=True) if each is None]
+    left = leftovers(place, ended, here, now_ns)
+    return _Plan(place, rules, choose(candidates, rules, now_ns), left, now_ns)
+
+
+def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
+    from tfprobe.runs.directory_tree import delete
+    from tfprobe.runs.layout import RunFolder
+    from tfprobe.runs.removal import remove
+
+    with common.progress("Removing"):
+        # First what a run that goes, too, may hold.
+        cleared = [(path, delete(path)) for path in plan.leftovers]
+        folders = [RunFolder(Path(each.run.directory)) for each in plan.retention.goes]
+        removals = remove(folders, here, force=force)
+    problems = [f"{path}: {done.problem}" for path, done in cleared if done.problem]
+    freed_bytes = sum(done.freed_bytes for _, done in cleared)
+    if as_json:
+        told = removing.documents(removals, also_freed_bytes=freed_bytes)
+        paths = [str(path) for path, done in cleared if done.problem is None]
+        more = {"leftovers": paths, "problems": problems, "held": _held(plan)}
+        common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told, **more})
+    else:
+        common.show(removing.sentence(removals, also_freed_bytes=freed_bytes, also=problems))
+    is_done = not problems and all(each.problem is None for each in removals)
+    return 0 if is_done else NoAnswer.exit_code
+
+
+def _say(plan: _Plan, *, as_json: bool) -> int:
+    """Say what would go; nothing does."""
+    from tfprobe.cli.read.ls import document
+
+    if not as_json:
+        _show(plan)
+        return 0
+    goes = [{**document(each.run), "rules": list(each.rules)} for each in _measured(plan).goes]
+    left = [str(path) for path in plan.leftovers]
+    told = {"would_remove": goes, "leftovers": left, "held": _held(plan)}
+    common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told})
+    return 0
+
+
+def _show(plan: _Plan) -> None:
+    from tfprobe.report.text.runs import render_removals
+
+    width, colour = common.page_width(), common.page_colour()
+    text = render_removals(
+        _measured(plan), plan.rules, len(plan.leftovers), plan.now_ns, width=width, colour=colour
+    )
+    common.show_page(text)
+
+
+def _measured(plan: _Plan) -> Retention:
+    """Return the choice with the sizes of what goes, which takes a walk."""
+    from tfprobe.profile.reader.processes import measured
+
+    goes = tuple(replace(each, run=measured(each.run)) for each in plan.retention.goes)
+    return replace(plan.retention, goes=goes)
+
+
+# Any, here and below: a JSON document.
+def _facts(plan: _Plan) -> dict[str, Any]:
+    rules = plan.rules
+    asked = {"keep": rules.keep, "older_ns": rules.older_ns, "size_bytes": rules.size_bytes}
+    return {"dir": str(plan.place), "rules": asked}
+
+
+def _held(plan: _Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": each.run.id,
+            "dir": each.run.directory,
+            "state": each.run.state,
+            "rules": list(each.rules),
+            "why": each.held,
+        }
+        for each in plan.retention.held
+    ]

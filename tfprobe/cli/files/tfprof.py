@@ -1,0 +1,155 @@
+"""`tfprobe tfprof`: the flags, the shell and the reports of TensorFlow's old profiler program."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tfprobe.cli.main import complain
+from tfprobe.errors import UnreadableInput, UsageError
+
+if TYPE_CHECKING:
+    from tfprobe.profile.records import GraphProfile
+    from tfprobe.tfprof.options import Options
+
+T = TypeVar("T")
+FILES = ("profile_path", "graph_path", "run_meta_path", "op_log_path", "checkpoint_path")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the command line says: which files, which options, which view."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    option_words: list[str] = field(default_factory=list)
+    view: str | None = None
+
+
+@click.command(
+    "tfprof",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(words: tuple[str, ...]) -> int:
+    """Answer as TensorFlow's old `profiler` program did, from the files it read."""
+    if not words or words[0] == "help" or any(word in ("-h", "--help") for word in words):
+        sys.stdout.write(_help())
+        return 0
+    from tfprobe.cli import common
+    from tfprobe.tfprof.options import Options, parse
+    from tfprobe.tfprof.shell import Shell, serve
+
+    asked = _asked(words)
+    options: Options = parse(asked.option_words, Options())
+    with common.progress("Reading files"):
+        profile = _with_tensors(_profile(asked.files), asked.files)
+    if asked.view is None:
+        serve(Shell(profile, options), sys.stdout.write, sys.stderr.write)
+        return 0
+    text, remarks = _answered(profile, asked.view, options)
+    for remark in remarks:
+        complain(remark)
+    sys.stdout.write(text)
+    return 0
+
+
+def _answered(profile: GraphProfile, view: str, options: Options) -> tuple[str, tuple[str, ...]]:
+    from tfprobe.tfprof.advice import advice_text, advise
+    from tfprobe.tfprof.report import answer
+
+    if view == "advise":
+        advice = advise(profile)
+        return advice_text(advice), advice.remarks
+    found = answer(profile, view, options)
+    return found.text, found.remarks
+
+
+def _asked(words: Sequence[str]) -> _Asked:
+    from tfprobe.tfprof.options import read_option
+
+    asked, at = _Asked(), 0
+    while at < len(words):
+        name, has_value, value = words[at].lstrip("-").partition("=")
+        if not words[at].startswith("-"):
+            if asked.view is not None:
+                raise UsageError(f"One view at a time: {asked.view} or {words[at]}.")
+            asked.view = words[at]
+            at += 1
+        elif name in FILES:
+            if not has_value and at + 1 == len(words):
+                raise UsageError(f"Option --{name} has no value.")
+            asked.files[name] = value if has_value else words[at + 1]
+            if not asked.files[name]:
+                raise UsageError(f"Option --{name} has no value.")
+            at += 1 if has_value else 2
+        else:
+            end = read_option(words, at)[2]
+            asked.option_words += words[at:end]
+            at = end
+    return asked
+
+
+def _profile(files: dict[str, str]) -> GraphProfile:
+    from tfprobe.formats.graph_profile import GraphProfileBuilder
+    from tfprobe.formats.profile_proto import graph_profile
+
+    if "profile_path" in files:
+        if files.keys() - {"profile_path", "checkpoint_path"}:
+            raise UsageError("Give --profile_path alone: it holds the graph and all steps.")
+        return _reading(files["profile_path"], graph_profile)
+    if "graph_path" not in files:
+        raise UsageError(
+            "No profile was given.",
+            hint="Say --profile_path=FILE, or --graph_path=FILE [--run_meta_path=FILE,...] "
+            "[--op_log_path=FILE].",
+        )
+    builder = GraphProfileBuilder()
+    _reading(files["graph_path"], builder.add_graph)
+    if "op_log_path" in files:
+        _reading(files["op_log_path"], builder.add_op_log)
+    for step, path in enumerate(filter(None, files.get("run_meta_path", "").split(","))):
+        _reading(path, functools.partial(builder.add_step, step))
+    return builder.profile()
+
+
+def _with_tensors(profile: GraphProfile, files: dict[str, str]) -> GraphProfile:
+    from tfprobe.formats.checkpoint import Checkpoint, with_checkpoint
+
+    if "checkpoint_path" not in files:
+        return profile
+    return with_checkpoint(profile, Checkpoint(files["checkpoint_path"]))
+
+
+def _reading(path: str, use: Callable[[bytes], T]) -> T:
+    """Return what `use` makes of a file; an error says which file it is about."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as exc:
+        raise UnreadableInput(f"{path} cannot be read: {exc.strerror}.") from exc
+    try:
+        return use(content)
+    except UnreadableInput as exc:
+        raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
+
+
+def _help() -> str:
+    from tfprobe.tfprof.options import NAMES
+
+    options = textwrap.fill(", ".join(NAMES), initial_indent="  ", subsequent_indent="  ")
+    return (
+        "Usage: tfprobe tfprof --profile_path=FILE [OPTIONS] [VIEW]\n"
+        "       tfprobe tfprof --graph_path=FILE [--run_meta_path=FILE,...] "
+        "[--op_log_path=FILE] [OPTIONS] [VIEW]\n\n"
+        "  With --checkpoint_path=PREFIX, -select tensor_value shows the tensors of a checkpoint.\n"
+        "  VIEW is scope, graph, code, op or advise; without one the tfprof> shell starts, which\n"
+        "  also reads commands from a pipe, one a line.\n\n"
+        f"Options, as --name=value or -name value:\n{options}\n"
+    )

@@ -1,0 +1,153 @@
+"""`tfprobe trace`: a running job records its next steps."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.errors import Missing, NoAnswer, TfprobeError, UnreadableInput, UsageError
+from tfprobe.launch import environ
+from tfprobe.runs.layout import LATEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfprobe.live.trace_requests import Order
+    from tfprobe.profile.snapshots import ProcessAnswer
+    from tfprobe.runs.layout import RunFolder
+
+# A step that is under way has to end before a process can answer.
+ANSWER_PATIENCE_S = 10.0
+# Steps of large jobs take seconds, and so do evaluations between them.
+CAPTURE_PATIENCE_S = 60.0
+_ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
+
+
+@click.command("trace")
+@click.argument("run", default=LATEST, metavar="[RUN[/PID]]")
+@click.option("--steps", type=int, default=10, show_default=True, help="How many steps to record.")
+@click.option("--work", default="", metavar="TEXT", help="Its index, or part of kind and name.")
+@click.option("--wait", is_flag=True, help="Return when the captures are on disk.")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help="Give up when nothing new came for S seconds: 10, or 60 with --wait.",
+)
+@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+def command(
+    run: str,
+    steps: int,
+    work: str,
+    wait: bool,
+    timeout: float | None,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    """Let a running job record its next steps.
+
+    All processes of RUN are asked at once, or the one with PID: a pid, HOST/PID or the name of its
+    folder. Status 0: all who answered took the order, with --wait: and met it; 1: nobody answered,
+    or not all who did.
+    """
+    from tfprobe.live.trace_requests import order
+    from tfprobe.runs.liveness import this_machine
+
+    if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
+        raise UsageError(f"--timeout {timeout} is no time to wait.", hint="Give seconds.")
+    folder, pid = _target(run, output)
+    try:
+        given = order(folder, this_machine(), steps=steps, pid=pid, work=work)
+        answers = _followed(given, wait=wait, timeout_s=timeout)
+    except KeyboardInterrupt:
+        from tfprobe.cli.main import complain
+
+        complain("Interrupted. An order that was given stands until another takes its place.")
+        raise
+    _show(given, answers, as_json=as_json)
+    return _status(answers, wait=wait)
+
+
+def _target(wanted: str, output: str | None) -> tuple[RunFolder, str]:
+    """Split RUN, RUN/PID or RUN/HOST/PID, where RUN may be a path."""
+    if common.is_url(wanted):
+        hint = "Ask it on a machine that sees its run directory."
+        raise UsageError("A job cannot be asked through remote storage.", hint=hint)
+    try:
+        return common.chosen_run(wanted, output), ""
+    except UnreadableInput:
+        parts = wanted.rstrip(os.sep).split(os.sep)
+        for count in (1, 2):
+            run = os.sep.join(parts[:-count])
+            folder = _run_itself(run, output) if run else None
+            if folder is not None:
+                return folder, os.sep.join(parts[-count:])
+        raise
+
+
+def _run_itself(run: str, output: str | None) -> RunFolder | None:
+    """Return the run of this name; a directory of runs is none here, where a pid follows."""
+    try:
+        folder = common.chosen_run(run, output)
+    except TfprobeError:
+        return None
+    named = (
+        environ.absolute(Path(run)).resolve(),
+        (common.output_directory(output) / run).resolve(),
+    )
+    return folder if run == LATEST or folder.root in named else None
+
+
+def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[ProcessAnswer, ...]:
+    patience_s = CAPTURE_PATIENCE_S if wait else ANSWER_PATIENCE_S
+    what = f"Waiting for {given.steps} steps" if wait else "Waiting for an answer"
+
+    def count(answers: Sequence[ProcessAnswer]) -> None:
+        asked = [each for each in answers if not isinstance(each.request, Missing)]
+        watch(sum(len(each.captures) for each in asked), given.steps * len(asked))
+
+    with common.progress(what) as watch:
+        return given.follow(
+            until_met=wait,
+            patience_s=patience_s if timeout_s is None else timeout_s,
+            tell=count,
+        )
+
+
+def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
+    from tfprobe.live.trace_requests import document
+    from tfprobe.profile.snapshots import Answer
+    from tfprobe.report.text.runs import reasons, render_trace_request
+
+    if as_json:
+        common.show_json(document(given, answers))
+        return
+    if all(isinstance(each.request, Missing) for each in answers):
+        raise NoAnswer(
+            f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}.",
+            hint=_ENDED_HINT if all(each.answer is Answer.ENDED for each in answers) else "",
+        )
+    common.show_page(
+        render_trace_request(
+            given.run.id,
+            given.steps,
+            answers,
+            width=common.page_width(),
+            colour=common.page_colour(),
+        )
+    )
+
+
+def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
+    from tfprobe.profile.snapshots import Answer
+
+    silent = (Answer.NONE, Answer.ENDED, Answer.NOT_ASKED)
+    answered = [each for each in answers if each.answer not in silent]
+    good = all(each.is_met if wait else each.answer is Answer.TAKEN for each in answered)
+    return 0 if answered and good else 1

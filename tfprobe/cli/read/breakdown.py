@@ -1,0 +1,53 @@
+"""`tfprobe breakdown`: what a step spends before, on and after the accelerator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.errors import Missing, NoAnswer
+
+
+@click.command("breakdown")
+@common.run_argument
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--steps", "each_step", is_flag=True, help="Show each recorded step, too.")
+def command(run: str, output: str | None, as_json: bool, rank: int | None, each_step: bool) -> int:
+    """Show what a step spends before, on and after the accelerator, and what it waits for.
+
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, PyTorch's
+    traces too. Parts are exclusive and sum to the time from the start of a recorded step to the
+    start of the next.
+    """
+    from tfprobe.analysis.breakdown.breakdown_totals import cycle, merge
+    from tfprobe.analysis.breakdown.cycles import by_work
+    from tfprobe.report.documents.breakdown_document import shares_document, work_document
+    from tfprobe.report.documents.run_report import run_document
+
+    source, profile = common.whole(run, output, rank=rank)
+    works = by_work(profile)
+    item = merge(map(cycle, works), len(profile.captures))
+    if as_json:
+        document: dict[str, Any] = {
+            "schema": "tfprobe.breakdown/1",
+            "run": run_document(profile.run),
+        }
+        document["breakdown"] = shares_document(item)
+        document["works"] = [
+            work_document(work, profile.processes, steps=each_step)
+            for work in (() if isinstance(item, Missing) else works)
+        ]
+        common.show_json(document)
+    common.warn_of_problems(profile)
+    if isinstance(item, Missing):
+        hint = "`tfprobe report` says what is known of it."
+        raise NoAnswer(f"{source} has no breakdown: {item.reason}.", hint=hint)
+    if not as_json:
+        from tfprobe.report.text.breakdown import lay_out
+
+        width, colour = common.page_width(), common.page_colour()
+        processes = profile.processes
+        common.show_page(lay_out(works, processes, width=width, colour=colour, each_step=each_step))
+    return 0

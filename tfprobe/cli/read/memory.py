@@ -1,0 +1,55 @@
+"""`tfprobe memory`: what holds memory, on devices at the peak of a step, and on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy
+from tfprobe.cli import common
+from tfprobe.errors import Missing, NoAnswer
+
+
+@click.command("memory")
+@common.run_argument
+@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option(
+    "--by",
+    type=click.Choice(HELD_BYS),
+    default="op",
+    show_default=True,
+    help="What pieces are counted for.",
+)
+def command(
+    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: HeldBy
+) -> int:
+    """Show what holds memory: of each allocator at its peak, and of the host over time.
+
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
+    Of a run it is the work with most time, in all of its processes.
+    """
+    from tfprobe.analysis.core.op_attribution import Origins
+    from tfprobe.analysis.memory.host_memory import host_memory
+    from tfprobe.analysis.memory.memory_summary import lasting, memories
+    from tfprobe.cli import loop_selection
+
+    found = loop_selection.read(run, output, work=work, rank=rank, needs_steps=False)
+    allocators = memories(found.profile, found.sampled, Origins(found.sampled), by)
+    variables, hosts = lasting(found.sampled), host_memory(found.whole)
+    if as_json:
+        from tfprobe.report.documents.memory_document import document
+
+        head: dict[str, Any] = {"schema": "tfprobe.memory/1", "run": found.source, "by": by}
+        common.show_json(head | document(allocators, variables, hosts))
+    if isinstance(allocators, Missing) and isinstance(hosts, Missing):
+        raise NoAnswer(f"{found.source} does not tell of memory: {allocators.reason}.")
+    if not as_json:
+        from tfprobe.report.text.memory import lay_out
+
+        width, colour = common.page_width(), common.page_colour()
+        common.show_page(
+            lay_out(found.work, allocators, variables, hosts, by, width=width, colour=colour)
+        )
+    return 0

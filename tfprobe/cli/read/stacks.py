@@ -1,0 +1,61 @@
+"""`tfprobe stacks`: what Python ran from exec to exit, read from outside."""
+
+from __future__ import annotations
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.errors import NoAnswer
+
+_LEAST_OF_TEXT, _LEAST_OF_JSON = 3.0, 1.0
+
+
+@click.command("stacks")
+@common.run_argument
+@click.option("--threads", is_flag=True, help="A tree for each thread, not for each phase.")
+@click.option("--least", type=click.FloatRange(0, 100), metavar="PERCENT",
+              help="Leave out calls below this share; default 3, with --json 1.")  # fmt: skip
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+def command(
+    run: str,
+    output: str | None,
+    as_json: bool,
+    threads: bool,
+    least: float | None,
+    rank: int | None,
+) -> int:
+    """Show what Python ran, by phase, in steps and between them: the calls with most time.
+
+    RUN is a directory, a run id, or `latest`, the default. It must have been recorded with
+    `tfprobe run --stacks`. Phases and steps are those of the thread that runs the main loop. Of
+    calls into installed packages the ones that only pass on their time are left out.
+    """
+    from tfprobe.analysis.system.stack_lines import document
+    from tfprobe.analysis.system.stack_samples import trees
+    from tfprobe.profile.reader.run_reader import load
+    from tfprobe.runs.liveness import this_machine
+
+    folder = common.chosen_run(run, output)
+    profile = load(folder, this_machine(), rank=rank, with_captures=False)
+    found = trees(profile)
+    default = _LEAST_OF_JSON if as_json else _LEAST_OF_TEXT
+    least_ratio = (default if least is None else least) / 100
+    if as_json:
+        common.show_json(document(profile.run.id, found, least_ratio))
+    common.warn_of_problems(profile)
+    if not found:
+        reasons = [text for each in profile.stacks for text in each.refusals]
+        hint = "; ".join(reasons) or "Record with `tfprobe run --stacks -- COMMAND`."
+        raise NoAnswer(f"Run {profile.run.id} has no stacks.", hint=hint)
+    if not as_json:
+        from tfprobe.report.text.stacks import lay_out
+
+        text = lay_out(
+            found,
+            by_thread=threads,
+            least_ratio=least_ratio,
+            width=common.page_width(),
+            colour=common.page_colour(),
+        )
+        common.show_page(text)
+    return 0

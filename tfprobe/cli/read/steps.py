@@ -1,0 +1,56 @@
+"""`tfprobe steps`: the phases of a run, how long its steps took, and which of them stand out."""
+
+from __future__ import annotations
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.errors import NoAnswer
+
+# On a page the latest steps are of little interest beside those that stand out.
+_LAST_ON_PAGE = 3
+_LAST_IN_JSON = 20
+
+
+@click.command("steps")
+@common.run_argument
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--work", default="", metavar="TEXT", help="Only works with TEXT in kind and name.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Show the last N steps of each work, too; up to 8,192 are remembered. "
+    f"[default: {_LAST_ON_PAGE}, with --json {_LAST_IN_JSON}]",
+)
+def command(
+    run: str, output: str | None, as_json: bool, rank: int | None, work: str, last: int | None
+) -> int:
+    """Show the steps of a run: its phases, how long steps took, and which of them stand out.
+
+    RUN is a directory, a run id, or `latest`, the default.
+    """
+    from tfprobe.analysis.core import no_data_reasons
+    from tfprobe.profile.reader.run_reader import load
+    from tfprobe.report.documents.step_report import document, gather
+    from tfprobe.runs.liveness import this_machine
+
+    folder = common.chosen_run(run, output)
+    profile = load(folder, this_machine(), rank=rank, with_captures=False)
+    shown = (_LAST_IN_JSON if as_json else _LAST_ON_PAGE) if last is None else last
+    report = gather(profile, last=shown, named=work)
+    if as_json:
+        common.show_json(document(report))
+    if profile.works and not report.works:
+        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
+        raise NoAnswer(f"No work has {work!r} in its name.", hint=f"There are: {names}.")
+    if not report.works:
+        raise NoAnswer(
+            f"Run {folder.id} has no steps.", hint=" ".join(no_data_reasons.explain(profile))
+        )
+    if not as_json:
+        from tfprobe.report.text.steps import lay_out
+
+        text = lay_out(report, width=common.page_width(), colour=common.page_colour())
+        common.show_page(text)
+    return 0

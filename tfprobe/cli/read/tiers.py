@@ -1,0 +1,55 @@
+"""`tfprobe tiers`: a run in four tiers, from what the program does to what it runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.errors import NoAnswer
+
+if TYPE_CHECKING:
+    from tfprobe.profile.profile import Profile
+
+
+@click.command("tiers")
+@common.run_argument
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+def command(run: str, output: str | None, as_json: bool, rank: int | None) -> int:
+    """Show a run in four tiers: application, framework, runtime, hardware.
+
+    RUN is a directory, a run id, or `latest`, the default; or a file that holds steps, such as an
+    XSpace, which tells of framework and runtime. The application tier is what each
+    process did, the framework tier its ops, the runtime tier calls of the driver, and the hardware
+    tier what it used of its machine and accelerators.
+    """
+    from tfprobe.analysis.core import no_data_reasons
+    from tfprobe.report.documents.tiers import document, gather
+
+    profile = _profile(run, output, rank)
+    tiers = gather(profile)
+    if as_json:
+        common.show_json(document(tiers))
+    common.warn_of_problems(profile)
+    if tiers.is_empty:
+        hint = " ".join(no_data_reasons.explain(profile))
+        raise NoAnswer(f"Run {profile.run.id} tells nothing of any tier.", hint=hint)
+    if not as_json:
+        from tfprobe.report.text.tiers import lay_out
+
+        common.show_page(lay_out(tiers, width=common.page_width(), colour=common.page_colour()))
+    return 0
+
+
+def _profile(run: str, output: str | None, rank: int | None) -> Profile:
+    from tfprobe.profile.reader.file import file_profile
+    from tfprobe.profile.reader.run_reader import load
+    from tfprobe.runs.liveness import this_machine
+
+    if Path(run).is_file():
+        return file_profile(Path(run))
+    folder = common.chosen_run(run, output)
+    with common.progress("Reading captures") as watch:
+        return load(folder, this_machine(), rank=rank, with_memory=False, watch=watch)

@@ -1,0 +1,61 @@
+"""`tfprobe transfers`: what moves over the bus and between ranks, and what of it costs time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tfprobe.analysis.core.op_attribution import BYS, By
+from tfprobe.cli import common
+from tfprobe.errors import Missing, NoAnswer
+
+
+@click.command("transfers")
+@common.run_argument
+@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option(
+    "--by",
+    type=click.Choice(BYS),
+    default="op",
+    show_default=True,
+    help="What copies are counted for.",
+)
+def command(
+    run: str, output: str | None, as_json: bool, work: str, rank: int | None, by: By
+) -> int:
+    """Show what a step moves: over the bus, between devices and between ranks.
+
+    RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
+    Of a run it is the work with most time, in all of its processes.
+    """
+    from tfprobe.analysis.core.op_attribution import Origins
+    from tfprobe.analysis.distributed.collectives import collectives
+    from tfprobe.analysis.distributed.transfer_report import Moves
+    from tfprobe.analysis.transfers.bus_transfers import transfers
+    from tfprobe.analysis.transfers.sends import sends
+    from tfprobe.cli import loop_selection
+
+    found = loop_selection.read(run, output, work=work, rank=rank)
+    origins = Origins(found.sampled)
+    moves = Moves(
+        work=found.sampled[0].work,
+        steps=len(found.profile.captures),
+        processes=len(found.sampled),
+        transfers=transfers(found.profile, origins, by),
+        collectives=collectives(found.profile, origins),
+        sends=sends(found.profile, origins),
+    )
+    if as_json:
+        from tfprobe.analysis.distributed.transfer_report import document
+
+        head: dict[str, Any] = {"schema": "tfprobe.transfers/1", "run": found.source, "by": by}
+        common.show_json(head | document(moves))
+    if isinstance(moves.transfers, Missing) and moves.has_nothing:
+        raise NoAnswer(f"{found.source}: {moves.transfers.reason}.")
+    if not as_json:
+        from tfprobe.report.text.transfers import lay_out
+
+        common.show_page(lay_out(moves, by, width=common.page_width(), colour=common.page_colour()))
+    return 0

@@ -1,0 +1,420 @@
+"""What the commands op, scope, graph and code share: they differ in the view alone."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfprobe.cli import common, view_output
+from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.runs.layout import LATEST
+
+if TYPE_CHECKING:
+    from tfprobe.analysis.ops.cost_tree import Shown
+    from tfprobe.analysis.ops.flops.count import Coverage
+    from tfprobe.analysis.ops.op_view import OpView
+    from tfprobe.analysis.ops.view_options import Choice
+    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.profile import Profile, Work
+    from tfprobe.tfprof.options import Options
+
+TITLES = {
+    "op": "Ops by type",
+    "scope": "Ops by scope",
+    "graph": "Ops by the graph's edges, consumers above producers",
+    "code": "Ops by the code that made them",
+}
+BY_LAYER = "  --by-layer   Put gradients below the layer they are of, as (backward).\n"
+# What an answer on a terminal starts from; tfprof's own is `-order_by name -max_depth 10`.
+_DEFAULTS = ("-order_by", "micros", "-select", "micros,occurrence")
+# What to do where no code is known, by the kind of the work; of others the code map is missing.
+_NO_CODE = {
+    "file": "Of files, a ProfileProto may.",
+    "service": "No profiler service does: start the job by `tfprobe run`.",
+}
+
+
+def view_command(view: str, summary: str, *details: str) -> click.Command:
+    """Return the command of one view; `details` are lines of its help."""
+
+    @click.command(
+        view,
+        help=summary,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def command(words: tuple[str, ...]) -> int:
+        if any(word in ("-h", "--help") for word in words):
+            sys.stdout.write(_help(view, summary, details))
+            return 0
+        return _answer(view, _asked(view, words))
+
+    return command
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the command line says."""
+
+    run: str = LATEST
+    output: str | None = None
+    work: str = ""
+    rank: int | None = None
+    as_json: bool = False
+    by_layer: bool = False
+    option_words: list[str] = field(default_factory=list)
+
+
+def _asked(view: str, words: Sequence[str]) -> _Asked:
+    from tfprobe.tfprof.options import read_option
+
+    asked, at, runs = _Asked(), 0, 0
+    while at < len(words):
+        word = words[at]
+        flag, has_value, value = word.partition("=")
+        if word == "--json":
+            asked.as_json = True
+            at += 1
+        elif word == "--by-layer" and view == "scope":
+            asked.by_layer = True
+            at += 1
+        elif flag in ("-o", "--work", "--rank"):
+            if not has_value and at + 1 == len(words):
+                raise UsageError(f"Option {flag} has no value.")
+            _take(asked, flag, value if has_value else words[at + 1])
+            at += 1 if has_value else 2
+        elif word.startswith("-"):
+            end = read_option(words, at)[2]
+            asked.option_words += words[at:end]
+            at = end
+        else:
+            runs += 1
+            asked.run = word
+            at += 1
+    if runs > 1:
+        raise UsageError("Only one run can be shown at a time.")
+    return asked
+
+
+def _take(asked: _Asked, flag: str, value: str) -> None:
+    if flag == "-o":
+        asked.output = value
+    elif flag == "--work":
+        asked.work = value
+    elif value.isdigit():
+        asked.rank = int(value)
+    else:
+        raise UsageError(f"Option --rank takes a whole number, not {value!r}.")
+
+
+def _answer(view: str, asked: _Asked) -> int:
+    from tfprobe.analysis.core.name_scopes import by_layer
+    from tfprobe.analysis.ops.costs import sampled_costs
+    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.op_view import as_executed
+    from tfprobe.analysis.ops.view_options import Choice
+    from tfprobe.tfprof.options import Options, parse
+
+    options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=Choice()))
+    view_output.check(view, options.output, as_json=asked.as_json)
+    _check_choice(options.choice)
+    everything = asked.as_json or options.output.kind == "pprof"
+    with_float_ops = everything or _needs(options.choice, "float_ops")
+    with_memory = everything or _needs(options.choice, "bytes")
+    source, found = _found(asked, with_memory=with_memory, with_float_ops=with_float_ops)
+    choice = _without_idle(view, replace(options.choice, as_engine=False))
+    _check(view, found, choice)
+    float_ops = count(found) if with_float_ops else None
+    known = coverage(found, float_ops, choice.step) if float_ops is not None else None
+    if asked.by_layer:
+        found = replace(found, graph=by_layer(found.graph))
+    costs = sampled_costs(found, choice.step, float_ops)
+    found = as_executed(found)
+    shown, unplaced = _shown(view, found, costs, choice)
+    remarks = list(_remarks(shown, choice, known, costs.rows[list(unplaced)].sum(axis=0)))
+    if asked.as_json:
+        common.show_json(_document(view, source, found, shown, known))
+    elif options.output.kind == "stdout":
+        common.show_page(_text(view, found, shown, choice, remarks, to_file=False))
+    else:
+        text = functools.partial(_text, view, found, shown, choice, remarks, to_file=True)
+        common.show(view_output.write(view, options.output, found, float_ops, choice, text))
+    return 0
+
+
+def found_sampled(run: str, output: str | None, *, rank: int | None) -> SampledWork:
+    """Return the sampled steps of the dearest work of RUN, or of a file, without float operations.
+
+    Raises NoAnswer where none was sampled.
+    """
+    asked = _Asked(run=run, output=output, rank=rank)
+    return _found(asked, with_memory=False, with_float_ops=False)[1]
+
+
+def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[str, SampledWork]:
+    """Return what RUN names, a run or a file, and the sampled steps of the work that is meant."""
+    if _is_one_file(asked.run):
+        if asked.work or asked.rank is not None:
+            raise UsageError("A file holds one work: --work and --rank are for runs.")
+        with common.progress(f"Reading {asked.run}"):
+            from tfprobe.profile.reader.file import sampled_file
+
+            return asked.run, sampled_file(Path(asked.run), with_shapes=with_float_ops)
+    folder = common.chosen_run(asked.run, asked.output)
+    with common.progress("Reading captures") as watch:
+        from tfprobe.profile.reader.run_reader import load
+        from tfprobe.profile.reader.traced_steps import sampled
+        from tfprobe.runs.liveness import this_machine
+
+        profile = load(
+            folder,
+            this_machine(),
+            rank=asked.rank,
+            with_memory=with_memory,
+            with_spans=False,
+            watch=watch,
+        )
+    common.warn_of_problems(profile)
+    work = chosen_work(profile, asked.work)
+    return folder.id, sampled(folder, profile, work, with_shapes=with_float_ops)
+
+
+def _is_one_file(path: str) -> bool:
+    """Say whether RUN names a file, or a pipe that one comes through."""
+    return Path(path).exists() and not Path(path).is_dir()
+
+
+def _without_idle(view: str, choice: Choice) -> Choice:
+    """Leave out of a tree what never ran, unless something is asked that it has all the same."""
+    if view == "op" or "occurrence" in choice.least or "params" in choice.select:
+        return choice
+    return replace(choice, least={**choice.least, "occurrence": 1})
+
+
+def _needs(choice: Choice, metric: str) -> bool:
+    """Say whether a metric whose name ends so is shown, asked a least value of, or orders."""
+    named = (*choice.select, *choice.least, choice.order_by)
+    return any(name.endswith(metric) for name in named)
+
+
+def chosen_work(profile: Profile, wanted: str) -> Work:
+    """Return the work with this in its kind and name; of several, the one with most time."""
+    from tfprobe.analysis.core import no_data_reasons
+    from tfprobe.profile.reader.traced_steps import captures_of
+
+    works = [each for each in profile.works if wanted in f"{each.kind} {each.name}"]
+    if profile.works and not works:
+        names = ", ".join(sorted({f"{each.kind} {each.name}" for each in profile.works})[:10])
+        raise NoAnswer(f"No work has {wanted!r} in its name.", hint=f"There are: {names}.")
+    sampled = [each for each in works if captures_of(each, profile)]
+    if not sampled:
+        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
+        raise NoAnswer(f"Run {profile.run.id} has no ops to show.", hint=why)
+    return max(sampled, key=lambda each: each.times.sum_ns)
+
+
+def _check_choice(choice: Choice) -> None:
+    """Raise UsageError for a step that cannot be, or a regex that is none."""
+    from tfprobe.analysis.core.patterns import compile_patterns
+
+    if choice.step < -1:
+        raise UsageError(f"-step {choice.step} is no step.", hint="-1 is the average of all.")
+    for name in ("account_type", "start_name", "trim_name", "show_name", "hide_name"):
+        for text, why in compile_patterns(getattr(choice, f"{name}_regexes")).invalid:
+            raise UsageError(f"-{name}_regexes: {text!r} is no regex ({why}).")
+
+
+def _check(view: str, found: SampledWork, choice: Choice) -> None:
+    steps = sorted(capture.step for capture in found.captures)
+    if choice.step >= 0 and choice.step not in steps:
+        hint = f"These were: {common.some(steps)}."
+        raise NoAnswer(f"Step {choice.step} was not sampled.", hint=hint)
+    if view == "code" and not found.graph.has_traces:
+        hint = "Its code map was not written: record with --every or --steps, or for longer."
+        raise NoAnswer(
+            "The recording does not say which code made these ops.",
+            hint=_NO_CODE.get(found.work.kind, hint),
+        )
+    if view == "graph" and not found.has_graph:
+        raise NoAnswer(
+            "The recording has no graph of these steps.", hint="Use the scope or op view."
+        )
+
+
+def _shown(
+    view: str, found: SampledWork, costs: Any, choice: Choice
+) -> tuple[Shown | OpView, tuple[int, ...]]:
+    """Return a view, and the nodes that are at no place in it."""
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.graph_view import graph
+    from tfprobe.analysis.ops.op_view import op
+    from tfprobe.analysis.ops.scope_view import scope
+
+    if view == "op":
+        return op(found, costs, choice), ()
+    if view == "code":
+        by_line = code(found, costs, choice)
+        return by_line.shown, by_line.unplaced
+    return (scope if view == "scope" else graph)(found, costs, choice), ()
+
+
+def _remarks(shown: Any, choice: Choice, known: Coverage | None, unplaced: Any) -> Iterator[str]:
+    """Say what a reader must know beside the table; `unplaced` is what costs and is not in it."""
+    from tfprobe.analysis.ops.costs import AT
+    from tfprobe.analysis.ops.op_view import OpView
+    from tfprobe.report.format import numbers
+    from tfprobe.report.text.costs import coverage_told
+
+    if not (shown.entries if isinstance(shown, OpView) else shown.children):
+        yield "Nothing else matches the options."
+    if known is not None and "float_ops" in choice.select:
+        yield coverage_told(known)
+    if unplaced[AT["time_ns"]]:
+        time = numbers.duration(int(unplaced[AT["time_ns"]]))
+        yield f"Not in this view: {time} of ops that TensorFlow made at no known line."
+
+
+def _text(
+    view: str,
+    found: SampledWork,
+    shown: Any,
+    choice: Choice,
+    remarks: Sequence[str],
+    *,
+    to_file: bool,
+) -> str:
+    from tfprobe.report.text import costs as layout
+
+    lay_out = layout.ops if view == "op" else layout.tree
+    width = common.FILE_WIDTH if to_file else common.page_width()
+    colour = not to_file and common.page_colour()
+    title = TITLES[view]
+    return lay_out(found, title, shown, choice, remarks=remarks, width=width, colour=colour)
+
+
+def _document(
+    view: str, run: str, found: SampledWork, shown: Any, known: Coverage | None
+) -> dict[str, Any]:
+    """Return the document of a view. Any: a JSON document."""
+    from tfprobe.analysis.ops.op_view import in_graph
+
+    work = found.work
+    head = {
+        "schema": f"tfprobe.{view}/1",
+        "run": run,
+        "work": {"kind": work.kind, "name": work.name, "count": work.count},
+        "sampled_steps": sorted(capture.step for capture in found.captures),
+        "has_memory": found.has_memory,
+        "float_ops_coverage": _coverage(known),
+    }
+    if view == "op":
+        entries = [
+            {
+                "name": each.name,
+                "in_graph": in_graph(found.graph.nodes[at] for at in each.members),
+                "nodes": len(each.members),
+                "own": _row(found, each.own),
+            }
+            for each in shown.entries
+        ]
+        return {**head, "ops": entries}
+    return {**head, "places": list(_places(found, shown))}
+
+
+def _coverage(known: Coverage | None) -> dict[str, Any] | None:
+    if known is None:
+        return None
+    unknown = [
+        {"op": each.op, "reason": each.reason, "time_ratio": each.time_ratio}
+        for each in known.unknown
+    ]
+    return {
+        "float_ops": known.float_ops_ratio,
+        "ops": known.ops_ratio,
+        "time": known.time_ratio,
+        "unknown": unknown,
+    }
+
+
+def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:
+    """Give each place, parents first, with the number of its parent: flat, for it may be deep."""
+    waiting: list[tuple[Shown, int | None]] = [(shown, None)]
+    number = 0
+    while waiting:
+        each, parent = waiting.pop()
+        yield {
+            "name": each.branch.name,
+            "parent": parent,
+            "own": _row(found, each.branch.own),
+            "total": _row(found, each.total),
+        }
+        waiting.extend((child, number) for child in reversed(each.children))
+        number += 1
+
+
+def _row(found: SampledWork, row: Any) -> dict[str, int | None]:
+    from tfprobe.analysis.ops.costs import AT, has_float_ops, known_columns
+
+    known = {*known_columns(found, None)} | ({"float_ops"} if has_float_ops(row) else set())
+    shown = [name for name in AT if name != "known_float_ops"]
+    return {name: int(row[AT[name]]) if name in known else None for name in shown}
+
+
+def _help(view: str, summary: str, details: Sequence[str]) -> str:
+    text = "\n  ".join(details)
+    return (
+        f"Usage: tfprobe {view} [RUN|FILE] [OPTIONS]\n\n"
+        f"  {summary}\n\n  {text}\n\n"
+        "  RUN is a directory, a run id, or `latest`, the default. FILE is a RunMetadata, an\n"
+        "  XSpace (xplane.pb), a ProfileProto, or a timeline in JSON, from wherever it comes.\n\n"
+        "Options:\n"
+        "  -o DIR       Directory of all runs, as for `run`.\n"
+        "  --work TEXT  The work with TEXT in its kind and name; else the one with most time.\n"
+        "  --rank R     Only the processes of this rank.\n"
+        "  --json       Print one document.\n"
+        f"{BY_LAYER if view == 'scope' else ''}"
+        "  -h, --help   Show this message and exit.\n\n"
+        "and those of `tfprobe tfprof`, such as -max_depth N, -order_by NAME, -select NAME,NAME,\n"
+        "-show_name_regexes R, -min_micros N, -step N; see `tfprobe tfprof --help`.\n"
+    )
+
+
+op = view_command(
+    "op",
+    "Show which types of op a step spends its time in.",
+    "Shares are of all ops. What tfprof calls the total of an entry, the sum to the end of",
+    "the list, is not shown. Unlike in tfprof, -min options look at the entry itself, copies",
+    "between host and device are entries of their own, an op in a loop counts each time it runs,",
+    "and one that ran on two devices has both.",
+)
+
+scope = view_command(
+    "scope",
+    "Show which name scopes, such as layers, a step spends its time in.",
+    "Unlike in tfprof, a scope that -account_type_regexes leaves out adds nothing of its own,",
+    "and all -min options look at totals. Copies between host and device stand below `copies`.",
+    "What never ran is left out unless params are selected, or -min_occurrence 0 is said.",
+)
+
+graph = view_command(
+    "graph",
+    "Show which parts of the graph a step spends its time in.",
+    "Each op stands below the first consumer that leads to it. Unlike in tfprof, all -min",
+    "options look at totals, and what never ran is left out unless params are selected or",
+    "with -min_occurrence 0.",
+)
+
+code = view_command(
+    "code",
+    "Show which lines of Python made the ops a step spends its time in.",
+    "Gradients stand below the line of their forward op, marked so. Unlike in tfprof, an op",
+    "counts once however many patterns match it, and what never ran is left out unless params",
+    "are selected, or -min_occurrence 0 is said.",
+)

@@ -1,0 +1,69 @@
+"""`tfprobe doctor`: tell before a run whether it would record, why not, and what to do."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.launch import environ
+from tfprobe.launch.doctor import Diagnosis, State, diagnose
+from tfprobe.printable import printable
+from tfprobe.runs.agent_files import mask_arguments
+
+_MARKS = {State.PASSED: "✓", State.WARNING: "!", State.FAILED: "✗"}
+
+
+@click.command("doctor", context_settings={"allow_interspersed_args": False})
+@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
+@click.option("--deep", is_flag=True, help="Import TensorFlow there, which takes its time.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.argument("python", nargs=-1, type=click.UNPROCESSED, metavar="[PYTHON...]")
+def command(output: str | None, deep: bool, as_json: bool, python: tuple[str, ...]) -> int:
+    """Tell whether a run would record here; if not, why, and what to do.
+
+    PYTHON is the interpreter of the job with its options, or the whole command: no script of it
+    is run. Without it, the `python3` on PATH is asked.
+    """
+    environment = environ.inherited()
+    flags = {} if output is None else {"output": output}
+    diagnosis = diagnose(
+        python or ("python3",),
+        flags=flags,
+        environment=environment,
+        cwd=environ.working_directory(),
+        deep=deep,
+    )
+    common.show((_document(diagnosis) if as_json else _list(diagnosis)) + "\n")
+    return 0 if diagnosis.would_record else 1
+
+
+def _list(diagnosis: Diagnosis) -> str:
+    lines = []
+    for check in diagnosis.checks:
+        lines.append(f"{_MARKS[check.state]} {check.message}")
+        if check.action:
+            lines.append(f"  → {check.action}")
+    verdict = "would record" if diagnosis.would_record else "would not record"
+    command = " ".join(mask_arguments(diagnosis.command))
+    return "\n".join(map(printable, [*lines, "", f"tfprobe run -- {command} {verdict}."]))
+
+
+def _document(diagnosis: Diagnosis) -> str:
+    checks = [
+        {
+            "name": check.name,
+            "state": check.state.value,
+            "message": check.message,
+            "action": check.action or None,
+        }
+        for check in diagnosis.checks
+    ]
+    document = {
+        "schema": "tfprobe.doctor/1",
+        "command": mask_arguments(diagnosis.command),
+        "would_record": diagnosis.would_record,
+        "checks": checks,
+    }
+    return json.dumps(document, indent=1)

@@ -1,0 +1,1 @@
+"""Commands that compare runs, and hand them to others."""

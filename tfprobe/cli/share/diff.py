@@ -1,0 +1,256 @@
+"""`tfprobe diff`: what changed from one recording to another, and whether that is chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfprobe.analysis.compare.gate import Verdict, judge_runs
+from tfprobe.analysis.compare.sides import RunLevels, levels, sides
+from tfprobe.cli import common
+from tfprobe.errors import Missing, NoAnswer, UsageError
+from tfprobe.profile.reader.file import file_profile
+from tfprobe.profile.reader.run_reader import load
+from tfprobe.runs.liveness import this_machine
+
+if TYPE_CHECKING:
+    from tfprobe.analysis.compare.gate import Verdict
+    from tfprobe.profile.profile import Profile
+
+
+_FAILED = 1
+_STEPS, _MEMORY, _OP = "steps", "memory", "op"
+# Stands for `--` among the operands; no recording can be called so.
+_BETWEEN = "\0"
+
+
+class _Sides(click.Command):
+    """A command whose operands are two sides with `--` between, and options anywhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep `--`, which click takes for the end of options and drops."""
+        return super().parse_args(ctx, [_BETWEEN if word == "--" else word for word in args])
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a build fails over: `percent` is None where it is not asked for."""
+
+    percent: float | None
+    strict: bool
+    watched: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where recordings are looked for, and where the answer goes."""
+
+    output: str | None
+    rank: int | None
+    as_json: bool
+    markdown: str | None
+
+
+@click.command("diff", cls=_Sides, options_metavar="[OPTIONS] A... -- B... | A B")
+@click.argument("runs", nargs=-1, metavar="")
+@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+@click.option("--md", "markdown", metavar="FILE", help="Write Markdown to FILE instead.")
+@click.option(
+    "--history",
+    metavar="RUN",
+    help="Compare RUN with the runs of its name, or of its command, before it.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=8,
+    metavar="N",
+    help="With --history: the newest N of them.  [default: 8]",
+)
+@click.option(
+    "--fail-over",
+    "percent",
+    type=click.FloatRange(min=0),
+    metavar="PCT",
+    help="End with status 1 where the program is significantly slower in B, by more than PCT %.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Let --fail-over fail also where the machine, and not the program, may be slower.",
+)
+@click.option(
+    "--on",
+    "watched",
+    type=click.Choice([_STEPS, _MEMORY, _OP]),
+    multiple=True,
+    help="What --fail-over looks at; may be given several times.  [default: steps]",
+)
+def command(
+    runs: tuple[str, ...],
+    output: str | None,
+    rank: int | None,
+    as_json: bool,
+    markdown: str | None,
+    history: str | None,
+    last: int,
+    percent: float | None,
+    strict: bool,
+    watched: tuple[str, ...],
+) -> int:
+    """Show what changed from recording A to recording B, and whether that is more than chance.
+
+    A and B are directories, run ids, `latest`, or files as `tfprobe op` takes them. Several on a
+    side, as in `A1 A2 A3 -- B1 B2 B3`, tell by how far runs scatter whether a change is more than
+    that. The status is 1 when they have no kind of step in common, or when --fail-over says so.
+    """
+    gate = Gate(percent, strict, watched or (_STEPS,))
+    _check(gate, watched)
+    places = Places(output, rank, as_json, markdown)
+    before, after = _sides_of(runs, history, last, places)
+    if len(before) == len(after) == 1:
+        verdicts = _compare_pair(before[0], after[0], places, gate)
+    else:
+        verdicts = compare_sides(before, after, places, gate)
+    return _FAILED if any(verdict.fails for _, verdict in verdicts) else 0
+
+
+def _check(gate: Gate, watched: tuple[str, ...]) -> None:
+    if gate.percent is not None and not math.isfinite(gate.percent):
+        raise UsageError(f"--fail-over {gate.percent} is no percentage.")
+    if watched and gate.percent is None:
+        raise UsageError("--on is for --fail-over: it says what that looks at.")
+    if gate.strict and gate.percent is None:
+        raise UsageError("--strict is for --fail-over: it says what that fails over.")
+
+
+def _sides_of(
+    runs: tuple[str, ...], history: str | None, last: int, places: Places
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of both sides. Raises UsageError where they are none."""
+    if history is not None:
+        if runs:
+            raise UsageError("--history names the only run: the others are found by its job.")
+
+        return earlier(history, places.output, last), (history,)
+    hint = "Write `tfprobe diff A B`, or `tfprobe diff A1 A2 A3 -- B1 B2 B3`."
+    if _BETWEEN in runs:
+        at = runs.index(_BETWEEN)
+        before, after = tuple(runs[:at]), tuple(runs[at + 1 :])
+        if not before or not after or _BETWEEN in after:
+            raise UsageError("Both sides of `--` need a recording.", hint=hint)
+        return before, after
+    if len(runs) != 2:
+        count = f"{len(runs)} recordings were" if len(runs) != 1 else "One recording was"
+        raise UsageError(f"{count} given, and a comparison is of two sides.", hint=hint)
+    return runs[:1], runs[1:]
+
+
+def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str, Verdict]]:
+    """Compare two recordings, and show the answer; return what the gate says."""
+    from tfprobe.analysis.compare.comparison import diff
+    from tfprobe.analysis.compare.gate import judge
+
+    profiles = [recording(name, places) for name in (a, b)]
+    found = diff(*profiles)
+    if isinstance(found, Missing):
+        raise NoAnswer(f"{a} and {b} cannot be compared: {found.reason}.")
+    verdicts = [
+        (on, judge(found, on=on, allowed_ratio=gate.percent / 100, strict=gate.strict))
+        for on in dict.fromkeys(gate.watched)
+        if gate.percent is not None
+    ]
+    if places.as_json:
+        from tfprobe.report.documents.comparison_document import document
+
+        common.show_json(document(found, verdicts))
+    if places.markdown is not None:
+        from tfprobe.report.diff.markdown import lay_out as lay_out_markdown
+
+        common.write_file(places.markdown, lay_out_markdown(found, verdicts))
+    if not places.as_json and places.markdown is None:
+        from tfprobe.report.diff.text import lay_out
+
+        width, colour = common.page_width(), common.page_colour()
+        common.show_page(lay_out(found, verdicts, width=width, colour=colour))
+    return verdicts
+
+
+_DIFF_RUNS_MEMORY = "memory"
+
+
+def recording(name: str, places: Places) -> Profile:
+    """Return the recording that a name means: a file, or a run."""
+    if common.is_file(name):
+        if places.rank is not None:
+            raise UsageError("A file holds one work: --rank is for runs.")
+        with common.progress(f"Reading {name}"):
+            return file_profile(Path(name))
+    folder = common.chosen_run(name, places.output)
+    with common.progress(f"Reading captures of {folder.id}") as watch:
+        return load(folder, this_machine(), rank=places.rank, watch=watch)
+
+
+def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
+    """Return the runs of the same job before a run, in its directory of runs, oldest first.
+
+    Raises NoAnswer where there is none.
+    """
+    from tfprobe.analysis.jobs.history import earlier_runs
+    from tfprobe.profile.reader.processes import load as load_lines
+
+    folder = common.chosen_run(run, output)
+    lines = load_lines(folder.root.parent, this_machine())
+    line = next((each for each in lines if each.id == folder.id), None)
+    found = () if line is None else earlier_runs(line, lines)
+    if not found:
+        hint = "Runs of one job have the same name (`tfprobe run --name`), or the same command."
+        raise NoAnswer(f"No run of the job of {folder.id} is before it.", hint=hint)
+    return tuple(each.directory for each in found[-last:])
+
+
+def compare_sides(
+    before: Sequence[str], after: Sequence[str], places: Places, gate: Gate
+) -> list[tuple[str, Verdict]]:
+    """Compare two sides of several runs, and show the answer; return what the gate says."""
+    if gate.percent is not None and _DIFF_RUNS_MEMORY in gate.watched:
+        hint = "Compare one run with one other."
+        raise UsageError("--on memory is for one run a side: it has no scatter.", hint=hint)
+    reference = recording(before[0], places)
+    first_after = recording(after[0], places)
+    # Of each run only levels are kept: of a profile of each there might be no room.
+    ones = [levels(reference, reference), *_levels(reference, before[1:], places)]
+    others = [levels(reference, first_after), *_levels(reference, after[1:], places)]
+    found = sides(reference, first_after, ones, others)
+    if isinstance(found, Missing):
+        raise NoAnswer(f"These recordings cannot be compared: {found.reason}.")
+    verdicts = [
+        (on, judge_runs(found, on=on, allowed_ratio=gate.percent / 100))
+        for on in dict.fromkeys(gate.watched)
+        if gate.percent is not None
+    ]
+    if places.as_json:
+        from tfprobe.report.documents.comparison_document import several_runs_document
+
+        common.show_json(several_runs_document(found, verdicts))
+    if places.markdown is not None:
+        from tfprobe.report.diff.runs import lay_out_markdown
+
+        common.write_file(places.markdown, lay_out_markdown(found, verdicts))
+    if not places.as_json and places.markdown is None:
+        from tfprobe.report.diff.runs import lay_out
+
+        width, colour = common.page_width(), common.page_colour()
+        common.show_page(lay_out(found, verdicts, width=width, colour=colour))
+    return verdicts
+
+
+def _levels(reference: Profile, names: Sequence[str], places: Places) -> list[RunLevels]:
+    return [levels(reference, recording(name, places)) for name in names]

@@ -1,0 +1,413 @@
+"""`tfprobe export`: write a run as a file of another program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.cli.common import Workers, workers_options
+from tfprobe.cli.share import export_output
+from tfprobe.cli.share.export_output import write_tables
+from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
+from tfprobe.printable import printable
+from tfprobe.runs.layout import LATEST, RUN_METADATA_SUFFIX
+
+if TYPE_CHECKING:
+    from tfprobe.analysis.system.stack_samples import ProcessTrees
+    from tfprobe.export.models_profiler import RecordedStep
+    from tfprobe.export.step_timeline import OpTime
+    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.profile import Capture, Process, Profile, Work
+    from tfprobe.profile.records import DeviceStats
+    from tfprobe.runs.layout import RunFolder
+
+_AVERAGE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A recorded run; the profile has the processes that were asked for."""
+
+    folder: RunFolder
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line says. `source` is a run, or a file from elsewhere."""
+
+    source: _Run | Path
+    work: str
+    step: int | None
+    by: str
+    show_memory: bool
+    op_time: OpTime
+    as_recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What can be written: pieces of one file, or files of a directory."""
+
+    default_name: str
+    opens_in: str
+    pieces: Callable[[_Asked], Iterable[str | bytes]] | None = None
+    files: Callable[[_Asked], Iterable[tuple[str, str]]] | None = None
+
+
+@click.command("export")
+@click.argument("run", default=LATEST, metavar="[RUN]")
+@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
+@click.option("--to", "kind", type=click.Choice(
+    ["chrome", "models-profiler", "parquet", "pprof", "profile-proto", "speedscope",
+     "step-timeline"]), required=True, help="What to write.")  # fmt: skip
+@click.option("-f", "--file", "target", metavar="PATH",
+              help="Where; default RUN/report/. Compressed if PATH ends in .gz.")  # fmt: skip
+@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option("--step", type=click.IntRange(min=0), metavar="N", help="This sampled step alone.")
+@click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
+@click.option("--by", type=click.Choice(["code", "scope", "stacks"]), default="code",
+              show_default=True, help="What speedscope and pprof are made of.")  # fmt: skip
+@click.option("--memory", is_flag=True, help="Draw tensors and allocators in step-timeline.")
+@click.option("--op-time", type=click.Choice(["schedule", "gpu", "all"]), default="schedule",
+              show_default=True, help="How long step-timeline draws an op.")  # fmt: skip
+@click.option("--as-recorded", is_flag=True,
+              help="Leave times in chrome as the clock of each machine had them.")  # fmt: skip
+@workers_options
+def command(
+    run: str,
+    output: str | None,
+    kind: str,
+    target: str | None,
+    work: str,
+    step: int | None,
+    rank: int | None,
+    by: str,
+    memory: bool,
+    op_time: OpTime,
+    as_recorded: bool,
+    workers: int | None,
+    dask: str | None,
+) -> int:
+    """Write a run as a file of another program.
+
+    RUN is a directory, a run id, or `latest`, the default; or a file that holds one work, such as a
+    RunMetadata, an XSpace, or a ProfileProto.
+
+    \b
+    chrome           all sampled steps of all ranks on one clock; Perfetto, chrome://tracing
+    step-timeline    one step, as tensorflow.python.client.timeline writes it
+    pprof            ops by line of code, all metrics; `go tool pprof`, speedscope
+    speedscope       ops by line of code or scope; https://www.speedscope.app
+                     with --by stacks, as pprof: what `tfprobe stacks` shows, of all threads
+    profile-proto    tfprof's own format; `tfprobe tfprof --profile_path`, TensorFlow
+    models-profiler  a directory with timeline/, step_stats/, summary.json and summary.md
+    parquet          a directory with all tables of docs/tables.md; pandas, polars, DuckDB
+
+    All but chrome, models-profiler and parquet are about one work: that with most time, or --work.
+    """
+    if kind == "parquet":
+        if work or step is not None:
+            hint = "Choose rows with `tfprobe sql --parquet FILE`."
+            raise UsageError(
+                "--work and --step are not for parquet, which has all of them.", hint=hint
+            )
+        return write_tables(run, output, target, Workers(workers, dask), rank=rank)
+    if workers is not None or dask is not None:
+        raise UsageError("--workers and --dask are for parquet.", hint="Leave them out.")
+    source = _source(run, output, rank)
+    asked = _Asked(source, work, step, by, memory, op_time, as_recorded)
+    chosen = _KINDS[kind]
+    default = source.folder.report if isinstance(source, _Run) else Path()
+    path = Path(target) if target else default / chosen.default_name
+    try:
+        report = source.folder.report if isinstance(source, _Run) else None
+        if chosen.files is not None:
+            export_output.write_files(path, chosen.files(asked), report=report)
+        elif chosen.pieces is not None:
+            export_output.write_pieces(path, iter(chosen.pieces(asked)), report=report)
+    except OSError as exc:
+        raise UsageError(
+            f"{path} cannot be written: {exc.strerror or exc}.", hint="Name another place with -f."
+        ) from exc
+    if isinstance(source, _Run):
+        common.warn_of_problems(source.profile)
+    common.show(f"{printable(str(path))}\n{chosen.opens_in}\n")
+    return 0
+
+
+def _source(run: str, output: str | None, rank: int | None) -> _Run | Path:
+    from tfprobe.profile.reader.run_reader import load
+    from tfprobe.runs.liveness import this_machine
+
+    if Path(run).is_file():
+        return Path(run)
+    folder = common.chosen_run(run, output)
+    with common.progress("Reading captures") as watch:
+        profile = load(folder, this_machine(), rank=rank, with_spans=False, watch=watch)
+        return _Run(folder, profile)
+
+
+def _whole_run(asked: _Asked) -> _Run:
+    """Return the run that was asked for.
+
+    Raises UsageError where it is a file.
+    """
+    if isinstance(asked.source, _Run):
+        return asked.source
+    raise UsageError(
+        f"{asked.source} is a file, and this is about a whole run.",
+        hint="Use --to step-timeline, pprof, speedscope or profile-proto.",
+    )
+
+
+def _chrome(asked: _Asked) -> Iterator[str]:
+    from tfprobe.analysis.distributed.aligned import align
+    from tfprobe.export.run_timeline import run_timeline
+
+    found = align(_whole_run(asked).profile, as_recorded=asked.as_recorded)
+    captures = _captures(asked, found.profile)
+    yield from run_timeline(replace(found, profile=found.profile.only(captures)))
+
+
+def _pprof(asked: _Asked) -> Iterator[bytes]:
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
+    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.view_options import Choice
+    from tfprobe.export.pprof import pprof
+    from tfprobe.report.text.costs import coverage_told
+
+    if asked.by == "stacks":
+        from tfprobe.export.speedscope import stacks_pprof
+
+        trees, title = _stacks(asked)
+        yield stacks_pprof(trees, comments=[title])
+        return
+    found = _sampled(asked)
+    _check_code(found)
+    step = _AVERAGE if asked.step is None else asked.step
+    float_ops = count(found)
+    costs = sampled_costs(found, step, float_ops)
+    view = code(found, costs, Choice(max_depth=_EVERYTHING, step=step))
+    known = known_columns(found, float_ops)
+    comments = [_title(asked, found), coverage_told(coverage(found, float_ops, step))]
+    yield pprof(found, costs, view, known=known, comments=comments)
+
+
+def _speedscope(asked: _Asked) -> Iterator[str]:
+    from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.cost_stacks import code_stacks, scope_stacks
+    from tfprobe.analysis.ops.costs import known_columns, sampled_costs
+    from tfprobe.analysis.ops.flops.count import count, coverage
+    from tfprobe.analysis.ops.scope_view import scope
+    from tfprobe.analysis.ops.view_options import Choice
+    from tfprobe.export.speedscope import speedscope
+    from tfprobe.report.text.costs import coverage_told
+
+    if asked.by == "stacks":
+        from tfprobe.export.speedscope import stacks_speedscope
+
+        trees, title = _stacks(asked)
+        yield stacks_speedscope(trees, name=title)
+        return
+    found = _sampled(asked)
+    step = _AVERAGE if asked.step is None else asked.step
+    float_ops = count(found)
+    costs = sampled_costs(found, step, float_ops)
+    choice = Choice(max_depth=_EVERYTHING, step=step)
+    if asked.by == "code":
+        _check_code(found)
+        stacks = code_stacks(code(found, costs, choice))
+    else:
+        stacks = scope_stacks(scope(found, costs, choice))
+    title = f"{_title(asked, found)}. {coverage_told(coverage(found, float_ops, step))}"
+    known = known_columns(found, float_ops)
+    yield speedscope(found, costs, stacks, name=title, known=known)
+
+
+def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
+    """Return what was read of stacks, and a title that says how much that is.
+
+    Raises UsageError for a work or a step, NoAnswer where nothing was read.
+    """
+    from tfprobe.analysis.system.stack_samples import trees
+    from tfprobe.report.text.stacks import counted
+
+    if asked.work or asked.step is not None:
+        raise UsageError("Stacks are those of the whole run.", hint="Leave --work and --step out.")
+    run = _whole_run(asked).profile
+    found = trees(run)
+    if not found:
+        hint = "Record with `tfprobe run --stacks -- COMMAND`."
+        raise NoAnswer(f"Run {run.run.id} has no stacks.", hint=hint)
+    return found, f"{run.run.id}: {'; '.join(counted(each.stacks) for each in found)}"
+
+
+def _profile_proto(asked: _Asked) -> Iterator[bytes]:
+    from tfprobe.analysis.ops.tfprof_records import graph_profile
+    from tfprobe.export.profile_proto import profile_proto
+
+    yield profile_proto(graph_profile(_sampled(asked)))
+
+
+def _step_timeline(asked: _Asked) -> Iterator[str]:
+    from tfprobe.export.step_timeline import step_timeline
+
+    found = _sampled(asked)
+    latest = max(found.captures, key=lambda capture: capture.step)
+    devices, _ = _devices(asked.source, found, latest)
+    yield step_timeline(devices, show_memory=asked.show_memory, op_time=asked.op_time)
+
+
+def _models_profiler(asked: _Asked) -> Iterator[tuple[str, str]]:
+    from tfprobe.export.models_profiler import models_profiler
+
+    run = _whole_run(asked)
+    profile = run.profile
+    captures = _captures(asked, profile)
+    works = [
+        (profile.processes[work.process], work)
+        for work in profile.works
+        if any(_is_of(capture, work) for capture in captures)
+    ]
+    steps = _recorded_steps(run, works, captures)
+    yield from models_profiler(profile.only(captures), works, steps)
+
+
+def _recorded_steps(
+    run: _Run, works: list[tuple[Process, Work]], captures: tuple[Capture, ...]
+) -> Iterator[RecordedStep]:
+    from tfprobe.export.models_profiler import RecordedStep
+    from tfprobe.profile.reader.traced_steps import sampled
+
+    for process, work in works:
+        found = sampled(run.folder, run.profile, work)
+        for capture in captures:
+            if _is_of(capture, work):
+                devices, text = _devices(run, found, capture)
+                yield RecordedStep(process, work, capture.step, devices, text)
+
+
+_EVERYTHING = 1_000_000
+_KINDS = {
+    "chrome": _Kind("timeline.json", "Open it in https://ui.perfetto.dev.", _chrome),
+    "models-profiler": _Kind("profile", "Begin with summary.md.", files=_models_profiler),
+    "pprof": _Kind("code.pb.gz", "Open it with `go tool pprof -http=: FILE`.", _pprof),
+    "profile-proto": _Kind(
+        "tfprof.profile", "Open it with `tfprobe tfprof --profile_path=FILE`.", _profile_proto
+    ),
+    "speedscope": _Kind(
+        "speedscope.json", "Open it in https://www.speedscope.app.", _speedscope
+    ),
+    "step-timeline": _Kind(
+        "step-timeline.json", "Open it in https://ui.perfetto.dev.", _step_timeline
+    ),
+}  # fmt: skip
+
+
+def _sampled(asked: _Asked) -> SampledWork:
+    """Return the sampled steps of the work that was asked for.
+
+    Raises NoAnswer where there is none, or not the step.
+    """
+    from tfprobe.cli.read.views import chosen_work
+    from tfprobe.profile.reader.file import sampled_file
+    from tfprobe.profile.reader.traced_steps import sampled
+
+    if isinstance(asked.source, Path):
+        if asked.work:
+            raise UsageError("A file holds one work: --work is for runs.")
+        found = sampled_file(asked.source, with_shapes=True)
+        return replace(found, captures=_of_step(found.captures, asked.step))
+    folder, profile = asked.source.folder, asked.source.profile
+    work = chosen_work(profile, asked.work)
+    captures = tuple(each for each in profile.captures if _is_of(each, work))
+    chosen = profile.only(_of_step(captures, asked.step))
+    return sampled(folder, chosen, work, with_shapes=True)
+
+
+def _captures(asked: _Asked, profile: Profile) -> tuple[Capture, ...]:
+    """Return the captures of all works that were asked for.
+
+    Raises NoAnswer where there is none.
+    """
+    from tfprobe.analysis.core import no_data_reasons
+    from tfprobe.cli.read.views import chosen_work
+
+    if asked.work:
+        chosen_work(profile, asked.work)
+    works = [each for each in profile.works if asked.work in f"{each.kind} {each.name}"]
+    captures = profile.captures
+    if asked.work:
+        captures = tuple(each for each in captures if any(_is_of(each, work) for work in works))
+    if not captures:
+        why = " ".join(no_data_reasons.explain(profile)) or "No step of it was sampled."
+        raise NoAnswer(f"Run {profile.run.id} has no traced step to write.", hint=why)
+    return _of_step(captures, asked.step)
+
+
+def _of_step(captures: tuple[Capture, ...], step: int | None) -> tuple[Capture, ...]:
+    chosen = tuple(each for each in captures if step in (None, each.step))
+    if not chosen:
+        steps = sorted({each.step for each in captures})
+        raise NoAnswer(f"Step {step} was not sampled.", hint=f"These were: {common.some(steps)}.")
+    return chosen
+
+
+def _is_of(capture: Capture, work: Work) -> bool:
+    return capture.process == work.process and capture.work == work.index
+
+
+def _devices(
+    source: _Run | Path, found: SampledWork, capture: Capture
+) -> tuple[tuple[DeviceStats, ...], str | None]:
+    """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
+    from tfprobe.analysis.ops import step_stats as from_rows
+    from tfprobe.formats.run_metadata.step_stats import step_stats, step_stats_text
+    from tfprobe.runs.safe_files import content_of
+
+    path = _metadata_path(source, found, capture)
+    if path is None:
+        return from_rows.step_stats(found, capture), None
+    try:
+        content = content_of(path)
+        return step_stats(content), step_stats_text(content)
+    except OSError as exc:
+        raise UnreadableInput(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+    except UnreadableInput:
+        if source is not path:
+            raise
+        return from_rows.step_stats(found, capture), None  # a file of another kind
+
+
+def _metadata_path(source: _Run | Path, found: SampledWork, capture: Capture) -> Path | None:
+    """Return the file that may hold the RunMetadata of a step."""
+    from tfprobe.profile.reader.traced_steps import process_folder
+
+    if isinstance(source, Path):
+        return source
+    folder = process_folder(source.folder, source.profile, found.work)
+    if folder is None or not capture.file.endswith(RUN_METADATA_SUFFIX):
+        return None
+    return folder.capture(capture.file)
+
+
+def _check_code(found: SampledWork) -> None:
+    if not found.graph.has_traces:
+        raise NoAnswer(
+            "The recording does not say which code made these ops.",
+            hint="Use `--to speedscope --by scope`, or record with --every or --steps.",
+        )
+
+
+def _title(asked: _Asked, found: SampledWork) -> str:
+    work, count = found.work, len(found.captures)
+    steps = f"step {found.captures[0].step}" if count == 1 else f"mean of {count} sampled steps"
+    name = asked.source if isinstance(asked.source, Path) else asked.source.profile.run.id
+    return f"{name}: {work.kind} {work.name}, {steps}"

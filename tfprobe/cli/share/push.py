@@ -1,0 +1,59 @@
+"""`tfprobe push`: a run goes to remote storage."""
+
+from __future__ import annotations
+
+import click
+
+from tfprobe.cli import common
+from tfprobe.errors import NoAnswer, UsageError
+from tfprobe.printable import printable
+from tfprobe.runs.layout import LATEST
+
+
+@click.command("push")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] URL")
+@click.option("-o", "--output", metavar="DIR", help="Directory of all runs, as for `run`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one document.")
+def command(words: tuple[str, ...], output: str | None, as_json: bool) -> int:
+    """Copy a run to remote storage: to URL/<run id>, where all reading commands find it.
+
+    URL is s3://BUCKET/DIR, gs://, sftp:// and whatever else fsspec knows. A push that was
+    interrupted goes on where it was; until it ends, there is no run for readers.
+    """
+    run, url = _run_and_url(words)
+    from tfprobe.runs.catalogue import glance
+    from tfprobe.runs.liveness import LIVE, this_machine
+    from tfprobe.runs.remote.pushing import push
+
+    folder = common.chosen_run(run, output)
+    entry = glance(folder, this_machine())
+    if entry.state in LIVE:
+        raise NoAnswer(f"Run {folder.id} is {entry.state}.", hint="Push it when it has ended.")
+    with common.progress("Pushing") as watch:
+        done = push(folder, url, watch)
+    if as_json:
+        common.show_json(
+            {
+                "schema": "tfprobe.push/1",
+                "id": folder.id,
+                "url": done.url,
+                "files": done.files,
+                "bytes": done.size_bytes,
+                "already_there": done.already_there,
+            }
+        )
+        return 0
+    there = f", {done.already_there} were there" if done.already_there else ""
+    common.show(f"{printable(done.url)}: {done.files} files, {done.size_bytes:,} bytes{there}\n")
+    return 0
+
+
+def _run_and_url(words: tuple[str, ...]) -> tuple[str, str]:
+    *runs, url = words
+    if len(runs) > 1 or not common.is_url(url) or any(map(common.is_url, runs)):
+        hint = "Write `tfprobe push [RUN] s3://BUCKET/DIR`."
+        from tfprobe.runs.remote.storage import shown
+
+        said = " ".join(map(shown, words))
+        raise UsageError(f"{said} is not a run here and a URL.", hint=hint)
+    return (runs[0] if runs else LATEST), url

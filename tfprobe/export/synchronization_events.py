@@ -1,0 +1,159 @@
+"""Find the executions in which processes meet, and say of each with whom, and who was last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfprobe.analysis.distributed.aligned import Aligned
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind
+from tfprobe.errors import Missing
+from tfprobe.profile.capture_tables import Executions
+from tfprobe.profile.profile import Process, titled
+from tfprobe.profile.tables import Int64s
+
+# Of a thousand ranks nobody reads all names; `last` is named in any case.
+_MOST_NAMED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MetRows:
+    """`meeting_of` has the meeting of a row, `row_of` the row of a meeting, by their places."""
+
+    together: Aligned
+    meeting_of: dict[int, int]
+    row_of: dict[int, int]
+    members: dict[int, list[int]]
+
+    def args(self, row: int) -> str:
+        """Return what a row says of its meeting, as the rest of a JSON object; "" of most rows."""
+        at = self.meeting_of.get(row)
+        group = -1 if at is None else int(self.together.peers.group[at])
+        if at is None or group < 0:
+            return ""
+        told: dict[str, object] = {"meeting": group, "with": self._with(at, group)}
+        last = int(self.together.peers.last[at])
+        if last >= 0:
+            told["last"] = self._who(last)
+        if self.together.peers.waited_ns[at] >= 0:
+            told["waited_us"] = int(self.together.peers.waited_ns[at]) / 1000
+        return f",{json.dumps(told)[1:-1]}"
+
+    def arrows(self) -> Iterator[tuple[int, int]]:
+        """Give the rows of each send and of its receive, where the receive does not end before."""
+        kind = self.together.meetings.kind
+        for members in self.members.values():
+            if len(members) != 2 or MeetingKind.COLLECTIVE in kind[members]:
+                continue
+            send, receive = sorted(members, key=lambda at: int(kind[at]))
+            begins_ns = self.together.meetings.start_ns[send]
+            is_in_order = begins_ns <= self.together.meetings.end_ns[receive]
+            if is_in_order and send in self.row_of and receive in self.row_of:
+                yield self.row_of[send], self.row_of[receive]
+
+    def _with(self, at: int, group: int) -> str:
+        others = [self._who(each) for each in self.members[group] if each != at]
+        left = len(others) - _MOST_NAMED
+        return ", ".join(others[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+    def _who(self, at: int) -> str:
+        return short_name(self.together.profile.processes[self.together.meetings.process[at]])
+
+
+def met_rows(together: Aligned) -> MetRows:
+    """Find the row of each meeting by process, name and start."""
+    rows, found = together.profile.executions, together.meetings
+    positions = {text: at for at, text in enumerate(rows.strings.values)}
+    names = np.array([positions.get(text, -1) for text in found.strings.values], dtype=np.int64)
+    wanted: dict[tuple[int, int, int], int] = {}
+    if len(found):
+        columns = found.process.tolist(), names[found.name].tolist(), found.start_ns.tolist()
+        wanted = {key: at for at, key in enumerate(zip(*columns, strict=True))}
+    meeting_of: dict[int, int] = {}
+    row_of: dict[int, int] = {}
+    for row, key in _candidates(together, rows, {name for _, name, _ in wanted}):
+        at = wanted.get(key)
+        if at is not None:
+            meeting_of[row] = at
+            row_of.setdefault(at, row)
+    return MetRows(together, meeting_of, row_of, _members(together.peers.group))
+
+
+def short_name(process: Process) -> str:
+    """Name a process by its rank, else by its host and number; with its program of several."""
+    if process.rank is None:
+        return titled(f"{process.host} {process.number}", process.title)
+    return titled(f"rank {process.rank}", process.title)
+
+
+def _candidates(
+    together: Aligned, rows: Executions, names: set[int]
+) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    chosen = np.flatnonzero(np.isin(rows.name, list(names)))
+    process_of = np.array([each.process for each in together.profile.captures], dtype=np.int64)
+    process = process_of[rows.capture[chosen]].tolist() if len(chosen) else []
+    columns = process, rows.name[chosen].tolist(), rows.start_ns[chosen].tolist()
+    return zip(chosen.tolist(), zip(*columns, strict=True), strict=True)
+
+
+def _members(group: Int64s) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for at, number in enumerate(group.tolist()):
+        if number >= 0:
+            found.setdefault(number, []).append(at)
+    return found
+
+
+Document = dict[str, Any]  # Any: JSON
+
+
+def clock_document(together: Aligned) -> list[Document]:
+    """Return the clocks of all processes, as metadata of a file."""
+    return [
+        {
+            "process": short_name(each),
+            "host": each.host,
+            "pid": each.number,
+            "rank": each.rank,
+            **_clock(together, each.index),
+        }
+        for each in together.profile.processes
+    ]
+
+
+def clock_label(together: Aligned, process: int) -> str:
+    """Return it of one process in a few words; "" where there is but one."""
+    clock = together.clock(process)
+    if process == together.clocks.reference:
+        return "reference clock" if len(together.clocks.clocks) > 1 else ""
+    if isinstance(clock.offset_ns, Missing):
+        return f"on its own clock: {clock.offset_ns.reason}"
+    moved = "its clock is ahead by" if together.as_recorded else "moved by"
+    amount_ns = clock.offset_ns if together.as_recorded else -clock.offset_ns
+    return f"{moved} {amount_ns / 1000:.3f} us{_error(clock.error_ns)}, {clock.basis}"
+
+
+def _error(error_ns: int | Missing) -> str:
+    return "" if isinstance(error_ns, Missing) else f" +- {error_ns / 1000:.3f} us"
+
+
+def _clock(together: Aligned, process: int) -> Document:
+    """Return numbers as texts: viewers hold them as 64-bit floats."""
+    clock = together.clock(process)
+    is_known = not isinstance(clock.offset_ns, Missing)
+    return {
+        "is_reference": process == together.clocks.reference,
+        "offset_ns": str(clock.offset_ns) if is_known else None,
+        "applied_ns": str(clock.offset_ns) if is_known and not together.as_recorded else "0",
+        "error_ns": None if isinstance(clock.error_ns, Missing) else str(clock.error_ns),
+        "basis": clock.basis,
+        **({} if is_known else {"missing": _reason(clock.offset_ns)}),
+    }
+
+
+def _reason(value: int | Missing) -> str:
+    return value.reason if isinstance(value, Missing) else ""

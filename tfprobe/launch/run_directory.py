@@ -1,0 +1,80 @@
+"""Write the directory of a run: private, in place, and with a copy of the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfprobe.runs.agent_files import AGENT, ENTRY, hooks_dir
+from tfprobe.runs.layout import TEMPORARY_PREFIX, RunFolder
+
+# <linux/fs.h>: _IOR('f', 1, long), _IOW('f', 2, long) and FS_NOCOW_FL, which `chattr +C` sets.
+_GET_FLAGS = 0x80086601
+_SET_FLAGS = 0x40086602
+_NO_COPY_ON_WRITE = 0x00800000
+# The kernel reads and writes an int, whatever the requests say.
+_FLAGS_BYTES = 4
+
+
+def make_directory(path: Path) -> None:
+    """Make it; raises FileExistsError where there is one, and OSError.
+
+    A job keeps its counts in a mapped file, steps.bin, whose blocks are allocated beforehand. On
+    btrfs that is not enough: each write takes a new block, and where the disk has none the job
+    would end by SIGBUS. What is made in a directory inherits the flag, so it is set first.
+    """
+    path.mkdir(0o700)
+    # Other file systems refuse: they have no such flag, because they write in place.
+    with contextlib.suppress(OSError):
+        _write_in_place(path)
+
+
+def _write_in_place(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        answer = fcntl.ioctl(descriptor, _GET_FLAGS, bytes(_FLAGS_BYTES))
+        flags = int.from_bytes(answer, sys.byteorder) | _NO_COPY_ON_WRITE
+        fcntl.ioctl(descriptor, _SET_FLAGS, flags.to_bytes(_FLAGS_BYTES, sys.byteorder))
+    finally:
+        os.close(descriptor)
+
+
+# The agent's entry again: what `site` looks for after it, where another sitecustomize was first.
+_SECOND_ENTRY = "usercustomize.py"
+
+
+def write_boot(run: RunFolder, config: Mapping[str, object]) -> None:
+    """Create the boot directory with the agent and its config.json. Raises OSError."""
+    hooks = hooks_dir()
+    run.boot.mkdir(0o700)
+    _copy_tree(hooks / AGENT, run.boot / AGENT)
+    write_file(run.config, (json.dumps(config) + "\n").encode())
+    _copy_file(hooks / ENTRY, run.boot / _SECOND_ENTRY)
+    _copy_file(hooks / ENTRY, run.boot / ENTRY)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a private file so that a reader sees all of it or nothing. Raises OSError."""
+    temporary = path.with_name(TEMPORARY_PREFIX + path.name)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.rename(temporary, path)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    target.mkdir(0o700)
+    for entry in source.iterdir():
+        if entry.suffix == ".py":
+            _copy_file(entry, target / entry.name)
+        elif entry.is_dir() and entry.name != "__pycache__":
+            _copy_tree(entry, target / entry.name)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    write_file(target, source.read_bytes())

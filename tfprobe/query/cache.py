@@ -1,0 +1,193 @@
+"""Keep answers below RUN/derived for as long as the files that they come from stay the same."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tfprobe
+from tfprobe.query.codec import NotPlain, plain
+from tfprobe.runs import safe_files
+from tfprobe.runs.layout import TEMPORARY_PREFIX, ProcessFolder, RunFolder, is_capture
+from tfprobe.runs.process_folder.steps_layout import (
+    HEAD_WORDS,
+    HEADER_WORDS,
+    WORD_BYTES,
+    WORK_CAPACITY,
+    work_at,
+)
+from tfprobe.runs.safe_files import content_of
+
+SCHEMA = "tfprobe.kept/1"
+# Of a run of 10,000 processes an answer is a tenth of it.
+_MOST_BYTES = 1 << 29
+
+
+def read(path: Path, key: str, kind: Any) -> Any:
+    """Return the value that was kept under this key, or None. Any: of the type `kind`."""
+    try:
+        content = content_of(path, most_bytes=_MOST_BYTES)
+        document = json.loads(content, parse_float=_finite, parse_constant=_finite)
+        if document["schema"] != SCHEMA or document["key"] != key:
+            return None
+        return plain(kind).read(document["value"])
+    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        return None  # whatever somebody has put there
+
+
+def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
+    """Keep a value, of the type `kind`, in a file below `derived`; two that do so do not mix."""
+    if not is_ours(run):
+        return
+    try:
+        document = {"schema": SCHEMA, "key": key, "value": plain(kind).write(value)}
+        content = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    except (NotPlain, TypeError, ValueError):
+        return  # a text that no file can hold, for one
+    try:
+        safe_files.write(run.root, path, content)
+    except OSError:
+        return  # a full disk, a run that is being removed
+
+
+def _finite(text: str) -> float:
+    """Refuse NaN and Infinity, also as 1e999: no answer has them, and no document can show them."""
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text} is no number of an answer")
+    return found
+
+
+def is_ours(run: RunFolder) -> bool:
+    """Say whether this user may leave files in a run: in that of another they would be in the way.
+
+    A link in the place of `derived` leads who knows where.
+    """
+    try:
+        owner = os.stat(run.root).st_uid
+    except OSError:
+        return False
+    try:
+        found = os.lstat(run.derived)
+    except FileNotFoundError:
+        return owner == os.geteuid()
+    except OSError:
+        return False
+    return owner == found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
+
+
+_WORKS_WORD = 10
+# A name below the folder, and what stat tells of it.
+_Fact = tuple[str, int, int, int]
+_UNSEEN = (-1, -1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What tells the files of a process from what they were, and how much there is to decode."""
+
+    identity: str
+    capture_bytes: int
+
+
+def files_of(folder: ProcessFolder) -> Files:
+    """Look at the files of a process."""
+    root = os.fspath(folder.root)
+    captures = list(_facts(os.fspath(folder.captures)))
+    facts = [*_facts(root), *_facts(os.fspath(folder.graphs)), *_facts(os.fspath(folder.code))]
+    identity = digest(sorted(captures), sorted(facts), _steps_head(folder.steps))
+    return Files(identity, _capture_bytes(captures))
+
+
+def capture_bytes(folder: ProcessFolder) -> int:
+    """Return how much there is to decode of a process, without a look at its other files."""
+    return _capture_bytes(_facts(os.fspath(folder.captures)))
+
+
+def identity_beside(run: RunFolder) -> str:
+    """Look at what a run has beside its processes: its manifest and those of further launches,
+    interpreters, accelerators.
+    """
+    manifest = [fact for fact in _facts(os.fspath(run.root)) if fact[0] == run.manifest.name]
+    directories = (run.launches, run.boot, run.machine("").parent)
+    return digest(manifest, *(sorted(_facts(os.fspath(each))) for each in directories))
+
+
+@functools.cache
+def this_program() -> str:
+    """Return what tells this tfprobe from another: its version, and its files as they are.
+
+    A checkout changes without a new version, and what was kept before must not hide it.
+    """
+    root = Path(tfprobe.__file__).parent
+    files = sorted(root.rglob("*.py"))
+    facts = [(os.fspath(each.relative_to(root)), _seen(each)) for each in files]
+    return digest(tfprobe.__version__, facts)
+
+
+def _seen(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def digest(*things: object) -> str:
+    """Return a short text that another value does not have."""
+    return hashlib.blake2b(repr(things).encode(), digest_size=16).hexdigest()
+
+
+def _facts(directory: str) -> Iterator[_Fact]:
+    """Give what is known of the files in a directory; none where it is absent or not ours."""
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                fact = _fact(entry)
+                if fact is not None:
+                    yield fact
+    except OSError:
+        return  # whoever reads it says so
+
+
+def _fact(entry: os.DirEntry[str]) -> _Fact | None:
+    """Return what is known of an entry, its name alone where it leads nowhere; None for what is
+    not read.
+    """
+    try:
+        if entry.name.startswith(TEMPORARY_PREFIX) or entry.is_dir():
+            return None
+        found = entry.stat()
+    except OSError:
+        return entry.name, *_UNSEEN  # a dangling link, or removed since it was listed
+    return entry.name, found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _capture_bytes(facts: Iterable[_Fact]) -> int:
+    return sum(max(size, 0) for name, size, _, _ in facts if is_capture(name))
+
+
+def _steps_head(path: Path) -> bytes:
+    """Return the words of steps.bin that change with every step."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        header = os.pread(descriptor, HEADER_WORDS * WORD_BYTES, 0)
+        at = _WORKS_WORD * WORD_BYTES
+        works = int.from_bytes(header[at : at + WORD_BYTES], "little", signed=True)
+        heads = [
+            os.pread(descriptor, HEAD_WORDS * WORD_BYTES, work_at(index) * WORD_BYTES)
+            for index in range(min(max(works, 0), WORK_CAPACITY))
+        ]
+        return b"".join((header, *heads))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

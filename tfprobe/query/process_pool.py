@@ -1,0 +1,288 @@
+"""Processes of this machine that work on items, one at a time each, and may die of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from tfprobe.errors import UnreadableInput
+
+
+def cpus() -> int:
+    """Return how many processes can work at a time here."""
+    return len(os.sched_getaffinity(0))
+
+
+class Runner(Protocol):
+    """Someone who works on items."""
+
+    def run(
+        self, function: Callable[[I], R], items: Sequence[I]
+    ) -> Generator[R | Died, None, None]:
+        """Give what `function`, one of a module, makes of each item, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This process."""
+
+    def run(
+        self, function: Callable[[I], R], items: Sequence[I]
+    ) -> Generator[R | Died, None, None]:
+        """Give what `function` makes of each item, one after the other."""
+        if len(items) > 1:
+            keep_freed()
+        yield from map(function, items)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProcesses:
+    """So many processes of this machine, at most."""
+
+    count: int
+
+    def run(
+        self, function: Callable[[I], R], items: Sequence[I]
+    ) -> Generator[R | Died, None, None]:
+        """Give what `function` makes of each item; the processes end when it is over.
+
+        Raises UnreadableInput when no process can be started.
+        """
+        crew: Crew[I, R] = Crew(function, min(self.count, len(items)))
+        try:
+            yield from crew.work(items)
+        finally:
+            crew.end()
+
+
+I = TypeVar("I")  # noqa: E741 - an item, as R is its result
+R = TypeVar("R")
+
+# One that dies before it has begun died of no item. So many in a row, and none will ever begin.
+_MOST_STILLBORN = 3
+# What a process gets to end by itself before it is killed.
+_PATIENCE_S = 2.0
+# As in the command itself: millions of objects, and next to no cycles.
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Stand in the place of a result that nobody lived to give."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    has_begun: bool = False
+    item: int | None = None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Numbers of items: to be given out, and those that took a worker with them, once."""
+
+    waiting: deque[int]
+    again: deque[int] = field(default_factory=deque)
+
+
+class Crew(Generic[I, R]):
+    """So many processes with one function. Whoever makes one ends it."""
+
+    def __init__(self, function: Callable[[I], R], count: int) -> None:
+        """Start nobody yet; `function` is found by its name in the other process."""
+        self._function = function
+        self._count = count
+        # Not fork: a copy of a process with threads may hold a lock that nobody will release, and
+        # would keep open the pipes of all others, which then never end.
+        self._start_method = multiprocessing.get_context("spawn")
+        self._workers: dict[Connection, _Worker] = {}
+        self._stillborn = 0
+
+    def work(self, items: Sequence[I]) -> Iterator[R | Died]:
+        """Give the results in the order of the items.
+
+        An item whose worker dies is given out once more when all others are done, alone.
+        """
+        progress = _Progress(deque(range(len(items))))
+        found: dict[int, R | Died] = {}
+        for number in range(len(items)):
+            while number not in found:
+                self._give_out(items, progress)
+                self._receive(progress, found)
+            yield found.pop(number)
+
+    def end(self) -> None:
+        """End all processes, also those that work."""
+        for connection in self._workers:
+            connection.close()
+        for worker in self._workers.values():
+            worker.process.terminate()
+        for worker in self._workers.values():
+            worker.process.join(_PATIENCE_S)
+            if worker.process.exitcode is None:
+                worker.process.kill()
+                worker.process.join()
+        self._workers.clear()
+
+    def _give_out(self, items: Sequence[I], progress: _Progress) -> None:
+        """Let everybody have work, as far as there is some."""
+        while len(self._workers) < min(self._count, len(progress.waiting)):
+            self._start()
+        for connection, worker in tuple(self._workers.items()):
+            if not worker.has_begun or worker.item is not None:
+                continue
+            if progress.waiting:
+                self._give(connection, worker, progress.waiting.popleft(), items)
+            elif progress.again and not self._are_busy():
+                self._give(connection, worker, progress.again[0], items)
+        if progress.again and not self._workers:
+            self._start()
+
+    def _are_busy(self) -> bool:
+        return any(worker.item is not None for worker in self._workers.values())
+
+    def _give(
+        self, connection: Connection, worker: _Worker, number: int, items: Sequence[I]
+    ) -> None:
+        worker.item = number
+        try:
+            connection.send(items[number])
+        except OSError:
+            pass  # it has died; its pipe tells when it is read
+
+    def _receive(self, progress: _Progress, found: dict[int, R | Died]) -> None:
+        """Wait until somebody says something, or dies."""
+        for connection in cast("list[Connection]", wait(list(self._workers))):
+            worker = self._workers[connection]
+            try:
+                told = connection.recv()
+            except (EOFError, OSError):
+                self._bury(connection, progress, found)
+                continue
+            if not worker.has_begun:
+                worker.has_begun, self._stillborn = True, 0
+            elif worker.item is not None:
+                if progress.again and progress.again[0] == worker.item:
+                    progress.again.popleft()
+                found[worker.item], worker.item = told, None
+
+    def _bury(
+        self, connection: Connection, progress: _Progress, found: dict[int, R | Died]
+    ) -> None:
+        worker = self._workers.pop(connection)
+        connection.close()
+        worker.process.join()
+        if not worker.has_begun:
+            self._count_stillborn(worker)
+        elif worker.item is None:
+            return
+        elif progress.again and progress.again[0] == worker.item:
+            progress.again.popleft()
+            found[worker.item] = Died(
+                f"two processes that worked on it died, the last one {_how(worker.process)}"
+            )
+        else:
+            progress.again.append(worker.item)
+
+    def _count_stillborn(self, worker: _Worker) -> None:
+        self._stillborn += 1
+        if self._stillborn >= _MOST_STILLBORN:
+            raise UnreadableInput(
+                f"Processes that should read this run die at their start, {_how(worker.process)}.",
+                hint="Use `--workers 1`, which reads in the command itself.",
+            )
+
+    def _start(self) -> None:
+        ours, theirs = self._start_method.Pipe()
+        process = self._start_method.Process(
+            target=_work, args=(theirs, self._function), daemon=True
+        )
+        # Ctrl-C reaches all processes of a terminal: from its first moment a worker leaves it to
+        # the command, which ends it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+            self._workers[ours] = _Worker(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+
+
+# Any: a function of a module, its items and results.
+def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
+    """Work on what comes until the pipe ends: whoever asked is gone, and need not be told."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    keep_freed()
+    told = None
+    while _tell(connection, told):
+        try:
+            item = connection.recv()
+        except (EOFError, ConnectionError):
+            return
+        told = function(item)
+
+
+def _tell(connection: Connection, told: object) -> bool:
+    try:
+        connection.send(told)
+    except ConnectionError:
+        return False
+    return True
+
+
+def _how(process: BaseProcess) -> str:
+    code = process.exitcode
+    if code is None or code >= 0:
+        return f"with status {code}"
+    told = f"by signal {-code}"
+    if -code == signal.SIGKILL:
+        told += ", as when memory runs out"
+    return told
+
+
+# The parameters of mallopt(3), and what they are set to: as much as one shard frees, and the
+# most that glibc takes for the size from which on each piece is mapped by itself.
+_TRIM_THRESHOLD, _TRIM_BYTES = -1, 256 << 20
+_MMAP_THRESHOLD, _MMAP_BYTES = -3, 32 << 20
+# What Dask asks for in its workers, and what glibc begins with.
+_DASKS_TRIM_BYTES = 64 << 10
+_USUAL_MMAP_BYTES = 128 << 10
+
+
+def keep_freed() -> None:
+    """Ask the C library not to give back freed memory to the system, where it can be asked.
+
+    Columns are large, and come and go: without this, each is made of pages that the system has to
+    fill with zeros first, about a tenth of the time.
+    """
+    _set(_TRIM_BYTES, _MMAP_BYTES)
+
+
+def give_back_freed() -> None:
+    """Give back what a worker of Dask has kept, and let it go on as Dask has it."""
+    _set(_DASKS_TRIM_BYTES, _USUAL_MMAP_BYTES)
+    with contextlib.suppress(OSError, AttributeError):  # as in _set
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _set(trim_bytes: int, mmap_bytes: int) -> None:
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # not of glibc
+        return
+    mallopt(_TRIM_THRESHOLD, trim_bytes)
+    mallopt(_MMAP_THRESHOLD, mmap_bytes)

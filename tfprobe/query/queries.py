@@ -1,0 +1,213 @@
+"""Put a question to each shard of a run, and give what they tell. Merging is the asker's.
+
+A part is made of one process alone, so that it is the same whoever makes it, and in whatever order.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from tfprobe.analysis.distributed import rank_comparison, rank_parts
+from tfprobe.analysis.distributed.rank_comparison import Across
+from tfprobe.analysis.distributed.rank_parts import RankPart
+from tfprobe.errors import TfprobeError
+from tfprobe.profile.profile import Problem, Profile
+from tfprobe.query import cache
+from tfprobe.query.cache import capture_bytes, digest
+from tfprobe.query.process_pool import Died, Here, Runner
+from tfprobe.query.shards import Shard, load_shard, shards_of
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
+
+P = TypeVar("P")
+
+# Characters by which the files of one question's details differ from another's.
+_TOLD_BY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What of a process a question looks at, beside its steps and notes."""
+
+    captures: bool = True
+    memory: bool = True
+    spans: bool = True
+    host_allocations: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[P]):
+    """What is made of one process: `part` is a function of a module, or a partial of one.
+
+    `version` is another number whenever parts mean something else than before. Parts are kept
+    where `kept_as` tells their type; `details` is what else they depend on.
+    """
+
+    name: str
+    version: int
+    part: Callable[[Profile, Shard], P]
+    needs: Needs = field(default_factory=Needs)
+    kept_as: type[P] | None = None
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Stand in the place of a part that could not be had."""
+
+    shard: Shard
+    reason: str
+
+    def problem(self) -> Problem:
+        """Return it as a problem of the recording."""
+        return Problem(self.shard.where, f"This process is not in the answer: {self.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[P]):
+    """A question to one shard. The part is kept where `identity` tells its files from others, and
+    the program that reads them.
+    """
+
+    question: Question[P]
+    shard: Shard
+    identity: str | None = None
+
+
+def ask(
+    question: Question[P],
+    shards: Sequence[Shard],
+    runner: Runner,
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[P | Lost, ...]:
+    """Return the part of each shard, in their order, whoever is ready first.
+
+    `watch(done, all)` is told how many shards have answered; of one that is read here, how many of
+    its captures have been read.
+    """
+    return ask_each([Asked(question, shard) for shard in shards], runner, watch)
+
+
+def ask_each(
+    items: Sequence[Asked[P]],
+    runner: Runner,
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[P | Lost, ...]:
+    """Return the part of each shard, each with a question of its own, and keep what is to be
+    kept; see `ask`. Whoever may find it kept looks with `kept_part` first.
+    """
+    answers: list[P | Lost] = []
+    # Of one process, read here, who waits is told of captures.
+    is_one = len(items) == 1 and isinstance(runner, Here)
+    function = functools.partial(_answer, watch=watch) if is_one else _answer
+    # A runner that was begun ends its workers, whatever ends this.
+    with closing(runner.run(function, items)) as results:
+        for item, result in zip(items, results, strict=True):
+            answers.append(Lost(item.shard, result.reason) if isinstance(result, Died) else result)
+            if watch is not None and not is_one:
+                watch(len(answers), len(items))
+    return tuple(answers)
+
+
+def kept_part(item: Asked[P]) -> P | None:
+    """Return the part that was kept of these very files, or None."""
+    if item.identity is None or item.question.kept_as is None:
+        return None
+    found: P | None = cache.read(*_place(item, item.identity), item.question.kept_as)
+    return found
+
+
+# Any: a part of whatever question it is.
+def _answer(item: Asked[Any], watch: Callable[[int, int], None] | None = None) -> Any:
+    """Return the part of one shard; what goes wrong with it is no other's trouble."""
+    try:
+        return _made_part(item, watch)
+    except TfprobeError as exc:
+        return Lost(item.shard, str(exc))
+    except OSError as exc:
+        return Lost(item.shard, f"{exc.strerror or exc}.")
+    except MemoryError:
+        return Lost(item.shard, "It needs more memory than there is.")
+    except Exception as exc:
+        return Lost(item.shard, _unexpected(exc))
+
+
+def _made_part(item: Asked[P], watch: Callable[[int, int], None] | None) -> P:
+    """Make the part of a shard, and keep it where that is wanted."""
+    part = _part(item.question, item.shard, watch)
+    if item.identity is not None and item.question.kept_as is not None:
+        run = RunFolder(Path(item.shard.run))
+        cache.write(run, *_place(item, item.identity), part, item.question.kept_as)
+    return part
+
+
+def _place(item: Asked[P], identity: str) -> tuple[Path, str]:
+    """Return the file that a part is kept in, and its key there."""
+    question, shard = item.question, item.shard
+    about = digest(question.name, question.version, question.details)
+    name = f"{shard.folder}.{question.name}-{about[:_TOLD_BY]}.json"
+    derived = RunFolder(Path(shard.run)).derived
+    return derived / "parts" / shard.host / name, digest(about, identity, shard)
+
+
+def _part(question: Question[P], shard: Shard, watch: Callable[[int, int], None] | None) -> P:
+    needs = question.needs
+    profile = load_shard(
+        shard,
+        with_captures=needs.captures,
+        with_memory=needs.memory,
+        with_spans=needs.spans,
+        with_host_allocations=needs.host_allocations,
+        watch=watch,
+    )
+    return question.part(profile, shard)
+
+
+def _unexpected(exc: Exception) -> str:
+    """Name the place, so that one line is enough for a bug report."""
+    last = traceback.extract_tb(exc.__traceback__)[-1]
+    name = type(exc).__name__
+    return f"{name}: {exc} (at {last.filename}:{last.lineno}). This is a bug of tfprobe."
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The processes beside each other, and which of them could not be read."""
+
+    across: Across
+    problems: tuple[Problem, ...]
+
+
+def beside(
+    folder: RunFolder,
+    here: Machine,
+    choose: Callable[[int, int], Runner],
+    *,
+    named: str = "",
+    steps: tuple[int, int] | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Beside:
+    """Return the processes of a run beside each other, by the work with `named` in its name; with
+    `steps` by these alone, the first and the last.
+    """
+    shards = shards_of(folder, here)
+    size_bytes = sum(capture_bytes(each.process) for each in shards)
+    told = ask(QUESTION, shards, choose(len(shards), size_bytes), watch)
+    parts = [each for each in told if not isinstance(each, Lost)]
+    if steps is not None:
+        parts = [rank_parts.within(each, *steps) for each in parts]
+    lost = tuple(each.problem() for each in told if isinstance(each, Lost))
+    return Beside(rank_comparison.merge(parts, named=named), lost)
+
+
+def _across_part(profile: Profile, _: Shard) -> RankPart:
+    return rank_parts.part(profile)
+
+
+QUESTION: Question[RankPart] = Question("ranks", 1, _across_part, Needs(memory=False))

@@ -1,0 +1,276 @@
+"""Keep the tables of each process's captures as files below derived/, as long as they are true.
+
+A file holds the fingerprint of what it was made of. One that is stale, foreign or damaged is made
+anew; of a process that runs, and where derived/ cannot be written, it is made in a directory that
+ends with the question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import tfprobe
+from tfprobe.errors import TfprobeError
+from tfprobe.profile.profile import Profile
+from tfprobe.query.cache import is_ours
+from tfprobe.query.process_pool import Died, Here, Runner
+from tfprobe.query.queries import Lost
+from tfprobe.query.shards import Shard, load_shard
+from tfprobe.query.tables import captured
+from tfprobe.query.tables.captured import SIDE_TABLES, Told, read_told
+from tfprobe.query.tables.database import can_name, files, writer
+from tfprobe.runs import safe_files
+from tfprobe.runs.layout import ProcessFolder, RunFolder, children
+from tfprobe.runs.liveness import LIVE
+
+# Another number whenever files hold something else than before.
+_VERSION = 1
+
+
+# Who reads so many processes, of so many bytes of captures.
+Choice = Callable[[int, int], Runner]
+
+
+def this_process(_shards: int, _capture_bytes: int) -> Runner:
+    """Choose this process, whatever there is to read."""
+    return Here()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The files of one process by table, and what they tell. Tables without rows have none."""
+
+    shard: Shard
+    told: Told
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """`instead` is the directory for where `directory` cannot be written."""
+
+    shard: Shard
+    fingerprint: str
+    directory: str
+    instead: str
+
+
+def kept(
+    shards: Sequence[Shard],
+    scratch: Path,
+    choose: Choice,
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[Kept | Lost, ...]:
+    """Return the files of each process, in their order; those that are not there are made.
+
+    `watch(done, all)` is told how many of those have been made.
+    """
+    fingerprints = [_fingerprint(shard.process) for shard in shards]
+    found: dict[Shard, Kept | Lost] = dict(_still_true(shards, fingerprints))
+    items = [
+        _Item(shard, fingerprint, str(_place(shard, scratch)), str(_elsewhere(shard, scratch)))
+        for shard, fingerprint in zip(shards, fingerprints, strict=True)
+        if shard not in found
+    ]
+    runner = choose(len(items), sum(_capture_bytes(item.shard.process) for item in items))
+    with closing(runner.run(_make, items)) as results:
+        for item, result in zip(items, results, strict=True):
+            found[item.shard] = _received(item, result)
+            if watch is not None:
+                watch(sum(each.shard in found for each in items), len(items))
+    return tuple(found[shard] for shard in shards)
+
+
+def _received(item: _Item, result: Kept | Lost | Died) -> Kept | Lost:
+    if isinstance(result, Died):
+        return Lost(item.shard, result.reason)
+    if isinstance(result, Kept) and not _are_there(result):
+        # Another machine has written it to a temporary directory of its own.
+        return _make(item)
+    return result
+
+
+def _capture_bytes(folder: ProcessFolder) -> int:
+    return sum(size for path in folder.capture_files() for size in _seen(path)[:1])
+
+
+def forget_damaged(found: Iterable[Kept]) -> bool:
+    """Remove the files whose rows cannot be read, and say whether there were some."""
+    damaged = [
+        (each.shard, path) for each in found for path in each.files.values() if not _is_whole(path)
+    ]
+    for shard, path in damaged:
+        safe_files.unlink(_root(shard, path), path)
+    return bool(damaged)
+
+
+def _root(shard: Shard, path: Path) -> Path:
+    """Return the directory that is ours to trust: the run, or where what is not kept lies."""
+    run = Path(shard.run)
+    return run if path.is_relative_to(run) else path.parents[1]
+
+
+def _is_whole(path: Path) -> bool:
+    import duckdb
+
+    query = f"SELECT bit_xor(hash(each)) FROM read_parquet({files([path])}) AS each"
+    try:
+        writer().execute(query).fetchall()
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _make(item: _Item) -> Kept | Lost:
+    """Read the captures of a process and write their tables."""
+    shard = item.shard
+    try:
+        return _write(load_shard(shard), item)
+    except TfprobeError as exc:
+        return Lost(shard, str(exc))
+    except OSError as exc:
+        return Lost(shard, f"{exc.strerror or exc}.")
+    except MemoryError:
+        return Lost(shard, "It needs more memory than there is.")
+
+
+def _write(profile: Profile, item: _Item) -> Kept:
+    """Write the tables of a process where they are kept, or else where they end with the question.
+
+    Raises OSError when they can be written at neither place.
+    """
+    try:
+        return _write_to(Path(item.directory), profile, item)
+    except OSError:
+        # A full disk, something in the way: nothing is lost but time, the next time.
+        if item.instead == item.directory:
+            raise
+    return _write_to(Path(item.instead), profile, item)
+
+
+def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
+    files = _files(item.shard, directory)
+    if str(directory) == item.instead:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = directory
+    else:
+        root = Path(item.shard.run)
+    with safe_files.directory(root, files["executions"].parent, make=True) as place:
+        reached = {table: place / path.name for table, path in files.items()}
+        told = captured.write(profile, item.fingerprint, reached)
+    return _kept(item.shard, told, directory)
+
+
+def _kept(shard: Shard, told: Told, directory: Path) -> Kept:
+    files = _files(shard, directory)
+    return Kept(shard, told, {table: files[table] for table, rows in told.counts.items() if rows})
+
+
+def _place(shard: Shard, scratch: Path) -> Path:
+    """Return where the files of a process are to be written."""
+    run, directory = RunFolder(Path(shard.run)), _directory(shard)
+    files = _files(shard, directory)
+    if shard.state not in LIVE and can_name(files["executions"]) and is_ours(run):
+        return directory
+    return _elsewhere(shard, scratch)
+
+
+def _elsewhere(shard: Shard, scratch: Path) -> Path:
+    return scratch / _short(shard.run)
+
+
+def _directory(shard: Shard) -> Path:
+    return RunFolder(Path(shard.run)).tables
+
+
+def _files(shard: Shard, directory: Path) -> Mapping[str, Path]:
+    host, folder = (
+        each if can_name(Path(each)) else _short(each) for each in (shard.host, shard.folder)
+    )
+    return {
+        "executions": directory / host / f"{folder}.parquet",
+        **{table: directory / host / f"{folder}.{table}.parquet" for table in SIDE_TABLES},
+    }
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _fingerprint(folder: ProcessFolder) -> str:
+    """Tell apart what the tables of a process are made of, without reading it."""
+    sources = (
+        folder.manifest,
+        folder.steps,
+        folder.events,
+        folder.activities,
+        folder.gaps,
+        folder.pulses,
+        *children(folder.graphs),
+        *folder.capture_files(),
+    )
+    seen = [(path.name, *_seen(path)) for path in sources]
+    text = json.dumps([_VERSION, tfprobe.__version__, seen])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _seen(path: Path) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_size, found.st_mtime_ns
+
+
+def _still_true(
+    shards: Sequence[Shard], fingerprints: Sequence[str]
+) -> Iterator[tuple[Shard, Kept]]:
+    """Give what is there already and made of what is there now."""
+    paths = [_files(shard, _directory(shard))["executions"] for shard in shards]
+    there = [
+        path
+        for shard, path in zip(shards, paths, strict=True)
+        if can_name(path) and safe_files.is_file(_root(shard, path), path)
+    ]
+    told = _told_by(there)
+    for shard, fingerprint, path in zip(shards, fingerprints, paths, strict=True):
+        known = told.get(str(path))
+        if known is None or known.fingerprint != fingerprint:
+            continue
+        found = _kept(shard, known, _directory(shard))
+        if _are_there(found):
+            yield shard, found
+
+
+def _are_there(found: Kept) -> bool:
+    """Say whether its files are files: no pipe that would never end, and no way to elsewhere."""
+    return all(safe_files.is_file(_root(found.shard, path), path) for path in found.files.values())
+
+
+def _told_by(paths: Sequence[Path]) -> Mapping[str, Told]:
+    """Return what files tell of themselves; those that are none of ours are left out."""
+    import duckdb
+
+    if not paths:
+        return {}
+    try:
+        return _told_rows(paths)
+    except duckdb.Error:
+        if len(paths) == 1:
+            return {}
+    # One of them is damaged. Halves, so that one bad file among a thousand costs ten questions.
+    half = len(paths) // 2
+    return {**_told_by(paths[:half]), **_told_by(paths[half:])}
+
+
+def _told_rows(paths: Iterable[Path]) -> Mapping[str, Told]:
+    query = f"SELECT file_name, key, value FROM parquet_kv_metadata({files(paths)})"
+    rows = writer().execute(query).fetchall()
+    told = {file: read_told(key, value) for file, key, value in rows}
+    return {file: each for file, each in told.items() if each is not None}

@@ -1,0 +1,372 @@
+"""Make the rows of the tables that are small, and those of `steps`, a loop at a time."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.analysis.system import endings
+from tfprobe.errors import Missing
+from tfprobe.profile.activities import Call, DevicePulse, Gap, Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.profile import Durations, Hooks, Process, Profile, Work
+from tfprobe.query.shards import Shard
+from tfprobe.query.tables.database import Array, plain
+from tfprobe.query.tables.run_tables import (
+    ACCELERATORS,
+    PROCESS_KEY,
+    PULSES,
+    Shape,
+    Source,
+    real,
+    text,
+    whole,
+)
+from tfprobe.report.documents.run_report import Report
+from tfprobe.runs.catalogue import RunEntry
+from tfprobe.runs.manifests import RunManifest
+
+# Any, here and below: the value of a cell, None or Missing where it is not known.
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where rows belong: the id of a run, and the number of a process in it."""
+
+    run: str
+    process: int
+
+
+def run_row(entry: RunEntry) -> Row:
+    """Return the row of `runs`."""
+    facts = entry.manifest
+    known = facts if isinstance(facts, RunManifest) else None
+    return (
+        entry.folder.id,
+        str(entry.folder.root),
+        shlex.join(known.command) if known else None,
+        known.cwd or None if known else None,
+        known.started or None if known else None,
+        known.started_unix_ns if known else None,
+        known.host or None if known else None,
+        known.user or None if known else None,
+        entry.state,
+        known.tfprobe or None if known else None,
+        len(entry.processes),
+        entry.steps,
+        entry.active_unix_ns,
+        known.name or None if known else None,
+        json.dumps(dict(known.tags)) if known else None,
+    )
+
+
+def interpreter_rows(run: str, rest: Profile) -> Iterator[Row]:
+    """Give the rows of `interpreters`."""
+    for each in rest.interpreters:
+        yield run, each.host, each.pid, each.version, each.executable
+
+
+def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
+    """Give the rows of `accelerators`."""
+    for pulse in rest.pulses:
+        yield from (_accelerator(run, pulse, device) for device in pulse.devices)
+
+
+def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the row of `processes`."""
+    (process,) = profile.processes
+    raised = process.ending.exception
+    yield (
+        *_key(process, place),
+        process.role,
+        process.folder,
+        process.pid or None,
+        process.port,
+        process.state,
+        shlex.join(process.argv) if process.argv else None,
+        process.shown_program,
+        process.python,
+        process.tensorflow,
+        process.devices,
+        process.started_unix_ns or None,
+        len(profile.works),
+        process.captures,
+        *_costs(process.hooks),
+        _settings(process.settings),
+        process.ending.status,
+        None if raised is None else endings.exception(raised),
+    )
+
+
+def work_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `works`."""
+    (process,) = profile.processes
+    for work in profile.works:
+        yield (*_key(process, place), *_work(work))
+
+
+def activity_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `activities`."""
+    (process,) = profile.processes
+    for each in profile.activities:
+        lasted_ns = each.end_ns - each.start_ns
+        about = (each.kind, each.name, each.thread, each.start_ns, lasted_ns)
+        where = (each.file, each.line) if each.file else (None, None)
+        yield (*_key(process, place), *about, each.count, each.total_ns, *where)
+
+
+def gap_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `gaps`."""
+    (process,) = profile.processes
+    for gap in profile.gaps:
+        yield (
+            *_key(process, place),
+            gap.work,
+            gap.step,
+            gap.start_ns,
+            gap.duration_ns,
+            gap.cost_ns,
+            gap.cut,
+            gap.why,
+            None if isinstance(gap.cpu_ns, Missing) else gap.cpu_ns,
+        )
+
+
+def call_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `calls`."""
+    (process,) = profile.processes
+    for gap in profile.gaps:
+        for number, call in enumerate(gap.calls):
+            yield (*_key(process, place), *_call(gap, number, call))
+
+
+def pulse_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `pulses`."""
+    (process,) = profile.processes
+    for pulse in profile.pulses:
+        if pulse.process is not None:
+            yield (*_key(process, place), *(getattr(pulse, name) for name in _PULSE))
+
+
+def thread_rows(profile: Profile, place: Place) -> Iterator[Row]:
+    """Give the rows of `thread_times`."""
+    (process,) = profile.processes
+    for pulse in profile.pulses:
+        if pulse.process is not None and isinstance(pulse.thread_times, ThreadTimes):
+            of_pulse = (*_key(process, place), pulse.at_ns, pulse.thread_times.since_ns)
+            yield from ((*of_pulse, *_thread(each)) for each in pulse.thread_times.threads)
+
+
+OF_PROCESS: Mapping[str, Callable[[Profile, Place], Iterator[Row]]] = {
+    "activities": activity_rows,
+    "calls": call_rows,
+    "gaps": gap_rows,
+    "processes": process_rows,
+    "pulses": pulse_rows,
+    "thread_times": thread_rows,
+    "works": work_rows,
+}
+
+
+def _key(process: Process, place: Place) -> Row:
+    return place.run, place.process, process.host, process.rank
+
+
+def _costs(hooks: Hooks | Missing) -> Row:
+    if isinstance(hooks, Missing):
+        return (None,) * 4
+    return hooks.wall_ns, hooks.traced_ns, hooks.fold_ns, hooks.once_ns
+
+
+def _settings(settings: Mapping[str, Any] | Missing) -> str | None:
+    return None if isinstance(settings, Missing) else json.dumps(dict(settings), default=str)
+
+
+def _work(work: Work) -> Row:
+    return (
+        work.index,
+        work.kind,
+        work.name,
+        work.thread,
+        work.executed,
+        work.raised,
+        work.count,
+        work.sampled,
+        work.retraces,
+        work.steps_per_execution,
+        work.optimizer_steps,
+        work.first_seen_ns or None,
+        *_durations(work.times),
+        *_durations(work.gaps),
+    )
+
+
+def _durations(times: Durations) -> Row:
+    if not times.count:
+        return 0, 0, None, None
+    return times.count, times.sum_ns, times.min_ns, times.max_ns
+
+
+def _call(gap: Gap, number: int, call: Call) -> Row:
+    in_python = bool(call.file)
+    return (
+        gap.work,
+        gap.step,
+        number,
+        call.parent,
+        call.function,
+        call.file if in_python else None,
+        call.line if in_python else None,
+        call.called_line or None,
+        call.count,
+        call.self_ns,
+    )
+
+
+def _thread(use: ThreadUse) -> Row:
+    stands = (use.file, use.line, use.function) if use.file else (None,) * 3
+    used = (use.name or None, use.is_python, use.count, use.cpu_ns, use.runs_steps)
+    return (*used, *stands, use.is_in_python)
+
+
+def _accelerator(run: str, pulse: Pulse, device: DevicePulse) -> Row:
+    return (run, pulse.host, pulse.at_ns, *(getattr(device, name) for name in _ACCELERATOR))
+
+
+# A column is called what the model calls it, but for the number of an accelerator.
+_PULSE = [each.name for each in PULSES.columns[len(PROCESS_KEY) :]]
+_NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
+_ACCELERATOR = ["index", *(each.name for each in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
+
+
+ACCOUNT = Shape(
+    "account",
+    "What the wall time of each process went to, in parts that sum to it: docs/account.md.",
+    Source.REPORT,
+    (
+        *PROCESS_KEY,
+        text(
+            "part", "part of the account: productive, imports, compile, input_wait ..., not_known"
+        ),
+        text("what", "item of the part; NULL: the rest of it"),
+        text("file", "file of the job; NULL: no line is known"),
+        whole("line", "line in that file"),
+        whole("ns", "time; the rows of a process sum to its wall time"),
+        real("ratio", "share of the wall time of the process"),
+        whole(
+            "samples",
+            "number of traced steps or watched gaps it was derived from; NULL: measured in full",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessAccount:
+    """A process of a report with its account."""
+
+    process: Process
+    account: Account | Missing
+
+
+def found_in(report: Report, shards: Iterable[Shard]) -> Mapping[Shard, ProcessAccount]:
+    """Return the processes that a report tells of; it has them in the order of the shards."""
+    told = [
+        ProcessAccount(each.process, account)
+        for each, account in zip(report.processes, report.accounts, strict=True)
+    ]
+    found: dict[Shard, ProcessAccount] = {}
+    for shard in shards:
+        # By the folder alone: the host of a folder may be called otherwise by its process.
+        if len(found) < len(told) and told[len(found)].process.folder == shard.folder:
+            found[shard] = told[len(found)]
+    return found
+
+
+def account_rows(found: ProcessAccount, place: Place) -> Iterator[Row]:
+    """Give the rows of a process; one without an account has none."""
+    if not isinstance(found.account, Missing):
+        yield from _of_process(found.process, found.account, place)
+
+
+def _of_process(process: Process, account: Account, place: Place) -> Iterator[Row]:
+    wall_ns = account.wall_ns or 1
+    for part in account.parts:
+        for item in _items(part):
+            file, _, line = item.source.rpartition(":")
+            yield (
+                place.run,
+                place.process,
+                process.host,
+                process.rank,
+                part.category.value,
+                item.what or None,
+                file or None,
+                int(line) if file and line.isdigit() else None,
+                item.ns,
+                item.ns / wall_ns,
+                item.samples or None,
+            )
+
+
+def _items(part: Part) -> Iterator[Item]:
+    """Give the items that reports name, and the rest, which is there where nothing else is."""
+    named = [item for item in part.items if item.what or item.source]
+    yield from named
+    rest_ns = part.ns - sum(item.ns for item in named)
+    if rest_ns or not named:
+        yield Item("", "", rest_ns)
+
+
+def step_columns(profile: Profile, place: Place) -> Iterator[Mapping[str, Array]]:
+    """Give the columns of the remembered steps of each work."""
+    (process,) = profile.processes
+    shift_ns = process.unix_minus_monotonic_ns
+    for work in profile.works:
+        count = len(work.recent.start_ns)
+        if not count:
+            continue
+        yield {
+            "run": _same_text(place.run, count),
+            "process": _same(place.process, count),
+            "host": _same_text(process.host, count),
+            "rank": _same(process.rank, count),
+            "work": _same(work.index, count),
+            **_times(work, shift_ns),
+        }
+
+
+def _times(work: Work, shift_ns: int | Missing) -> Mapping[str, Array]:
+    recent = work.recent
+    count = len(recent.start_ns)
+    is_lost = isinstance(shift_ns, Missing)
+    start_ns = recent.start_ns + (0 if isinstance(shift_ns, Missing) else shift_ns)
+    gap_ns = np.zeros(count, dtype=np.int64)
+    gap_ns[1:] = recent.start_ns[1:] - recent.end_ns[:-1]
+    return {
+        "step": np.arange(recent.first_step, recent.first_step + count, dtype=np.int64),
+        "start_ns": np.ma.masked_array(start_ns, mask=np.full(count, is_lost)),
+        "duration_ns": recent.end_ns - recent.start_ns,
+        "gap_ns": np.ma.masked_array(gap_ns, mask=~recent.has_gap),
+        "sampled": recent.sampled,
+        "raised": recent.raised,
+    }
+
+
+def _same(value: int | None, count: int) -> Array:
+    return np.ma.masked_array(
+        np.full(count, value or 0, dtype=np.int64), mask=np.full(count, value is None)
+    )
+
+
+def _same_text(text: str, count: int) -> Array:
+    found = np.empty(count, dtype=object)
+    found[:] = plain(text)
+    return found

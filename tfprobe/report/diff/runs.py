@@ -1,0 +1,177 @@
+"""Lay out what changed between two sides of several runs, as a page and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from tfprobe.analysis.compare.several_runs import RunsChange
+from tfprobe.analysis.compare.sides import RUN_MEASURES, Answer, Costs, Sides, SidesWork
+from tfprobe.printable import printable
+from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_WORKS, Verdicts, signed, verdict_lines
+from tfprobe.report.format import numbers, page
+from tfprobe.report.format.page import Column
+from tfprobe.report.text.markdown import code, table
+
+_JUDGED, _SIGNIFICANT = "judged", "*"
+_TITLES = {"parts": "parts of a step", "ops": "types of op"}
+_HEAD = ("", "A", "B", "change", "interval", "")
+# Beyond this an interval says that nothing is known.
+_MOST_RATIO = 10.0
+
+
+def lay_out(found: Sides, verdicts: Verdicts, *, width: int, colour: bool) -> str:
+    """Return the page of `tfprobe diff` for several runs a side."""
+    return page.render(_parts(found, verdicts, width), width=width, colour=colour)
+
+
+def lay_out_markdown(found: Sides, verdicts: Verdicts) -> str:
+    """Return the comparison as one Markdown document."""
+    return "\n".join(map(printable, _lines(found, verdicts))) + "\n"
+
+
+def answer(found: Sides) -> str:
+    """Say in a few sentences whether steps got slower or faster, by more than runs scatter."""
+    judged = [work for work in found.works if work.judged]
+    said = [_answer(work) for work in judged]
+    return " ".join([*said, *_notes(found)])
+
+
+def _answer(work: SidesWork) -> str:
+    changes = [change for _, change in work.verdicts]
+    if not changes:
+        return f"{work.name}: cannot be told, not all runs have enough steps."
+    if work.answer is Answer.NO_CHANGE:
+        least = numbers.percent(max(change.least_ratio for change in changes))
+        return f"{work.name}: no change; one of {least} would have been seen."
+    if work.answer is Answer.UNKNOWN:
+        seen = " or ".join(
+            f"{numbers.percent(change.least_ratio)} of the {RUN_MEASURES[name]}"
+            for name, change in work.verdicts
+        )
+        return f"{work.name}: cannot be told; of runs that scatter so far only {seen} is seen."
+    changed = [
+        f"the {RUN_MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
+        f"{'more' if change.ratio > 0 else 'less'}"
+        for name, change in work.decisive
+    ]
+    return f"{work.name}: B is {work.answer.value}, {', '.join(changed)}."
+
+
+def _notes(found: Sides) -> Iterator[str]:
+    if found.load:
+        yield f"The load was {found.load}: fast steps and CPU time are judged."
+    if not found.is_in_turns:
+        yield (
+            "The sides were recorded one after the other, so what the machine did meanwhile counts "
+            "as a change: record by turns."
+        )
+
+
+def _parts(found: Sides, verdicts: Verdicts, width: int) -> Iterator[RenderableType]:
+    yield page.paragraph(answer(found), indent=0, style="bold")
+    for side, runs in (("A", found.before), ("B", found.after)):
+        for run in runs:
+            yield page.paragraph(f"{side} {run.directory}", style="dim")
+    if found.differences:
+        yield page.blank()
+        yield page.heading("Not the same in the first runs of A and B")
+        columns = [Column(name, is_number=False, may_be_cut=bool(name)) for name in ("", "A", "B")]
+        rows = [(each.of, each.before, each.after) for each in found.differences]
+        yield page.table(columns, rows, width=width)
+    for work in found.works[:SHOWN_WORKS]:
+        yield page.blank()
+        yield from _work(work, width)
+    if len(found.works) > SHOWN_WORKS:
+        yield page.blank()
+        more = len(found.works) - SHOWN_WORKS
+        yield page.paragraph(f"and {more} more kinds of step; --json has them", indent=0)
+    if verdicts:
+        yield page.blank()
+    for text in verdict_lines(verdicts):
+        yield page.paragraph(text, indent=0)
+
+
+def _work(work: SidesWork, width: int) -> Iterator[RenderableType]:
+    rank = "" if work.rank is None else f" · rank {work.rank}"
+    yield page.heading(f"{work.name}{rank}")
+    rows = _measure_rows(work)
+    if not rows:
+        yield page.paragraph("not all runs have enough steps to compare")
+    else:
+        yield page.table(_columns("", rows_of=work), rows, width=width)
+    for costs in (work.parts, work.ops):
+        if costs.changes:
+            yield page.table(_columns(_TITLES[costs.of]), _cost_rows(costs), width=width)
+    yield page.paragraph(f"{_SIGNIFICANT} more than runs scatter", style="dim")
+
+
+def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[Column]:
+    confidence = next(
+        (
+            c.confidence
+            for _, c in (rows_of.measures if rows_of else ())
+            if isinstance(c, RunsChange)
+        ),
+        None,
+    )
+    interval = "interval" if confidence is None else f"{confidence * 100:.4g} % interval"
+    return (
+        Column(first, is_number=False, may_be_cut=True),
+        Column("A"),
+        Column("B"),
+        Column("change"),
+        Column(interval),
+        Column("", is_number=False),
+    )
+
+
+def _measure_rows(work: SidesWork) -> list[tuple[str, ...]]:
+    return [
+        (RUN_MEASURES[name], *_cells(change), _mark(change, is_judged=name in work.judged))
+        for name, change in work.measures
+        if isinstance(change, RunsChange)
+    ]
+
+
+def _cost_rows(costs: Costs) -> list[tuple[str, ...]]:
+    return [(name, *_cells(change), _mark(change)) for name, change in costs.changes[:SHOWN_COSTS]]
+
+
+def _cells(change: RunsChange) -> tuple[str, str, str, str]:
+    interval = (
+        "not known"
+        if change.high_ratio > _MOST_RATIO
+        else f"{signed(change.low_ratio)} to {signed(change.high_ratio)}"
+    )
+    return (
+        numbers.duration(change.before),
+        numbers.duration(change.after),
+        signed(change.ratio),
+        interval,
+    )
+
+
+def _mark(change: RunsChange, *, is_judged: bool = False) -> str:
+    marks = [_SIGNIFICANT] if change.is_significant else []
+    return " ".join([*marks, *([_JUDGED] if is_judged else [])])
+
+
+def _lines(found: Sides, verdicts: Verdicts) -> Iterator[str]:
+    yield f"# {answer(found)}"
+    for side, runs in (("A", found.before), ("B", found.after)):
+        yield from ("", f"{side} is {', '.join(code(run.id) for run in runs)}.")
+    for text in verdict_lines(verdicts):
+        yield from ("", f"**{text}**")
+    if found.differences:
+        yield from ("", "## Not the same in the first runs of A and B", "")
+        rows = [(each.of, each.before, each.after) for each in found.differences]
+        yield from table(("", "A", "B"), rows, texts=3)
+    for work in found.works:
+        yield from ("", f"## {work.name}", "")
+        yield from table(_HEAD, _measure_rows(work), texts=1)
+        for costs in (work.parts, work.ops):
+            if costs.changes:
+                yield ""
+                yield from table((_TITLES[costs.of], *_HEAD[1:]), _cost_rows(costs), texts=1)

@@ -1,0 +1,142 @@
+"""What the nodes of a work cost in its sampled steps: found once for all pages that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tfprobe.analysis.core import no_data_reasons
+from tfprobe.analysis.ops.costs import AT, Costs, Int64s, has_float_ops, known_columns, summed_costs
+from tfprobe.analysis.ops.flops.count import FloatOps, count
+from tfprobe.analysis.ops.op_view import as_executed
+from tfprobe.errors import Missing, NoAnswer
+from tfprobe.profile.graph import SampledWork
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.loop_choice import works_document
+from tfprobe.web.params import Question
+
+# What pages order and colour by -> the column of costs.
+METRICS: Mapping[str, str] = {
+    "time": "time_ns",
+    "bytes": "bytes",
+    "float_ops": "float_ops",
+    "params": "params",
+}
+# Columns of a place, of a mean step: all but parameters, which are there once.
+COLUMNS = ("time_ns", "accelerator_ns", "cpu_ns", "bytes", "float_ops", "params", "runs")
+_SAMPLE = "Record with `tfprobe run --every N`, or ask for a sample while the job runs."
+_NO_MEMORY = "the recording does not tell what ops asked of their allocators"
+_NO_PARAMETERS = "the recording has no graph"
+_NO_FLOAT_OPS = "the shapes that ops met are not known"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """The sampled steps of a work; `costs` are those of all of them together, by node.
+
+    `place` is that of the work in the profile.
+    """
+
+    place: int
+    sampled: SampledWork
+    float_ops: FloatOps
+    costs: Costs
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps were sampled."""
+        return len(self.sampled.captures)
+
+    def only(self, device: str) -> Priced:
+        """Return what ran on one device alone."""
+        rows = self.sampled.executions
+        chosen = rows.device == rows.strings.values.index(device)
+        sampled = replace(
+            self.sampled, executions=rows.only(chosen), node=self.sampled.node[chosen]
+        )
+        float_ops = replace(self.float_ops, of_rows=self.float_ops.of_rows[chosen])
+        return Priced(self.place, sampled, float_ops, summed_costs(sampled, float_ops))
+
+
+class NothingRecorded(NoAnswer):
+    """Of the work that is asked for, the recording has not what a page shows."""
+
+
+def told(
+    run: OpenRun, question: Question, make: Callable[[Priced], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what `make` says of a work; where nothing is recorded, `nothing` says why.
+
+    The page is there all the same, so that one can choose another work. Any: JSON values.
+    """
+    try:
+        return make(priced(run, question))
+    except NothingRecorded as exc:
+        work = run.place(run.work(question))
+        return {"works": works_document(run), "work": work, "nothing": str(exc)}
+
+
+def priced(run: OpenRun, question: Question) -> Priced:
+    """Return what the work of a question costs. Raises NothingRecorded where none was sampled."""
+    work = run.work(question)
+    place = run.place(work)
+    return run.made(("priced", place), lambda: _priced(run, place))
+
+
+def head(run: OpenRun, found: Priced) -> dict[str, Any]:
+    """Return what all documents about costs begin with. Any: JSON values.
+
+    `missing` says by column why it is null everywhere, `has_graph` whether places are in a graph.
+    """
+    return {
+        "works": works_document(run),
+        "work": found.place,
+        "steps": found.steps,
+        "has_graph": found.sampled.has_graph,
+        "missing": missing(found),
+    }
+
+
+def missing(found: Priced) -> dict[str, str]:
+    """Return why columns are not known of any node."""
+    known = known_columns(found.sampled, found.float_ops)
+    reasons = {"bytes": _NO_MEMORY, "params": _NO_PARAMETERS, "float_ops": _NO_FLOAT_OPS}
+    return {name: reason for name, reason in reasons.items() if name not in known}
+
+
+def row(found: Priced, costs: Int64s, unknown: Mapping[str, str]) -> dict[str, int | float | None]:
+    """Return a row of costs for a mean step, null where it is not known; `unknown` are columns."""
+    steps = max(found.steps, 1)
+    values: dict[str, int | float | None] = {
+        name: None if name in unknown else round(int(costs[AT[name]]) / steps) for name in COLUMNS
+    }
+    values["runs"] = round(int(costs[AT["runs"]]) / steps, 2)
+    if "params" not in unknown:
+        values["params"] = int(costs[AT["params"]])
+    if not has_float_ops(costs):
+        values["float_ops"] = None
+    return values
+
+
+def devices(found: Priced) -> tuple[str, ...]:
+    """Return the devices that have rows, by name; a question names one by its place."""
+    rows = found.sampled.executions
+    return tuple(
+        sorted(rows.strings[at] for at in np.flatnonzero(np.bincount(rows.device)).tolist())
+    )
+
+
+def _priced(run: OpenRun, place: int) -> Priced:
+    work = run.profile.works[place]
+    sampled = run.sampled(work, with_shapes=True)
+    if isinstance(sampled, Missing):
+        raise NothingRecorded(
+            f"There is nothing to show: {sampled.reason}.",
+            hint=" ".join(no_data_reasons.explain(run.profile)) or _SAMPLE,
+        )
+    float_ops = count(sampled)
+    costs = summed_costs(sampled, float_ops)
+    return Priced(place, as_executed(sampled), float_ops, costs)

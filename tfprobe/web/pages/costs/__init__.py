@@ -1,0 +1,1 @@
+"""What the nodes of a loop cost: pages by op, scope, graph and line of code, and its memory."""

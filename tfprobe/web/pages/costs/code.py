@@ -1,0 +1,221 @@
+"""What the code costs: a tree of calls by the lines that made the ops, and all files and lines.
+
+`at` is a place of the tree by its number; numbers are those of `frames`, the job's or all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfprobe.analysis.ops.code_view import Line
+from tfprobe.analysis.ops.costs import AT
+from tfprobe.analysis.ops.line_costs import FileCost, LineCost
+from tfprobe.errors import Missing, UnreadableInput, UsageError
+from tfprobe.runs.manifests import read_run
+from tfprobe.web import loop_costs, prune_tree
+from tfprobe.web.code_tree import CodeTree, Source, code_files, code_tree, read_source
+from tfprobe.web.loop_costs import Priced
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.costs.scopes import cost_columns
+from tfprobe.web.params import Question
+from tfprobe.web.prune_tree import Place
+from tfprobe.web.values import shown_name
+
+Document = dict[str, Any]  # Any: JSON values
+
+MOST_FILES = 200
+MOST_LINES = 1000
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return the calls from `at` down, in columns of places, and the files; of a mean step.
+
+    `number` is what `at` takes, `above` the way to the first place; `file` is the place of a file
+    in the list of all, as `source` takes it. `unplaced_ns` is time of ops made at no known line.
+    """
+    frames = question.one_of("frames", ("all", "job"), default="all")
+    metric = question.one_of("metric", tuple(loop_costs.METRICS), default="time")
+    at = question.whole("at", default=0)
+    return loop_costs.told(run, question, lambda found: _document(run, found, frames, metric, at))
+
+
+def _document(run: OpenRun, found: Priced, frames: str, metric: str, at: int) -> Document:
+    tree = code_tree(run, found, with_libraries=frames == "all")
+    if at >= len(tree.places):
+        raise UsageError(f"There is no place {at:,} in this tree of {len(tree.places):,}.")
+    files = code_files(run, found)
+    return {
+        **loop_costs.head(run, found),
+        "frames": frames,
+        "metric": metric,
+        "at": at,
+        "above": _above(tree, at),
+        "whole": loop_costs.row(found, tree.view.shown.total, loop_costs.missing(found)),
+        "unplaced_ns": _unplaced_ns(found, tree),
+        "places": _columns(found, tree, at, metric, files),
+        **_files(found, files),
+    }
+
+
+def _columns(
+    found: Priced, tree: CodeTree, at: int, metric: str, files: Sequence[FileCost]
+) -> Document:
+    places = prune_tree.fold(tree.places[at], AT[loop_costs.METRICS[metric]])
+    numbers = {id(each): number for number, each in enumerate(tree.places)}
+    by_name = {each.file: place for place, each in enumerate(files)}
+    lines = [place.shown.branch for place in places]
+    frames = [each.frame if isinstance(each, Line) else None for each in lines]
+    return {
+        "name": [_label(place) for place in places],
+        "number": [numbers[id(place.shown)] for place in places],
+        "file": [None if each is None else by_name.get(each.file) for each in frames],
+        "line": [None if each is None else each.line for each in frames],
+        **cost_columns(found, places),
+    }
+
+
+def _label(place: Place) -> str:
+    branch = place.shown.branch
+    return shown_name(branch.name) if isinstance(branch, Line) and branch.frame else ""
+
+
+def _above(tree: CodeTree, at: int) -> list[Document]:
+    """Return the places on the way down to one, the root first, itself last."""
+    parents = {
+        id(child): number for number, each in enumerate(tree.places) for child in each.children
+    }
+    way = [at]
+    while way[-1]:
+        way.append(parents[id(tree.places[way[-1]])])
+    return [
+        {"number": number, "name": shown_name(tree.places[number].branch.name) if number else ""}
+        for number in reversed(way)
+    ]
+
+
+def _unplaced_ns(found: Priced, tree: CodeTree) -> int:
+    unplaced = found.costs.rows[list(tree.view.unplaced)].sum(axis=0)
+    return round(int(unplaced[AT["time_ns"]]) / max(found.steps, 1))
+
+
+def _files(found: Priced, files: Sequence[FileCost]) -> Document:
+    """Return the dearest files and the dearest lines of all of them."""
+    lines = [
+        (file, line)
+        for file, each in enumerate(files)
+        for line in each.lines.values()
+        if line.total[AT["time_ns"]]
+    ]
+    lines.sort(key=lambda each: (files[each[0]].is_library, _rank(each[1]), each[0]))
+    return {
+        "files": [_file(found, file, each) for file, each in enumerate(files[:MOST_FILES])],
+        "more_files": max(len(files) - MOST_FILES, 0),
+        "lines": [
+            {"path": shown_name(files[file].file), **line_row(found, file, line)}
+            for file, line in lines[:MOST_LINES]
+        ],
+        "more_lines": max(len(lines) - MOST_LINES, 0),
+    }
+
+
+def _rank(line: LineCost) -> tuple[int, int, int]:
+    time_ns = AT["time_ns"]
+    return -int(line.own[time_ns]), -int(line.total[time_ns]), line.line
+
+
+def _file(found: Priced, file: int, cost: FileCost) -> Document:
+    return {
+        "file": file,
+        "path": shown_name(cost.file),
+        "is_library": cost.is_library,
+        "lines": len(cost.lines),
+        **_both(found, cost),
+    }
+
+
+def line_row(found: Priced, file: int, line: LineCost) -> Document:
+    """Return a line of a file with what it costs."""
+    return {
+        "file": file,
+        "line": line.line,
+        "function": shown_name(line.function),
+        **_both(found, line),
+    }
+
+
+def _both(found: Priced, cost: FileCost | LineCost) -> Document:
+    unknown = loop_costs.missing(found)
+    total, own = (loop_costs.row(found, each, unknown) for each in (cost.total, cost.own))
+    return {**total, "own_time_ns": own["time_ns"]}
+
+
+# As many as one looks through; a longer file is asked for around another line.
+MOST_SOURCE_LINES = 600
+_LINE_CHARACTERS = 400
+_MOST_COSTS = 5000
+
+
+def source_document(run: OpenRun, question: Question) -> Document:
+    """Return 600 lines of a file around `line`, by default its dearest, and the costs of all.
+
+    `unreadable` says why there are no lines. `is_changed` says that the file was changed after
+    the job was started: what costs may stand elsewhere now.
+    """
+    found = loop_costs.priced(run, question)
+    files = code_files(run, found)
+    file = question.whole("file", default=0, most=max(len(files) - 1, 0))
+    line = question.whole("line", default=0)
+    cost = files[file]
+    costs = sorted(cost.lines.values(), key=lambda each: each.line)
+    dearest = _dearest(cost)
+    read = read_source(cost.file, beside=_started_in(run))
+    return {
+        **loop_costs.head(run, found),
+        "file": file,
+        "path": shown_name(cost.file),
+        "is_library": cost.is_library,
+        "whole": loop_costs.row(found, found.costs.rows.sum(axis=0), loop_costs.missing(found)),
+        "dearest_line": dearest,
+        "costs": [line_row(found, file, each) for each in costs[:_MOST_COSTS]],
+        **_lines(read, line or dearest, run),
+    }
+
+
+def _lines(read: Source | Missing, around: int, run: OpenRun) -> Document:
+    if isinstance(read, Missing):
+        return {
+            "unreadable": read.reason,
+            "first_line": 1,
+            "line_count": None,
+            "lines": [],
+            "is_changed": None,
+        }
+    count = len(read.lines)
+    first = max(0, min(around - MOST_SOURCE_LINES // 2, count - MOST_SOURCE_LINES))
+    started_ns = min((each.started_unix_ns for each in run.profile.processes), default=0)
+    return {
+        "unreadable": None,
+        "first_line": first + 1,
+        "line_count": count,
+        "lines": [
+            shown_name(each, _LINE_CHARACTERS)
+            for each in read.lines[first : first + MOST_SOURCE_LINES]
+        ],
+        "is_changed": bool(started_ns) and read.changed_unix_ns > started_ns,
+    }
+
+
+def _dearest(cost: FileCost) -> int:
+    time_ns = AT["time_ns"]
+    lines = cost.lines.values()
+    return max(
+        lines, key=lambda each: (int(each.own[time_ns]), int(each.total[time_ns]), -each.line)
+    ).line
+
+
+def _started_in(run: OpenRun) -> str:
+    try:
+        return read_run(run.folder.manifest).cwd
+    except UnreadableInput:
+        return ""

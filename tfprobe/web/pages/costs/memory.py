@@ -1,0 +1,250 @@
+"""What holds memory: of each allocator at its peak and over a step, and of hosts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
+from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece
+from tfprobe.analysis.memory.memory_roles import Variable, variables
+from tfprobe.analysis.memory.memory_summary import Lasting, Memory, lasting, memories
+from tfprobe.errors import Missing, NoAnswer
+from tfprobe.profile.profile import Work
+from tfprobe.report.documents.memory_document import growth_document
+from tfprobe.web.opened import OpenRun
+from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document, known, process_document
+from tfprobe.web.pages.processes_hardware import Measured, on_one_axis
+from tfprobe.web.params import Question
+
+Document = dict[str, Any]  # Any: see docs/web.md
+
+# A chart has no more points to show, and of more rows a reader looks at none.
+MOST_MOMENTS = 2_000
+MOST_ALLOCATORS = 256
+MOST_HOLDERS = 1_000
+MOST_VARIABLES = 500
+# Lines in one chart; processes beyond are in the table alone.
+MOST_HOSTS = 1_000
+MOST_LINES = 16
+
+
+def document(run: OpenRun, question: Question) -> Document:
+    """Return `allocators`, that of `at=` (else the fullest) in full as `chosen`, `variables` and
+    `hosts`; `by=` is what pieces are counted for.
+    """
+    by = _by(question)
+    work = _work(run, question)
+    found: Alike | Missing = Missing("no step has been recorded")
+    if work is not None:
+        found = alike(run, work)
+    allocators = _allocators(run, found, by)
+    hosts = run.made("host_memory", lambda: host_memory(run.profile))
+    parts = {"allocators": allocators, "hosts": hosts}
+    return {
+        **({"work": None, "works": []} if work is None else chosen_document(run, work)),
+        "by": by,
+        "bys": list(HELD_BYS),
+        **_of_allocators(run, allocators, question, work),
+        "variables": _variables(run, found, work),
+        "hosts": [] if isinstance(hosts, Missing) else [_host(each) for each in hosts[:MOST_HOSTS]],
+        "over_time": None if isinstance(hosts, Missing) else _over_time(hosts),
+        "more_hosts": 0 if isinstance(hosts, Missing) else max(len(hosts) - MOST_HOSTS, 0),
+        "missing": {name: each.reason for name, each in parts.items() if isinstance(each, Missing)},
+    }
+
+
+def _by(question: Question) -> HeldBy:
+    word = question.one_of("by", HELD_BYS, default="op")
+    return next(each for each in HELD_BYS if each == word)
+
+
+def _work(run: OpenRun, question: Question) -> Work | None:
+    """Return the work that is asked for; a run without steps still has processes with memory."""
+    try:
+        return run.work(question)
+    except NoAnswer:
+        return None
+
+
+def _allocators(run: OpenRun, found: Alike | Missing, by: HeldBy) -> tuple[Memory, ...] | Missing:
+    if isinstance(found, Missing):
+        return found
+    work = found.sampled[0].work
+    return run.made(
+        ("memories", work.kind, work.name, by),
+        lambda: memories(found.profile, found.sampled, found.origins, by, moments=MOST_MOMENTS),
+    )
+
+
+def _of_allocators(
+    run: OpenRun, found: tuple[Memory, ...] | Missing, question: Question, work: Work | None
+) -> Document:
+    if isinstance(found, Missing):
+        return {"allocators": [], "more_allocators": 0, "chosen": None}
+    most = len(found) - 1
+    at = question.whole("at", default=-1, least=0, most=most)
+    if at < 0:
+        own = [each for each in found if work is not None and each.process == work.process]
+        at = found.index(max(own or found, key=lambda each: each.peak.bytes))
+    shown = [_allocator(run, number, each) for number, each in enumerate(found[:MOST_ALLOCATORS])]
+    return {
+        "allocators": shown,
+        "more_allocators": max(len(found) - MOST_ALLOCATORS, 0),
+        "chosen": _chosen(run, at, found[at]),
+    }
+
+
+def _allocator(run: OpenRun, at: int, found: Memory) -> Document:
+    told = {
+        "lifetime_peak_bytes": found.lifetime_peak_bytes,
+        "capacity_bytes": found.capacity_bytes,
+        "fragmentation_ratio": found.fragmentation_ratio,
+    }
+    return {
+        "at": at,
+        **process_document(run.profile.processes[found.process]),
+        "device": found.device,
+        "allocator": found.allocator,
+        "sampled_steps": found.captures,
+        "is_estimate": found.is_estimate,
+        "is_absolute": found.is_absolute,
+        "is_at_least": found.is_at_least,
+        "sizes": found.sizes,
+        "unknown_sizes": found.unknown_sizes,
+        "unknown_ratio": found.unknown_ratio,
+        "peak_bytes": found.peak.bytes,
+        **{name: known(value) for name, value in told.items()},
+        "growth": growth_document(found.growth),
+        "missing": {
+            name: value.reason for name, value in told.items() if isinstance(value, Missing)
+        },
+    }
+
+
+def _chosen(run: OpenRun, at: int, found: Memory) -> Document:
+    peak = found.peak
+    return {
+        **_allocator(run, at, found),
+        "step": peak.capture.step,
+        "capture": _place(run, found),
+        "step_ns": peak.capture.duration_ns,
+        "peak_after_ns": peak.after_ns,
+        "level": {
+            "after_ns": found.curve.after_ns.tolist(),
+            "bytes": found.curve.held_bytes.tolist(),
+        },
+        "roles": [{"role": role.value, "bytes": size} for role, size in peak.by_role],
+        "holders": [_holder(each) for each in peak.holders[:MOST_HOLDERS]],
+        "more_holders": max(len(peak.holders) - MOST_HOLDERS, 0),
+        "more_holders_bytes": sum(each.bytes for each in peak.holders[MOST_HOLDERS:]),
+        "pieces": [_piece(each) for each in peak.largest],
+        "by_step": {
+            "step": [each.step for each in found.by_step],
+            "low_bytes": [each.low_bytes for each in found.by_step],
+            "top_bytes": [each.top_bytes for each in found.by_step],
+        },
+    }
+
+
+def _place(run: OpenRun, found: Memory) -> int | None:
+    """Return the place of the peak's step among all captures of the run."""
+    wanted = (found.process, found.peak.capture.file, found.peak.capture.start_ns)
+    return next(
+        (
+            each.index
+            for each in run.profile.captures
+            if (each.process, each.file, each.start_ns) == wanted
+        ),
+        None,
+    )
+
+
+def _holder(found: Holder) -> Document:
+    return {
+        "name": found.label,
+        "op": found.op_type or None,
+        "role": found.role.value,
+        "bytes": found.bytes,
+        "pieces": found.pieces,
+        "shape": found.shape or None,
+    }
+
+
+def _piece(found: Piece) -> Document:
+    return {
+        "name": found.op or found.label,
+        "op": found.op_type or None,
+        "role": found.role.value,
+        "bytes": found.bytes,
+        "shape": found.shape or None,
+    }
+
+
+def _variables(run: OpenRun, found: Alike | Missing, work: Work | None) -> Document:
+    none: Document = {
+        "parameters_bytes": None,
+        "optimizer_state_bytes": None,
+        "list": [],
+        "more": 0,
+    }
+    if isinstance(found, Missing) or work is None:
+        return none | {"missing": found.reason if isinstance(found, Missing) else "no work"}
+    nodes = found.sampled[0].graph.nodes
+    held: Lasting | Missing = run.made(
+        ("lasting", work.kind, work.name), lambda: lasting(found.sampled)
+    )
+    if isinstance(held, Missing):
+        return none | {"missing": held.reason}
+    every = run.made(("variables", work.kind, work.name), lambda: variables(nodes))
+    return {
+        "parameters_bytes": held.parameters_bytes,
+        "optimizer_state_bytes": held.optimizer_state_bytes,
+        "list": [_variable(each) for each in every[:MOST_VARIABLES]],
+        "more": max(len(every) - MOST_VARIABLES, 0),
+    }
+
+
+def _variable(found: Variable) -> Document:
+    return {
+        "name": found.name,
+        "role": found.role.value,
+        "parameters": found.parameters,
+        "bytes": found.bytes or None,
+    }
+
+
+def _host(found: HostMemory) -> Document:
+    limit = found.limit_bytes
+    return {
+        **process_document(found.process),
+        "last_bytes": int(found.resident_bytes[-1]),
+        "peak_bytes": found.peak_bytes,
+        "limit_bytes": known(limit),
+        "used_ratio": known(found.used_ratio),
+        "growth": growth_document(found.growth),
+        "missing": {"limit_bytes": limit.reason} if isinstance(limit, Missing) else {},
+    }
+
+
+def _over_time(found: Sequence[HostMemory]) -> Document:
+    """Return the levels of the processes with the highest peaks over the time of all."""
+    largest = sorted(found, key=lambda each: -each.peak_bytes)[:MOST_LINES]
+    drawn = sorted(largest, key=lambda each: each.process.index)
+    measured = [Measured(each.at_ns, each.resident_bytes.astype(np.float64)) for each in drawn]
+    at_ns, values = on_one_axis(measured, most=MOST_MOMENTS)
+    first_ns = min(int(each.at_ns[0]) for each in found)
+    return {
+        "after_ns": [each - first_ns for each in at_ns],
+        "lines": [
+            {**process_document(each.process), "resident_bytes": _whole(line)}
+            for each, line in zip(drawn, values, strict=True)
+        ],
+        "more": len(found) - len(drawn),
+    }
+
+
+def _whole(line: Sequence[float | None]) -> list[int | None]:
+    return [None if value is None else int(value) for value in line]

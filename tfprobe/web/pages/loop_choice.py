@@ -1,0 +1,118 @@
+"""A work in all of its processes: its sampled steps there, and the part of the profile they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.errors import Missing
+from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.profile import Process, Profile, Work
+from tfprobe.profile.reader.traced_steps import captures_of
+from tfprobe.web.opened import OpenRun, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The sampled steps of one kind and name of work: `profile` holds their captures alone."""
+
+    profile: Profile
+    sampled: tuple[SampledWork, ...]
+    origins: Origins
+
+
+def alike(run: OpenRun, work: Work) -> Alike | Missing:
+    """Return the sampled steps of all works of this kind and name in one group of processes."""
+    group = run.profile.processes[work.process].group
+    return run.made(("alike", work.kind, work.name, group), lambda: _alike(run, work))
+
+
+def _alike(run: OpenRun, work: Work) -> Alike | Missing:
+    same = works_alike(run, work)
+    found = [run.sampled(each, with_shapes=True) for each in same]
+    told = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
+    if not told:
+        return Missing("no step of this work was sampled")
+    captures = tuple(
+        sorted((each for one in told for each in one.captures), key=lambda each: each.index)
+    )
+    return Alike(run.profile.only(captures), told, Origins(told))
+
+
+def works_alike(run: Reading, work: Work) -> tuple[Work, ...]:
+    """Return the work in all processes that do it together."""
+    processes = run.profile.processes
+    key = (work.kind, work.name, processes[work.process].group)
+    return tuple(
+        each
+        for each in run.profile.works
+        if (each.kind, each.name, processes[each.process].group) == key
+    )
+
+
+def chosen_document(run: OpenRun, work: Work) -> dict[str, Any]:
+    """Return which work a page is of, and which there are. Any: see docs/web.md."""
+    return {
+        "work": run.place(work),
+        "works": run.made("works", lambda: works_document(run)),
+        "about": {
+            "kind": work.kind,
+            "name": work.name,
+            "count": work.count,
+            "sampled": len(captures_of(work, run.profile)),
+            **process_document(run.profile.processes[work.process]),
+        },
+    }
+
+
+def process_document(process: Process) -> dict[str, Any]:
+    """Return which process it is: `process` is its place in the profile."""
+    return {
+        "process": process.index,
+        "host": process.host,
+        "pid": process.pid or None,
+        "rank": process.rank,
+        "role": process.role,
+        "program": process.title or None,
+    }
+
+
+def known(value: Any) -> Any:
+    """Return null for what is missing. Any: any JSON value, which this does not look into."""
+    return None if isinstance(value, Missing) else value
+
+
+# Nobody chooses among more by their names; all others stay reachable by `work=`.
+MOST_WORKS = 500
+# Names of functions and fetches may be as long as somebody wants.
+_NAME_CHARACTERS = 200
+
+
+def works_document(run: Reading) -> list[dict[str, Any]]:
+    """Return the works with most time, the dearest first: `at` is what `work=` names.
+
+    `captures` are its sampled steps: as told by the job where captures are not read (`early`).
+    Any: JSON values.
+    """
+    profile = run.profile
+    read = Counter((capture.process, capture.work) for capture in profile.captures)
+    places = {id(work): at for at, work in enumerate(profile.works)}
+    return [
+        {
+            "at": places[id(work)],
+            "kind": work.kind,
+            "name": work.name[:_NAME_CHARACTERS],
+            "process": work.process,
+            "process_label": _label(profile.processes[work.process]),
+            "total_ns": work.times.sum_ns,
+            "captures": read[work.process, work.index] if read else work.sampled,
+        }
+        for work in run.works()[:MOST_WORKS]
+    ]
+
+
+def _label(process: Process) -> str:
+    named = f"{process.host} {process.label}"
+    return named if process.rank is None else f"rank {process.rank}, {named}"

@@ -1,0 +1,1 @@
+"""One traced step on a time axis."""

@@ -1,0 +1,174 @@
+"""The runs of a directory that are open: a few at a time, each read again only where it grew."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfprobe.errors import NoAnswer, UnreadableInput
+from tfprobe.runs.layout import RunFolder
+from tfprobe.runs.liveness import Machine
+from tfprobe.runs.process_folder.file_cache import SETTLED_S
+from tfprobe.web import answers, path_safety
+from tfprobe.web.opened import OpenRun, Reading
+from tfprobe.web.params import Question
+
+# Who compares two runs has two open, and goes back to a third.
+MOST_OPEN = 4
+# But of large ones no more than two: a million take some 300 MB with what is made of them.
+MOST_ROWS = 1_500_000
+_FOR_COMPARING = 2
+# Pages ask for several documents at once; what came within a second is on the next look.
+FRESH_S = 1.0
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is known of one reading of a run: when it was read, and when it was seen to be over."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    read_at_s: float | None = None
+    ended_at_s: float | None = None
+    has_grown: bool = True
+
+    def may_grow(self, now_s: float) -> bool:
+        """Say whether a further look may find more."""
+        if self.read_at_s is None or self.has_grown:
+            return True
+        if self.ended_at_s is not None and self.read_at_s >= self.ended_at_s + SETTLED_S:
+            return False
+        return now_s >= self.read_at_s + FRESH_S
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A run that is open. `identity` tells it from another that takes its name later."""
+
+    run: OpenRun
+    identity: tuple[int, int]
+    early: _Part = field(default_factory=_Part)
+    whole: _Part = field(default_factory=_Part)
+
+
+class Book:
+    """Opens runs by name, for several threads at once. Only what a listing shows has a name."""
+
+    def __init__(
+        self,
+        directory: Path,
+        here: Machine,
+        *,
+        most: int = MOST_OPEN,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the directory of runs, or the run that it is. `clock` counts seconds."""
+        self._directory = directory
+        self._here = here
+        self._most = most
+        self._clock = clock
+        self._choosing = threading.Lock()
+        # The one asked for longest ago is first.
+        self._open: dict[str, _Entry] = {}
+
+    def answer(self, name: str, page: str, question: Question) -> answers.Document:
+        """Return a document of a run as it is now.
+
+        Raises what `answers.answer` raises, and NoAnswer for a run that there is not.
+        """
+        entry = self._entry(name)
+        if page in answers.EARLY:
+            self._read(name, entry, entry.run.early, entry.early)
+        else:
+            answers.check(page)
+            self._read(name, entry, entry.run, entry.whole)
+        return answers.answer(entry.run, page, question)
+
+    def opened(self, name: str) -> OpenRun:
+        """Return a run, read as far as it is written.
+
+        Raises NoAnswer where there is none of this name, UnreadableInput where it cannot be read.
+        """
+        entry = self._entry(name)
+        self._read(name, entry, entry.run, entry.whole)
+        return entry.run
+
+    def has_grown(self, names: Iterable[str]) -> None:
+        """Read these runs again at the next question, however long ago they were read.
+
+        A page that was told of news asks for them, and is not told again.
+        """
+        with self._choosing:
+            entries = [self._open[name] for name in names if name in self._open]
+        for entry in entries:
+            entry.early.has_grown = entry.whole.has_grown = True
+
+    def folder(self, name: str) -> RunFolder:
+        """Return the directory of a run.
+
+        Raises NoAnswer where the directory lists no run of this name.
+        """
+        folder = path_safety.run_named(name, self._directory)
+        if folder is None:
+            raise NoAnswer("There is no run of that name here; it may have been removed.")
+        return folder
+
+    def checked_folder(self, name: str) -> RunFolder:
+        """Return the directory of a run that no link leads out of.
+
+        Raises NoAnswer where there is none of this name, UnreadableInput where there is a link.
+        """
+        folder = self.folder(name)
+        path_safety.check(folder, self._directory)
+        return folder
+
+    def _entry(self, name: str) -> _Entry:
+        folder = self.folder(name)
+        identity = _identity(folder.root)
+        with self._choosing:
+            entry = self._open.pop(name, None)
+            if entry is None or entry.identity != identity:
+                entry = _Entry(OpenRun(folder, self._here, sibling=self.opened), identity)
+            self._open[name] = entry
+            while self._are_too_many():
+                del self._open[next(iter(self._open))]
+        return entry
+
+    def _are_too_many(self) -> bool:
+        rows = sum(each.run.row_count for each in self._open.values())
+        return len(self._open) > self._most or (
+            len(self._open) > _FOR_COMPARING and rows > MOST_ROWS
+        )
+
+    def _read(self, name: str, entry: _Entry, reading: Reading, part: _Part) -> None:
+        with part.lock:
+            now_s = self._clock()
+            if not part.may_grow(now_s):
+                return
+            # Before it is read: what is noted meanwhile is for the next time.
+            part.has_grown = False
+            try:
+                path_safety.check(entry.run.folder, self._directory)
+                reading.refresh()
+            except UnreadableInput:
+                self._forget(name, entry)
+                raise
+            part.read_at_s = now_s
+            if reading.has_ended and part.ended_at_s is None:
+                part.ended_at_s = now_s
+
+    def _forget(self, name: str, entry: _Entry) -> None:
+        with self._choosing:
+            if self._open.get(name) is entry:
+                del self._open[name]
+
+
+def _identity(root: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(root)
+    except OSError:
+        raise NoAnswer("The run was removed a moment ago.") from None
+    return found.st_dev, found.st_ino
