@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.agent import GREENLET, Laboratory, load
 from tfprobe.analysis.core import no_data_reasons
-from tfprobe.analysis.steps import step_summary
+from tfprobe.analysis.steps.step_times import recent_steps
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.run_reader import load as load_run
 from tfprobe.runs.layout import RunFolder
@@ -51,7 +51,7 @@ for i in range(1200):
     assert work.gaps.count == 1200
     assert work.gaps.sum_ns < work.recent.end_ns[-1] - work.first_seen_ns
     (process,) = load_run(RunFolder(laboratory.run), this_machine()).works
-    gaps = [step.gap_ns is not None for step in step_summary.recent_steps(process)]
+    gaps = [step.gap_ns is not None for step in recent_steps(process)]
     assert gaps == [False, True] * 1200
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from tests.tf.engine import Ask, Engine, Said
 from tests.tf.profiles import Case
 from tests.unit.tfprof.engine import body_of, choice
-from tfprobe.analysis.core.patterns import compile_patterns
+from tfprobe.analysis.core.names import compile_patterns
 from tfprobe.analysis.ops.code_view import ROOT, code
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.analysis.ops.costs import costs
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import NoAnswer
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.formats.graph_profile import GraphProfileBuilder

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tfprobe.analysis.ops.view_options import ATTRIBUTES, METRICS, ORDERS
+from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, METRICS, ORDERS
 from tfprobe.formats.schema import message_class
 
 VIEWS = ("scope", "graph", "op", "code")

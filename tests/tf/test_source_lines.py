@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tf.laboratory import Laboratory
 from tests.tf.requirements import need_tensorflow
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.profile.reader.traced_steps import sampled
 from tfprobe.recording import open_run
 from tfprobe.runs.layout import RunFolder

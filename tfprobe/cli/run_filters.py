@@ -12,7 +12,7 @@ import click
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.jobs.run_filters import Filtered, Filters
+    from tfprobe.analysis.jobs.run_selection import Filtered, Filters
 
 
 # As tfprobe.runs.liveness has them; its imports would make help pages slow.
@@ -42,7 +42,7 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def filters(asked: Mapping[str, Any]) -> Filters:
     """Return the filters of the options. Raises UsageError for what they cannot be."""
-    from tfprobe.analysis.jobs.run_filters import Filters
+    from tfprobe.analysis.jobs.run_selection import Filters
 
     return Filters(
         states=_states(asked["state"]),
@@ -106,7 +106,7 @@ def _states(values: tuple[str, ...]) -> tuple[str, ...]:
 
 def _patterns(texts: tuple[str, ...]) -> Any:
     # Any: Patterns or None, whose import would make help pages slow.
-    from tfprobe.analysis.core.patterns import compile_patterns
+    from tfprobe.analysis.core.names import compile_patterns
 
     if not texts:
         return None

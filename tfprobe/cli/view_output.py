@@ -12,8 +12,8 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
+    from tfprobe.analysis.ops.cost_tree import Choice
     from tfprobe.analysis.ops.flops.count import FloatOps
-    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.profile.graph import SampledWork
     from tfprobe.tfprof.options import Output
 
@@ -76,8 +76,7 @@ def _timelines(view: str, found: SampledWork, choice: Choice) -> list[tuple[int,
     """Return a timeline for each step of the graph view, and one of the other views."""
     from tfprobe.analysis.ops.code_view import code
     from tfprobe.analysis.ops.costs import sampled_costs
-    from tfprobe.analysis.ops.graph_view import graph
-    from tfprobe.analysis.ops.scope_view import scope
+    from tfprobe.analysis.ops.scope_view import graph, scope
     from tfprobe.analysis.ops.tfprof_records import graph_profile
     from tfprobe.export.timeline import graph_timeline, tree_timeline
 

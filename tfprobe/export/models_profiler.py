@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.steps.step_summary import recent_steps, summarise
+from tfprobe.analysis.steps.step_times import recent_steps, summarise
 from tfprobe.errors import Missing
 from tfprobe.export.step_timeline import step_timeline
 from tfprobe.export.tier_tables import cell, tables

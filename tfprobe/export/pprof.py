@@ -11,8 +11,7 @@ import gzip
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfprobe.analysis.ops.code_view import GRADIENT, CodeView, Line
-from tfprobe.analysis.ops.cost_stacks import Stack, code_stacks
+from tfprobe.analysis.ops.code_view import GRADIENT, CodeView, Line, Stack, code_stacks
 from tfprobe.analysis.ops.cost_tree import Branch, Shown
 from tfprobe.analysis.ops.costs import COLUMNS, Costs, value
 from tfprobe.formats.schema import message_class

@@ -10,8 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tfprobe.analysis.ops.code_view import Line
-from tfprobe.analysis.ops.cost_stacks import Stack
+from tfprobe.analysis.ops.code_view import Line, Stack
 from tfprobe.analysis.ops.cost_tree import Branch
 from tfprobe.analysis.ops.costs import COLUMNS, Costs
 from tfprobe.analysis.system.stack_lines import stacks_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.core.statistics import Curve
 from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
 from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
 from tfprobe.analysis.system.runtime import Launches, Runtime

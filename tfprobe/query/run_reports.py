@@ -18,7 +18,7 @@ from tfprobe.findings import engine as rules
 from tfprobe.findings import gather
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.gather import SignalsPart
-from tfprobe.findings.gather.turns import met
+from tfprobe.findings.gather.cycles import met
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.traced_steps import dearest

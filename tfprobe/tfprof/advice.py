@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.cost_tree import Choice, Shown
 from tfprobe.analysis.ops.costs import Costs, Int64s, costs, value
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import scope
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
 from tfprobe.profile.records import GraphProfile, Record
 from tfprobe.tfprof.layout import micros

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.cost_tree import Choice, Shown
 from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, value
 from tfprobe.analysis.ops.op_view import OpEntry, OpView, Signature, input_shapes, signatures
 from tfprobe.analysis.ops.scope_view import types_of
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.graph import Placed, Shape
 from tfprobe.profile.records import Tensor
 

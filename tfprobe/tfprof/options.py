@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfprobe.analysis.ops.view_options import ATTRIBUTES, METRICS, ORDERS, Choice
+from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, METRICS, ORDERS, Choice
 from tfprobe.errors import UsageError
 
 # Kind of output -> the keys it must have.

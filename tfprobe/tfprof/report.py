@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfprobe.analysis.core.patterns import compile_patterns
+from tfprobe.analysis.core.names import compile_patterns
 from tfprobe.analysis.ops.code_view import CodeView, code
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.cost_tree import Choice, Shown
 from tfprobe.analysis.ops.costs import Costs, costs
-from tfprobe.analysis.ops.graph_view import graph
 from tfprobe.analysis.ops.op_view import OpView, op
-from tfprobe.analysis.ops.scope_view import scope
-from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.analysis.ops.scope_view import graph, scope
 from tfprobe.errors import NoAnswer, UnreadableInput, UsageError
 from tfprobe.profile.records import GraphProfile, Tensors
 from tfprobe.tfprof import layout

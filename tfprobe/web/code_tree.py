@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.analysis.core.source_lines import is_of_library
-from tfprobe.analysis.ops.code_view import CodeView, code
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.code_view import CodeView, FileCost, code, files
+from tfprobe.analysis.ops.cost_tree import Choice, Shown
 from tfprobe.analysis.ops.costs import AT
-from tfprobe.analysis.ops.line_costs import FileCost, files
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import Missing
 from tfprobe.profile.graph import Frame, Graph, Node
 from tfprobe.web.loop_costs import NothingRecorded, Priced

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
-from tfprobe.analysis.core.op_attribution import BYS
+from tfprobe.analysis.core.source_lines import BYS
 from tfprobe.analysis.jobs.rank_steps import MEASURES
 from tfprobe.analysis.memory.memory_peak import HELD_BYS
 from tfprobe.errors import NoAnswer, UnreadableInput

@@ -6,10 +6,9 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tfprobe.analysis.core.name_scopes import bounded, by_layer
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.core.names import bounded, by_layer
+from tfprobe.analysis.ops.cost_tree import Choice, Shown
 from tfprobe.analysis.ops.scope_view import scope
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.web.loop_costs import Priced
 from tfprobe.web.opened import OpenRun

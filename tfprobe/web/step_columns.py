@@ -10,9 +10,8 @@ from tfprobe.analysis.steps import outliers
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.slow_step_causes import Cause, told
-from tfprobe.analysis.steps.step_series import StepSeries, bands
+from tfprobe.analysis.steps.step_series import StepSeries, Trend, bands
 from tfprobe.analysis.steps.step_window import Remembered
-from tfprobe.analysis.steps.trend import Trend
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.step_report import WorkSteps

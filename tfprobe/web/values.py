@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.core.series import Curve, silences
+from tfprobe.analysis.core.statistics import Curve, silences
 from tfprobe.errors import Missing
 
 # Any: JSON values.

@@ -15,8 +15,8 @@ from tests.support.tiers import SECOND_NS, pulse
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.errors import Missing
 from tfprobe.findings.gather import code, gather
-from tfprobe.findings.gather.busy import busy_ns
-from tfprobe.findings.gather.graph_loops import graph_loop
+from tfprobe.findings.gather.code import graph_loop
+from tfprobe.findings.gather.ops import busy_ns
 from tfprobe.findings.gather.processes import with_own_line
 from tfprobe.findings.signals import ActivityUse, ProcessSignals, WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS

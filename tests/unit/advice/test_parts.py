@@ -12,7 +12,7 @@ from tests.support.profiles import Step, op, process, profile, work
 from tests.support.rank_runs import write_ranks
 from tfprobe.errors import Missing
 from tfprobe.findings.gather import dearest, gather, merge, part
-from tfprobe.findings.gather.turns import turns
+from tfprobe.findings.gather.cycles import turns
 from tfprobe.findings.signals import WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.reader import traced_steps

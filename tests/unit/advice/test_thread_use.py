@@ -8,7 +8,7 @@ from tests.support.profiles import profile
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, pulse
 from tfprobe.errors import Missing
-from tfprobe.findings.gather.thread_use import thread_use
+from tfprobe.findings.gather.processes import thread_use
 from tfprobe.findings.signals import PythonThread, ThreadUse
 from tfprobe.profile.activities import Pulse, ThreadTimes
 from tfprobe.profile.activities import ThreadUse as Use

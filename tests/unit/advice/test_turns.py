@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.support.profiles import work
 from tests.unit.views.test_collectives import recorded, reduce
-from tfprobe.findings.gather.turns import turns
+from tfprobe.findings.gather.cycles import turns
 
 
 def _runs(steps: int):

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.graphs import MICROS, graph_profile
-from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_stacks import code_stacks, scope_stacks
+from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.analysis.ops.costs import Costs, costs
 from tfprobe.analysis.ops.scope_view import scope
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.export.speedscope import UNKNOWN, speedscope
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}

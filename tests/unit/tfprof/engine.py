@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.golden import golden
-from tfprobe.analysis.ops.view_options import METRICS, Choice
+from tfprobe.analysis.ops.cost_tree import METRICS, Choice
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.formats.graph_profile import GraphProfileBuilder
 from tfprobe.formats.profile_proto import graph_profile

@@ -9,11 +9,10 @@ import pytest
 
 from tests.unit.tfprof.engine import CASES, body_of, choice, read, read_profile, recorded, rewritten
 from tfprobe.analysis.ops.code_view import code
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.analysis.ops.costs import costs
-from tfprobe.analysis.ops.graph_view import graph
 from tfprobe.analysis.ops.op_view import op
-from tfprobe.analysis.ops.scope_view import scope
-from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.analysis.ops.scope_view import graph, scope
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout
 

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import text_format
 
 from tests.unit.tfprof.engine import CASES, choice, read, recorded
-from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results

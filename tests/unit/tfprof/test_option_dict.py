@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.analysis.ops.view_options import Choice
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.errors import UsageError
 from tfprobe.tfprof.options import Options, Output, options_of
 

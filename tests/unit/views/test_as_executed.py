@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support.profiles import Step, profile, work
 from tests.unit.views.test_transfers import row
 from tfprobe.analysis.ops import op_totals
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.analysis.ops.costs import sampled_costs
 from tfprobe.analysis.ops.op_view import as_executed, in_graph, op
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node
 from tfprobe.profile.reader.traced_steps import join

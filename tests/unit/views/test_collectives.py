@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.profiles import Step, process, profile, work
 from tests.unit.views.test_transfers import kernel, row, spans
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, Row, SpanKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.analysis.core.name_scopes import (
+from tfprobe.analysis.core.names import (
     MOST_CHARACTERS,
     MOST_SCOPES,
     bounded,

@@ -7,9 +7,9 @@ import pytest
 from tests.support.profiles import process, profile
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, UNKNOWN, device_pulse, pulse
-from tfprobe.analysis.core.series import MOST_POINTS, ONE_SAMPLE, Curve, told
-from tfprobe.analysis.core.series import level as level_of
-from tfprobe.analysis.core.series import rate as rate_of
+from tfprobe.analysis.core.statistics import MOST_POINTS, ONE_SAMPLE, Curve, told
+from tfprobe.analysis.core.statistics import level as level_of
+from tfprobe.analysis.core.statistics import rate as rate_of
 from tfprobe.analysis.system import hardware as view
 from tfprobe.analysis.system.hardware import ProcessHardware, hardware
 from tfprobe.errors import Missing

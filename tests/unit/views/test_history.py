@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfprobe.analysis.jobs.history import earlier_runs, job_key, jobs
+from tfprobe.analysis.jobs.run_selection import earlier_runs, job_key, jobs
 from tfprobe.errors import Missing
 from tfprobe.profile.snapshots import RunLine
 

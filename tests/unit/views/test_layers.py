@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.profiles import Step, profile, work
 from tests.unit.views.test_transfers import row
-from tfprobe.analysis.core.name_scopes import by_layer
-from tfprobe.analysis.core.op_attribution import NO_LAYER, Origins
+from tfprobe.analysis.core.names import by_layer
+from tfprobe.analysis.core.source_lines import NO_LAYER, Origins
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.profile.reader.traced_steps import join

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.golden import golden
 from tfprobe.analysis.core.copies import Memory, Move, Waits
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
-from tfprobe.analysis.memory.memory_roles import Role
+from tfprobe.analysis.memory.memory_peak import Role
 from tfprobe.analysis.memory.memory_summary import memories
 from tfprobe.analysis.transfers.bus_transfers import Transfers, transfers
 from tfprobe.formats.schema import message_class

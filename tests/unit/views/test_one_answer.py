@@ -13,7 +13,7 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.account.test_collectives import job
 from tests.unit.views.test_collectives import reduce
 from tfprobe.analysis.breakdown import breakdown_totals
-from tfprobe.analysis.compare import run_trend
+from tfprobe.analysis.compare.several_runs import trend
 from tfprobe.findings.engine import advise
 from tfprobe.findings.engine import document as advice_document
 from tfprobe.profile.profile import Profile
@@ -59,7 +59,7 @@ def test_the_account(told: Profile) -> None:
     assert page["wall_ns"] / 1000 == account["wall_us"]
     # Any: the line of `ls` is only passed on.
     line: Any = None
-    (row,) = run_trend.trend([(line, told)])
+    (row,) = trend([(line, told)])
     assert row.goodput_ratio == pytest.approx(account["goodput_ratio"], abs=1e-5)
 
 
@@ -79,7 +79,7 @@ def test_the_account_of_ranks_that_wait(ranks: Profile) -> None:
     assert {part["part"]: part["time_ns"] / 1000 for part in page["parts"]} == there
     # Any: the line of `ls` is only passed on.
     line: Any = None
-    (row,) = run_trend.trend([(line, ranks)])
+    (row,) = trend([(line, ranks)])
     assert row.goodput_ratio == pytest.approx(account["goodput_ratio"], abs=1e-5)
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tfprobe.analysis.jobs.retention import Candidate, Rules, choose
+from tfprobe.analysis.jobs.run_selection import Candidate, Rules, choose_removals
 from tfprobe.errors import Missing
 from tfprobe.profile.snapshots import RunLine
 
@@ -29,7 +29,7 @@ RUNS = tuple(Candidate(_run(name, hours=hours)) for hours, name in enumerate("ab
 
 
 def _goes(candidates: tuple[Candidate, ...], rules: Rules) -> dict[str, tuple[str, ...]]:
-    return {each.run.id: each.rules for each in choose(candidates, rules, NOW_NS).goes}
+    return {each.run.id: each.rules for each in choose_removals(candidates, rules, NOW_NS).goes}
 
 
 def test_without_a_rule_nothing_goes() -> None:
@@ -73,8 +73,8 @@ def test_a_held_run_stays_and_counts() -> None:
     """It is one of the newest, occupies its size, and is told with what wanted it gone."""
     held = (RUNS[0], Candidate(RUNS[1].run, held="is running"), *RUNS[2:])
 
-    by_number = choose(held, Rules(keep=1), NOW_NS)
-    by_size = choose(held, Rules(size_bytes=10), NOW_NS)
+    by_number = choose_removals(held, Rules(keep=1), NOW_NS)
+    by_size = choose_removals(held, Rules(size_bytes=10), NOW_NS)
 
     assert [each.run.id for each in by_number.goes] == ["c", "d", "e"]
     assert [(each.run.id, each.rules) for each in by_number.held] == [("b", ("keep",))]
@@ -104,7 +104,7 @@ def test_whatever_the_rules_what_stays_fits_them_or_is_held() -> None:
         keep, hours, size = (chance.choice([None, 1, 3, 60]) for _ in range(3))
         older_ns = None if hours is None else hours * HOUR_NS
 
-        found = choose(runs, Rules(keep, older_ns, size), NOW_NS)
+        found = choose_removals(runs, Rules(keep, older_ns, size), NOW_NS)
 
         gone = {each.run.id for each in found.goes}
         stays = [each for each in runs if each.run.id not in gone]

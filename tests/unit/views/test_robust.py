@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.analysis.core.robust_statistics import OUTLIER_Z, robust_z, slope, spread
+from tfprobe.analysis.core.statistics import OUTLIER_Z, robust_z, slope, spread
 
 
 def test_z_of_normal_values_is_that_of_the_normal_distribution():

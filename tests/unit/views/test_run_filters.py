@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tfprobe.analysis.core.patterns import compile_patterns
-from tfprobe.analysis.jobs.run_filters import Filters, choose
+from tfprobe.analysis.core.names import compile_patterns
+from tfprobe.analysis.jobs.run_selection import Filters, choose
 from tfprobe.errors import Missing
 from tfprobe.profile.snapshots import RunLine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.profiles import Step, profile
 from tests.unit.views.test_collectives import _sampled
 from tests.unit.views.test_transfers import row
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.transfers.sends import Sends, sends
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place

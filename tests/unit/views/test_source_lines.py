@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, op, profile, work
-from tfprobe.analysis.core.op_attribution import Origins
-from tfprobe.analysis.core.source_lines import SourceLines, innermost
-from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_stacks import scope_stacks
+from tfprobe.analysis.core.source_lines import Origins, SourceLines, innermost
+from tfprobe.analysis.ops.code_view import code, scope_stacks
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.analysis.ops.costs import summed_costs
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.graph import Frame, Node, known_name
 from tfprobe.profile.reader.traced_steps import join
 

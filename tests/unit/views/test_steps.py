@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import work
-from tfprobe.analysis.steps.step_summary import StepTimes, recent_steps, summarise
+from tfprobe.analysis.steps.step_times import StepTimes, recent_steps, summarise
 from tfprobe.errors import Missing
 
 VALUES_NS = [random.Random(9).randrange(1_000, 50_000_000) for _ in range(5_000)]

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.scale.stragglers import named
 from tests.support.planted import team
-from tfprobe.analysis.distributed.stragglers import excesses, late
+from tfprobe.analysis.distributed.rank_times import excesses, late
 
 SMALL = {"ranks": 16, "steps": 80, "recorded": 12, "collectives": 2, "per_machine": 8}
 

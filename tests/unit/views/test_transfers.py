@@ -11,7 +11,7 @@ from tests.support.profiles import Step, process, profile
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.core.copies import Memory, Move, Waits
 from tfprobe.analysis.core.intervals import covered_ns, union
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.transfers.bus_transfers import NO_OP, Flow, Transfers, cause, transfers
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, Row, SpanKind, Spans

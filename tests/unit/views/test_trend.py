@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.profiles import timed_work
+from tfprobe.analysis.steps.step_series import Trend, trend
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
-from tfprobe.analysis.steps.trend import Trend, trend
 from tfprobe.errors import Missing
 
 

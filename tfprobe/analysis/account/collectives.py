@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfprobe.analysis.account import loops as loop_kinds
 from tfprobe.analysis.account.account import Account, accounts
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.items import label
+from tfprobe.analysis.account.gaps import divide
 from tfprobe.analysis.account.ledger import Item, Ledger
-from tfprobe.analysis.account.shares import bounds
+from tfprobe.analysis.account.shares import bounds, label
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.intervals import NONE, Intervals, joined, within_ns
@@ -26,8 +25,7 @@ from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.rank_facts import name
 from tfprobe.analysis.distributed.rank_slots import seats
 from tfprobe.analysis.distributed.rank_waits import CollectiveWaits, in_collectives
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
-from tfprobe.analysis.distributed.synchronization_groups import in_several
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, in_several
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.profile.tables import Int64s
@@ -136,7 +134,7 @@ def _of_loops(
     profile: Profile, process: Process, works: Sequence[WorkParts]
 ) -> Iterator[LoopCollectives]:
     own = [work for work in profile.works if work.process == process.index]
-    main = {work.index for work in loop_kinds.divide(own).main}
+    main = {work.index for work in divide(own).main}
     for each in works:
         work = each.work
         if isinstance(work, Work) and work.process == process.index and work.index in main:

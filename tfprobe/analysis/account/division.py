@@ -14,10 +14,9 @@ from tfprobe.analysis.account import shares
 from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, SETUP, Category, of_step
 from tfprobe.analysis.account.facts import Facts, names_of, title
 from tfprobe.analysis.account.gap_division import add_gaps
-from tfprobe.analysis.account.items import item_of, label
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.ledger import Part as AccountPart
-from tfprobe.analysis.account.stacks import add_lines
+from tfprobe.analysis.account.shares import add_lines, item_of, label
 from tfprobe.analysis.account.timeline import TRAINS_ANEW, Layer, first_steps
 from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference, joined, one
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.ledger import Item, Part
-from tfprobe.analysis.account.strip import Strip
 from tfprobe.errors import Missing
 
 # Every ratio is a multiple of this, which a binary float holds exactly.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.account.gaps import Gaps, Steps
-from tfprobe.analysis.account.loops import Loops
+from tfprobe.analysis.account.gaps import Gaps, Loops, Steps
 from tfprobe.analysis.account.timeline import Bounds, Timeline
 from tfprobe.analysis.breakdown.cycles import WorkParts
 from tfprobe.errors import Missing

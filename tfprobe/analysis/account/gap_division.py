@@ -11,10 +11,8 @@ from tfprobe.analysis.account import shares
 from tfprobe.analysis.account.categories import OF_KIND, Category, of_gap
 from tfprobe.analysis.account.facts import Facts, title
 from tfprobe.analysis.account.gaps import Flags, GapKind
-from tfprobe.analysis.account.items import item_of, label
 from tfprobe.analysis.account.ledger import Item, Ledger
-from tfprobe.analysis.account.shares import Shares
-from tfprobe.analysis.account.stacks import add_lines
+from tfprobe.analysis.account.shares import Shares, add_lines, item_of, label
 from tfprobe.analysis.account.timeline import Layer
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from tfprobe.analysis.breakdown.gap_breakdown import usual_gaps
 from tfprobe.analysis.core.intervals import Int64s, Intervals, union
+from tfprobe.analysis.core.main_loop import by_cost, fills_queue
+from tfprobe.analysis.steps.phases import EVALUATION_KINDS, is_training
 from tfprobe.analysis.steps.step_window import remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
@@ -131,3 +133,55 @@ def _holds(start_ns: Int64s, end_ns: Int64s, moments_ns: Sequence[int]) -> Flags
     moments = np.sort(np.array(moments_ns, dtype=np.int64))
     found: Flags = np.searchsorted(moments, end_ns) > np.searchsorted(moments, start_ns)
     return found
+
+
+# A loop of another thread counts as progress from this share of the main loop's time on.
+_LEAST_BESIDE_RATIO = 0.5
+# What runs no more often is no loop beside one that does.
+_SINGLE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The loops of one process that took steps.
+
+    `main` make progress, the main loop first; `evaluating` evaluate or predict beside training;
+    `single` ran once or twice, as an initialisation does; `helping` run on other threads.
+    """
+
+    main: tuple[Work, ...]
+    evaluating: tuple[Work, ...]
+    single: tuple[Work, ...]
+    helping: tuple[Work, ...]
+
+
+def divide(works: Sequence[Work]) -> Loops:
+    """Sort the loops of one process; without steps there is no main loop."""
+    stepped = [work for work in works if len(work.recent.start_ns)]
+    beside = is_training(stepped)
+    ordered = by_cost(work for work in stepped if not beside or work.kind not in EVALUATION_KINDS)
+    if not ordered:
+        return Loops((), (), (), ())
+    main: list[Work] = []
+    single: list[Work] = []
+    helping: list[Work] = []
+    for work in ordered:
+        if work is ordered[0]:
+            main.append(work)
+        elif work.executed <= _SINGLE < ordered[0].executed:
+            single.append(work)
+        elif _makes_progress(work, ordered[0]):
+            main.append(work)
+        else:
+            helping.append(work)
+    evaluating = tuple(work for work in stepped if beside and work.kind in EVALUATION_KINDS)
+    return Loops(tuple(main), evaluating, tuple(single), tuple(helping))
+
+
+def _makes_progress(work: Work, main: Work) -> bool:
+    steps = work.optimizer_steps
+    if fills_queue(work):
+        return False
+    if work.thread == main.thread or (isinstance(steps, int) and steps > 0):
+        return True
+    return work.times.sum_ns >= _LEAST_BESIDE_RATIO * main.times.sum_ns

@@ -12,8 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tfprobe.analysis.account.gaps import GapKind, Gaps, Steps
-from tfprobe.analysis.account.loops import Loops
+from tfprobe.analysis.account.gaps import GapKind, Gaps, Loops, Steps
 from tfprobe.analysis.core.intervals import (
     NONE,
     Int64s,
@@ -25,7 +24,7 @@ from tfprobe.analysis.core.intervals import (
     union,
     within_ns,
 )
-from tfprobe.analysis.steps.phase_intervals import TRACED_TIMES, is_training, of_steps
+from tfprobe.analysis.steps.phases import TRACED_TIMES, is_training, of_steps
 from tfprobe.profile.activities import Activity, Pulse
 from tfprobe.profile.profile import Work
 

@@ -17,7 +17,7 @@ import numpy as np
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.compare.measurements import Change, Level
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
-from tfprobe.analysis.compare.step_time_changes import StepChange
+from tfprobe.analysis.compare.step_changes import StepChange
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import Profile, Work

@@ -19,11 +19,6 @@ from tfprobe.analysis.compare.change_cause import (
 )
 from tfprobe.analysis.compare.matching_loops import Pair, match
 from tfprobe.analysis.compare.measurements import Change
-from tfprobe.analysis.compare.memory_changes import (
-    MemoryChange,
-    memory_changes,
-    requested_growth_ratio,
-)
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges, op_changes
 from tfprobe.analysis.compare.parity import (
     Difference,
@@ -32,11 +27,14 @@ from tfprobe.analysis.compare.parity import (
     fed_growth_ratio,
     load_told,
 )
-from tfprobe.analysis.compare.part_changes import part_changes
-from tfprobe.analysis.compare.step_time_changes import (
+from tfprobe.analysis.compare.step_changes import (
     JUDGED,
     JUDGED_WHEN_BUSY,
+    MemoryChange,
     StepChange,
+    memory_changes,
+    part_changes,
+    requested_growth_ratio,
     step_changes,
 )
 from tfprobe.errors import Missing

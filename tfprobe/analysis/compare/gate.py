@@ -11,7 +11,7 @@ from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import OpChanges
 from tfprobe.analysis.compare.several_runs import RunsChange
 from tfprobe.analysis.compare.sides import NO_CHANGE_RATIO, RUN_MEASURES, Sides
-from tfprobe.analysis.compare.step_time_changes import MEASURES
+from tfprobe.analysis.compare.step_changes import MEASURES
 from tfprobe.errors import Missing
 
 # What to look at, in the words of the command line.

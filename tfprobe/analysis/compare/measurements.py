@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.robust_statistics import MAD_OF_NORMAL
+from tfprobe.analysis.core.statistics import MAD_OF_NORMAL
 from tfprobe.errors import Missing
 
 Floats = npt.NDArray[np.float64]

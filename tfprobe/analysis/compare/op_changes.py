@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tfprobe.analysis.compare.matching_loops import Pair
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
-from tfprobe.analysis.core.name_scopes import by_layer, scopes_around
+from tfprobe.analysis.core.names import by_layer, scopes_around
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node

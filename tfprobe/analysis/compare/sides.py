@@ -14,9 +14,8 @@ from tfprobe.analysis.compare.change_cause import fast_cpu_ns
 from tfprobe.analysis.compare.matching_loops import match
 from tfprobe.analysis.compare.op_changes import LEAST_SHARE_RATIO, by_type, costs_of
 from tfprobe.analysis.compare.parity import Difference, Load, differences, load_of, load_text
-from tfprobe.analysis.compare.part_changes import traced_cycles
 from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, observed
-from tfprobe.analysis.compare.step_time_changes import LEAST_STEPS, MEASURES, times_of
+from tfprobe.analysis.compare.step_changes import LEAST_STEPS, MEASURES, times_of, traced_cycles
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile, Run, Work
 

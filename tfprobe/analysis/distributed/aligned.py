@@ -13,8 +13,13 @@ import numpy as np
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
 from tfprobe.analysis.distributed.rank_slots import seats
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
-from tfprobe.analysis.distributed.synchronization_groups import Met, groups, in_several
+from tfprobe.analysis.distributed.synchronization_events import (
+    MeetingKind,
+    Meetings,
+    Met,
+    groups,
+    in_several,
+)
 from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile

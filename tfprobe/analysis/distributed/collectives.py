@@ -16,11 +16,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.core.tensor_sizes import outputs_bytes
 from tfprobe.analysis.distributed.clocks import clocks
-from tfprobe.analysis.distributed.synchronization_events import Meetings, part
-from tfprobe.analysis.distributed.synchronization_groups import Met, groups, in_several
+from tfprobe.analysis.distributed.synchronization_events import (
+    Meetings,
+    Met,
+    groups,
+    in_several,
+    part,
+)
 from tfprobe.analysis.distributed.synchronization_matrix import machine_key
 from tfprobe.analysis.transfers.bus_transfers import Busy
 from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, overlap

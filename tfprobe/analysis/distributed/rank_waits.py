@@ -9,8 +9,7 @@ import numpy as np
 
 from tfprobe.analysis.distributed.clocks import Clocks
 from tfprobe.analysis.distributed.rank_parts import SERVER, RankPart
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
-from tfprobe.analysis.distributed.synchronization_groups import Met, groups
+from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, Met, groups
 from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing

@@ -13,8 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.analysis.core.collective_ops import binds_all
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
-from tfprobe.analysis.distributed.synchronization_groups import groups, in_several
+from tfprobe.analysis.distributed.synchronization_events import (
+    MeetingKind,
+    Meetings,
+    groups,
+    in_several,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.profile.tables import Flags, Int64s

@@ -13,7 +13,7 @@ from tfprobe.analysis.breakdown.gap_breakdown import Between, Cause
 from tfprobe.analysis.breakdown.row_kinds import takes_token
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
-from tfprobe.analysis.input.pipeline_timeline import GET_NEXT
+from tfprobe.analysis.input.input_waits import GET_NEXT
 from tfprobe.analysis.input.stage_stats import MOST_OPS, FunctionOp
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Work

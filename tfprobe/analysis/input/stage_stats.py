@@ -9,8 +9,7 @@ import numpy as np
 
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.analysis.input.input_waits import HANDOVER_NS, Share, active_ns, share
-from tfprobe.analysis.input.pipeline_timeline import see
+from tfprobe.analysis.input.input_waits import HANDOVER_NS, Share, active_ns, see, share
 from tfprobe.analysis.input.stages import Pipeline, Stage, pipeline
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place, Spans

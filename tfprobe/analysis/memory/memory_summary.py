@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.core.tensor_sizes import shape_text
 from tfprobe.analysis.memory.allocator_levels import (
     UNTOLD,
@@ -19,8 +19,15 @@ from tfprobe.analysis.memory.allocator_levels import (
 )
 from tfprobe.analysis.memory.host_memory import Growth, growth
 from tfprobe.analysis.memory.lifetimes import lifetimes
-from tfprobe.analysis.memory.memory_peak import HeldBy, Peak, Piece, peak, recorded_pieces
-from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes
+from tfprobe.analysis.memory.memory_peak import (
+    HeldBy,
+    Peak,
+    Piece,
+    Role,
+    lasting_bytes,
+    peak,
+    recorded_pieces,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Allocations
 from tfprobe.profile.graph import SampledWork

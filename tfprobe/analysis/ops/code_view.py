@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tfprobe.analysis.core.patterns import Patterns, compile_patterns
-from tfprobe.analysis.core.source_lines import SourceLines
-from tfprobe.analysis.ops.cost_tree import Branch, Rules, Shown, account, show
-from tfprobe.analysis.ops.costs import Costs, nothing
+from tfprobe.analysis.core.names import Patterns, compile_patterns
+from tfprobe.analysis.core.source_lines import SourceLines, innermost, is_of_library
+from tfprobe.analysis.ops.cost_tree import Branch, Choice, Rules, Shown, account, show
+from tfprobe.analysis.ops.costs import Costs, Int64s, nothing
 from tfprobe.analysis.ops.scope_view import RULES as SCOPE_RULES
 from tfprobe.analysis.ops.scope_view import types_of
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.graph import Frame, Placed
 
 ROOT = "_TFProfRoot"
@@ -181,3 +180,93 @@ def _lines(root: Line) -> Iterator[Line]:
         waiting.extend(line.children)
         if isinstance(line, Line):
             yield line
+
+
+@dataclass(slots=True, eq=False)
+class LineCost:
+    """A line of a file. `own` is what it made itself; `total` also what was made by what it called.
+
+    A line of the job made what libraries made for it: what stands nearest to the op is rarely
+    what one can change.
+    """
+
+    line: int
+    function: str
+    own: Int64s = field(default_factory=nothing)
+    total: Int64s = field(default_factory=nothing)
+
+
+@dataclass(slots=True, eq=False)
+class FileCost:
+    """A file, with its lines by number. What several of its lines led to counts once in `total`."""
+
+    file: str
+    is_library: bool
+    own: Int64s = field(default_factory=nothing)
+    total: Int64s = field(default_factory=nothing)
+    lines: dict[int, LineCost] = field(default_factory=dict)
+
+
+def files(shown: Shown) -> list[FileCost]:
+    """Return the files of a code view of which everything is shown, by name."""
+    found: dict[str, FileCost] = {}
+    for stack in scope_stacks(shown):
+        own = stack.branches[-1].own
+        frames = [each.frame for each in stack.branches if isinstance(each, Line) and each.frame]
+        for line in _line_costs_lines(found, frames):
+            line.total += own
+        # Not once for each frame: a function that calls itself is there several times.
+        for file in {frame.file for frame in frames}:
+            found[file].total += own
+        maker = innermost(frames)
+        if maker is not None:
+            found[maker.file].own += own
+            found[maker.file].lines[maker.line].own += own
+    return [found[name] for name in sorted(found)]
+
+
+def _line_costs_lines(found: dict[str, FileCost], frames: Iterable[Frame]) -> Iterable[LineCost]:
+    """Return the lines of these frames, each once; add those that are not there yet."""
+    for frame in {(each.file, each.line): each for each in frames}.values():
+        file = found.get(frame.file)
+        if file is None:
+            file = found[frame.file] = FileCost(frame.file, is_of_library(frame.file))
+        yield file.lines.setdefault(frame.line, LineCost(frame.line, frame.function))
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Nodes, and the shown places they are in, outermost first.
+
+    Without `is_known` nobody knows where the nodes were made.
+    """
+
+    branches: tuple[Branch, ...]
+    nodes: tuple[int, ...]
+    is_known: bool = True
+
+
+def code_stacks(view: CodeView) -> Iterator[Stack]:
+    """Return the stacks of a code view, last those of the nodes that are at no line."""
+    yield from scope_stacks(view.shown)
+    if view.unplaced:
+        yield Stack((), view.unplaced, is_known=False)
+
+
+def scope_stacks(shown: Shown) -> Iterator[Stack]:
+    """Return the stacks of a tree, those of the same place together."""
+    # Of what is shown, the places it is in, itself the last; the root is none.
+    paths: dict[int, tuple[Branch, ...]] = {id(shown.branch): ()}
+    above = [shown]
+    while above:
+        each = above.pop()
+        for child in each.children:
+            paths[id(child.branch)] = (*paths[id(each.branch)], child.branch)
+            above.append(child)
+    waiting = [(shown.branch, paths[id(shown.branch)])]
+    while waiting:
+        branch, path = waiting.pop()
+        path = paths.get(id(branch), path)
+        if branch.is_accounted and branch.members:
+            yield Stack(path, branch.members)
+        waiting.extend((child, path) for child in reversed(branch.children))

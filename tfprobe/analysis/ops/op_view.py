@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfprobe.analysis.core.patterns import Patterns, compile_patterns
+from tfprobe.analysis.core.names import Patterns, compile_patterns
+from tfprobe.analysis.ops.cost_tree import METRICS, Choice
 from tfprobe.analysis.ops.costs import AT, Costs, Int64s, column, nothing, value
 from tfprobe.analysis.ops.scope_view import types_of
-from tfprobe.analysis.ops.view_options import METRICS, Choice
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Graph, Node, Placed, SampledWork
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from tfprobe.analysis.ops.costs import NS_PER_US
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.graph import SampledWork
-from tfprobe.profile.records import GraphProfile, MemoryUse, Record, Span
+from tfprobe.profile.graph import Node, SampledWork
+from tfprobe.profile.profile import Capture
+from tfprobe.profile.records import DeviceStats, GraphProfile, MemoryUse, NodeStats, Record, Span
 
 _STREAM = "/stream:all"
 _HOST = "/device:cpu:0"
@@ -110,3 +111,37 @@ def _home(rows: Executions, group: list[int]) -> str:
 def _stream(rows: Executions, kernels: list[int], home: str) -> str:
     names = (rows.strings[rows.device[at]].lower() for at in kernels)
     return next((name for name in names if _STREAM in name), f"{home}{_STREAM}")
+
+
+def recorded_step_stats(sampled: SampledWork, capture: Capture) -> tuple[DeviceStats, ...]:
+    """Return what each device did in one of the captures, by start; times are whole µs."""
+    rows = sampled.executions
+    chosen = np.flatnonzero(rows.capture == capture.index)
+    by_device: dict[str, list[NodeStats]] = {}
+    for at in chosen[np.argsort(rows.start_ns[chosen], kind="stable")].tolist():
+        node = sampled.graph.nodes[sampled.node[at]]
+        device = rows.strings[rows.device[at]]
+        is_kernel = rows.place[at] != Place.HOST
+        if is_kernel and "/stream:" not in device and "/memcpy" not in device:
+            stream = "stream:all" if rows.place[at] == Place.ACCELERATOR else "memcpy"
+            device = f"{device}/{stream}"
+        stats = NodeStats(
+            # As in StepStats, where only the name of a kernel's row tells the op.
+            name=f"{node.name}:{node.op}" if is_kernel else node.name,
+            label=_label(node),
+            start_us=int(rows.start_ns[at]) // NS_PER_US,
+            duration_us=max(int(rows.duration_ns[at]) // NS_PER_US, 1),
+        )
+        by_device.setdefault(device, []).append(stats)
+    return tuple(DeviceStats(name, tuple(nodes)) for name, nodes in by_device.items())
+
+
+def _label(node: Node) -> str:
+    """Return `name = Op(input, input:1)`, as TensorFlow labels an execution."""
+    inputs = (_input(node, index) for index in sorted(node.inputs))
+    return f"{node.name} = {node.op}({', '.join(inputs)})"
+
+
+def _input(node: Node, index: int) -> str:
+    source = node.sources.get(index, 0)
+    return f"{node.inputs[index]}:{source}" if source else node.inputs[index]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.robust_statistics import OUTLIER_Z, robust_z, spread
+from tfprobe.analysis.core.statistics import OUTLIER_Z, robust_z, spread
 from tfprobe.analysis.steps.slow_step_causes import (
     FOLDED_STEPS,
     OF_MACHINE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.steps.phase_intervals import EVALUATION_KINDS
+from tfprobe.analysis.steps.phases import EVALUATION_KINDS
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Work
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.robust_statistics import MAD_OF_NORMAL, OUTLIER_Z, spread
+from tfprobe.analysis.core.statistics import MAD_OF_NORMAL, OUTLIER_Z, spread
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import RecentSteps, Work
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.core.series import Curve, Samples, growth, level, rate, told
+from tfprobe.analysis.core.statistics import Curve, Samples, growth, level, rate, told
 from tfprobe.analysis.system.thread_times import ProcessThreads, thread_times
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse

@@ -24,7 +24,7 @@ from tfprobe.analysis.core.copies import (
     device_of,
 )
 from tfprobe.analysis.core.intervals import NONE, Intervals, covered_ns, intersection, union
-from tfprobe.analysis.core.op_attribution import By, Origins
+from tfprobe.analysis.core.source_lines import By, Origins
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.core.tensor_sizes import outputs_bytes
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place

@@ -16,7 +16,7 @@ from tfprobe.cli.run_filters import as_age, as_size
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.jobs.retention import Retention, Rules
+    from tfprobe.analysis.jobs.run_selection import Retention, Rules
     from tfprobe.runs.liveness import Machine
 
 
@@ -54,7 +54,7 @@ def command(
     machine or in another container, only with --force. What killed programs left in DIR goes, too;
     without a rule, only that.
     """
-    from tfprobe.analysis.jobs.retention import Rules
+    from tfprobe.analysis.jobs.run_selection import Rules
     from tfprobe.runs.liveness import this_machine
 
     place, here = place_of_runs(directory, output), this_machine()
@@ -91,7 +91,7 @@ def _refuse_a_run(place: Path) -> None:
 
 
 def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
-    from tfprobe.analysis.jobs.retention import Candidate, choose
+    from tfprobe.analysis.jobs.run_selection import Candidate, choose_removals
     from tfprobe.profile.reader.processes import line, measured
     from tfprobe.runs.catalogue import list_runs
     from tfprobe.runs.removal import boot_users, hold, leftovers
@@ -105,7 +105,7 @@ def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
     candidates = [Candidate(run, held) for run, held in zip(lines, why, strict=True)]
     ended = [entry.folder for entry, each in zip(entries, holds, strict=True) if each is None]
     left = leftovers(place, ended, here, now_ns)
-    return _Plan(place, rules, choose(candidates, rules, now_ns), left, now_ns)
+    return _Plan(place, rules, choose_removals(candidates, rules, now_ns), left, now_ns)
 
 
 def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from tfprobe.analysis.compare.run_trend import TrendRow, trend
-from tfprobe.analysis.jobs.history import jobs
+from tfprobe.analysis.compare.several_runs import TrendRow, trend
+from tfprobe.analysis.jobs.run_selection import jobs
 from tfprobe.cli import common, run_filters
 from tfprobe.errors import Missing, NoAnswer, TfprobeError, UnreadableInput, UsageError
 from tfprobe.profile.profile import Profile
@@ -47,7 +47,7 @@ def command(
     Filters may be given several times; STATE, HOST and USER also as a,b.
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
-    from tfprobe.analysis.jobs.run_filters import choose
+    from tfprobe.analysis.jobs.run_selection import choose
     from tfprobe.profile.reader.processes import load, measured
     from tfprobe.runs.liveness import this_machine
 

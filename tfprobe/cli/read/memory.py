@@ -30,7 +30,7 @@ def command(
     RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
     Of a run it is the work with most time, in all of its processes.
     """
-    from tfprobe.analysis.core.op_attribution import Origins
+    from tfprobe.analysis.core.source_lines import Origins
     from tfprobe.analysis.memory.host_memory import host_memory
     from tfprobe.analysis.memory.memory_summary import lasting, memories
     from tfprobe.cli import loop_selection

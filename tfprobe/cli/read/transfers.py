@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tfprobe.analysis.core.op_attribution import BYS, By
+from tfprobe.analysis.core.source_lines import BYS, By
 from tfprobe.cli import common
 from tfprobe.errors import Missing, NoAnswer
 
@@ -30,7 +30,7 @@ def command(
     RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere, as for `op`.
     Of a run it is the work with most time, in all of its processes.
     """
-    from tfprobe.analysis.core.op_attribution import Origins
+    from tfprobe.analysis.core.source_lines import Origins
     from tfprobe.analysis.distributed.collectives import collectives
     from tfprobe.analysis.distributed.transfer_report import Moves
     from tfprobe.analysis.transfers.bus_transfers import transfers

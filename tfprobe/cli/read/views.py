@@ -16,10 +16,9 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.ops.cost_tree import Shown
+    from tfprobe.analysis.ops.cost_tree import Choice, Shown
     from tfprobe.analysis.ops.flops.count import Coverage
     from tfprobe.analysis.ops.op_view import OpView
-    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.profile.graph import SampledWork
     from tfprobe.profile.profile import Profile, Work
     from tfprobe.tfprof.options import Options
@@ -115,11 +114,11 @@ def _take(asked: _Asked, flag: str, value: str) -> None:
 
 
 def _answer(view: str, asked: _Asked) -> int:
-    from tfprobe.analysis.core.name_scopes import by_layer
+    from tfprobe.analysis.core.names import by_layer
+    from tfprobe.analysis.ops.cost_tree import Choice
     from tfprobe.analysis.ops.costs import sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.analysis.ops.op_view import as_executed
-    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.tfprof.options import Options, parse
 
     options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=Choice()))
@@ -222,7 +221,7 @@ def chosen_work(profile: Profile, wanted: str) -> Work:
 
 def _check_choice(choice: Choice) -> None:
     """Raise UsageError for a step that cannot be, or a regex that is none."""
-    from tfprobe.analysis.core.patterns import compile_patterns
+    from tfprobe.analysis.core.names import compile_patterns
 
     if choice.step < -1:
         raise UsageError(f"-step {choice.step} is no step.", hint="-1 is the average of all.")
@@ -253,9 +252,8 @@ def _shown(
 ) -> tuple[Shown | OpView, tuple[int, ...]]:
     """Return a view, and the nodes that are at no place in it."""
     from tfprobe.analysis.ops.code_view import code
-    from tfprobe.analysis.ops.graph_view import graph
     from tfprobe.analysis.ops.op_view import op
-    from tfprobe.analysis.ops.scope_view import scope
+    from tfprobe.analysis.ops.scope_view import graph, scope
 
     if view == "op":
         return op(found, costs, choice), ()

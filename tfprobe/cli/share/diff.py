@@ -203,7 +203,7 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
 
     Raises NoAnswer where there is none.
     """
-    from tfprobe.analysis.jobs.history import earlier_runs
+    from tfprobe.analysis.jobs.run_selection import earlier_runs
     from tfprobe.profile.reader.processes import load as load_lines
 
     folder = common.chosen_run(run, output)

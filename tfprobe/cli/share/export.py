@@ -177,9 +177,9 @@ def _chrome(asked: _Asked) -> Iterator[str]:
 
 def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.analysis.ops.code_view import code
+    from tfprobe.analysis.ops.cost_tree import Choice
     from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
-    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.export.pprof import pprof
     from tfprobe.report.text.costs import coverage_told
 
@@ -201,12 +201,11 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
 
 
 def _speedscope(asked: _Asked) -> Iterator[str]:
-    from tfprobe.analysis.ops.code_view import code
-    from tfprobe.analysis.ops.cost_stacks import code_stacks, scope_stacks
+    from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
+    from tfprobe.analysis.ops.cost_tree import Choice
     from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.analysis.ops.scope_view import scope
-    from tfprobe.analysis.ops.view_options import Choice
     from tfprobe.export.speedscope import speedscope
     from tfprobe.report.text.costs import coverage_told
 
@@ -368,13 +367,13 @@ def _devices(
     source: _Run | Path, found: SampledWork, capture: Capture
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
-    from tfprobe.analysis.ops import step_stats as from_rows
+    from tfprobe.analysis.ops.tfprof_records import recorded_step_stats
     from tfprobe.formats.run_metadata.step_stats import step_stats, step_stats_text
     from tfprobe.runs.safe_files import content_of
 
     path = _metadata_path(source, found, capture)
     if path is None:
-        return from_rows.step_stats(found, capture), None
+        return recorded_step_stats(found, capture), None
     try:
         content = content_of(path)
         return step_stats(content), step_stats_text(content)
@@ -383,7 +382,7 @@ def _devices(
     except UnreadableInput:
         if source is not path:
             raise
-        return from_rows.step_stats(found, capture), None  # a file of another kind
+        return recorded_step_stats(found, capture), None  # a file of another kind
 
 
 def _metadata_path(source: _Run | Path, found: SampledWork, capture: Capture) -> Path | None:

@@ -18,19 +18,13 @@ from tfprobe.analysis.system.application import activities as did_by_process
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 from tfprobe.findings.gather import code
-from tfprobe.findings.gather.graph_loops import graph_loop
+from tfprobe.findings.gather.code import graph_loop
+from tfprobe.findings.gather.cycles import parts, save_source, turns
+from tfprobe.findings.gather.devices import copies, layout, precision, syncs
 from tfprobe.findings.gather.inputs import input_of
-from tfprobe.findings.gather.kernels import layout, precision
-from tfprobe.findings.gather.loops import loops
-from tfprobe.findings.gather.memories import device_memories
-from tfprobe.findings.gather.moves import copies
+from tfprobe.findings.gather.loops import loops, outliers
 from tfprobe.findings.gather.ops import is_pytorch, ops
-from tfprobe.findings.gather.outliers import outliers
-from tfprobe.findings.gather.parts import parts, save_source
-from tfprobe.findings.gather.processes import process_signals
-from tfprobe.findings.gather.python import python
-from tfprobe.findings.gather.syncs import syncs
-from tfprobe.findings.gather.turns import turns
+from tfprobe.findings.gather.processes import device_memories, process_signals, python
 from tfprobe.findings.signals import (
     NO_CAPTURE,
     NOT_GATHERED,

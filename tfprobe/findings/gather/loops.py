@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from tfprobe.analysis.core.robust_statistics import spread
-from tfprobe.findings.gather.threads import Apart, ThreadKey, apart, thread_times_ns
-from tfprobe.findings.signals import Loop
+from tfprobe.analysis.core.statistics import spread
+from tfprobe.analysis.steps import outliers as view
+from tfprobe.analysis.steps.outliers import Outlier
+from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, told
+from tfprobe.analysis.steps.step_window import gaps_around_traces, remember
+from tfprobe.errors import Missing
+from tfprobe.findings.signals import Loop, Outliers
 from tfprobe.profile.profile import Durations, Profile, Work, bucket_bounds_ns
-from tfprobe.profile.tables import Int64s
+from tfprobe.profile.tables import Flags, Int64s
 
 # Slow steps named as evidence.
 _NAMED = 5
@@ -178,3 +185,149 @@ def _gaps_ns(work: Work) -> Int64s:
     recent = work.recent
     gaps: Int64s = np.maximum(recent.start_ns[1:] - recent.end_ns[:-1], 0)[recent.has_gap[1:]]
     return gaps
+
+
+ThreadKey = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What steps and gaps of a work took beyond the usual because of recording, or as the first.
+
+    `elsewhere_ns` is what is told of these gaps and is another work's: steps of it on this thread
+    that were traced, and what follows them.
+    """
+
+    recorded_step_ns: int
+    recorded_gap_ns: int
+    first_ns: int
+    elsewhere_ns: int = 0
+
+    @property
+    def total_ns(self) -> int:
+        return self.recorded_step_ns + self.recorded_gap_ns - self.elsewhere_ns + self.first_ns
+
+
+def apart(work: Work, works: tuple[Work, ...]) -> Apart:
+    """Return what is to be set apart of a work, as far as its steps are remembered."""
+    remembered = remember(work, works)
+    steps, gaps = remembered.step_ns, remembered.gap_ns
+    disturbed = ~remembered.gap_counts
+    disturbed[:1] = False
+    first = remembered.numbers == 0
+    elsewhere = disturbed & gaps_around_traces(work, works)
+    return Apart(
+        recorded_step_ns=_excess_ns(steps, remembered.counts, remembered.sampled),
+        recorded_gap_ns=_excess_ns(gaps, remembered.gap_counts, disturbed),
+        first_ns=_excess_ns(steps, remembered.counts, first & ~remembered.sampled),
+        elsewhere_ns=_excess_ns(gaps, remembered.gap_counts, elsewhere),
+    )
+
+
+def thread_times_ns(works: Iterable[Work], aparts: Iterable[Apart]) -> dict[ThreadKey, int]:
+    """Return the time of the loop of each thread."""
+    bounds: dict[ThreadKey, tuple[int, int]] = {}
+    apart_ns: dict[ThreadKey, int] = {}
+    for work, part in zip(works, aparts, strict=True):
+        length_ns = work.times.sum_ns + work.gaps.sum_ns
+        end_ns = int(work.recent.end_ns[-1]) if len(work.recent.end_ns) else length_ns
+        key = (work.process, work.thread)
+        known = bounds.get(key, (end_ns - length_ns, end_ns))
+        bounds[key] = (min(known[0], end_ns - length_ns), max(known[1], end_ns))
+        apart_ns[key] = apart_ns.get(key, 0) + part.total_ns
+    return {key: max(end - start - apart_ns[key], 0) for key, (start, end) in bounds.items()}
+
+
+def _excess_ns(times_ns: Int64s, usual: Flags, chosen: Flags) -> int:
+    if not usual.any() or not chosen.any():
+        return 0
+    return int(np.maximum(times_ns[chosen] - _threads_median_ns(times_ns[usual]), 0).sum())
+
+
+def _threads_median_ns(times_ns: Int64s) -> float:
+    return float(np.median(times_ns)) if len(times_ns) else 0.0
+
+
+# What the job does beside training, and what rules of their own are about.
+_EXPECTED = frozenset(
+    {
+        "first",
+        "import",
+        "callbacks",
+        "summary",
+        "build",
+        "trace",
+        "compile",
+        "save",
+        "evaluate",
+        "predict",
+        "epoch",
+        "calls",
+        "work",
+        "recording",
+    }
+)
+# What others on the machine do.
+_BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))
+
+
+def outliers(profile: Profile, work: Work) -> Outliers | Missing:
+    """Return the steps that took too long, or that came too late.
+
+    Of a long run only the latest steps are remembered: what those took is scaled to all.
+    """
+    remembered = remember(work, profile.works)
+    causes = Causes(profile, work)
+    found = [view.of_steps(remembered, causes), view.of_gaps(remembered, causes)]
+    known = [each for each in found if not isinstance(each, Missing)]
+    if not known:
+        return Missing("there are too few steps to tell what is usual")
+    everything = [each for one in known for each in one.found]
+    unexpected = [each for each in everything if _is_unexpected(each)]
+    # What the first step took is set apart with the loop.
+    expected = [each for each in everything if not _is_unexpected(each) and each.step]
+    unexpected.sort(key=lambda each: -each.excess_ns)
+    scale = max(work.executed / max(len(remembered), 1), 1.0)
+    cause = _main_cause(unexpected)
+    return Outliers(
+        steps=tuple(dict.fromkeys(each.step for each in unexpected)),
+        excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
+        looked_at=known[0].looked_at,
+        every=_every(known, unexpected),
+        cause="" if isinstance(cause, Missing) else told(cause),
+        is_own=not isinstance(cause, Missing) and cause not in _BY_OTHERS,
+        known_step_ns=round(sum(each.excess_ns for each in expected if not each.is_gap) * scale),
+        known_gap_ns=round(sum(each.excess_ns for each in expected if each.is_gap) * scale),
+    )
+
+
+def _every(known: Sequence[view.Outliers], outliers: Sequence[Outlier]) -> int | None:
+    """Return the distance at which most outliers come, None where most come at none.
+
+    They take most of the time, too: one long stop is none of those that come at a distance.
+    """
+    periods = [period for one in known for period in one.periods]
+    longest = max(periods, key=lambda each: each.times, default=None)
+    if longest is None or longest.times <= len(outliers) / 2:
+        return None
+    in_turn = (each for each in outliers if (each.step - longest.first) % longest.every == 0)
+    turns_ns = sum(each.excess_ns for each in in_turn)
+    return longest.every if 2 * turns_ns > sum(each.excess_ns for each in outliers) else None
+
+
+def _is_unexpected(each: Outlier) -> bool:
+    # Whatever went on during the first step, that step is none of the loop's.
+    if not each.step:
+        return False
+    return isinstance(each.cause, Missing) or each.cause.kind not in _EXPECTED
+
+
+def _main_cause(outliers: Sequence[Outlier]) -> Cause | Missing:
+    """Return what more than half of the time was spent in; Missing where that is not known."""
+    sums: dict[Cause | Missing, int] = {}
+    for outlier in outliers:
+        sums[outlier.cause] = sums.get(outlier.cause, 0) + outlier.excess_ns
+    main = max(sums, key=lambda cause: sums[cause], default=Missing("nothing stands out"))
+    if sums and 2 * sums[main] <= sum(sums.values()):
+        return Missing("no one cause explains most of it")
+    return main

@@ -1,23 +1,38 @@
-"""Gather what is known of a process besides its works."""
+"""Gather what is known of a process besides its loops: activities, machine, threads, memory."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
+from tfprobe.analysis.breakdown.python_lines import python_lines
+from tfprobe.analysis.breakdown.watched_gaps import followed, watched_gaps
+from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
+from tfprobe.analysis.memory.allocator_levels import fullest
+from tfprobe.analysis.memory.host_memory import Verdict, memory_of
 from tfprobe.analysis.steps import recording_overhead
 from tfprobe.analysis.system.application import ProcessActivities
+from tfprobe.analysis.system.thread_times import ThreadGroup, thread_times
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
-from tfprobe.findings.gather.activities import activities
-from tfprobe.findings.gather.machine import machine
-from tfprobe.findings.gather.thread_use import thread_use
-from tfprobe.findings.signals import ActivityUse, DeviceMemory, ProcessSignals
-from tfprobe.profile.profile import Process, Profile
+from tfprobe.findings.signals import (
+    ActivityUse,
+    DeviceMemory,
+    Machine,
+    ProcessSignals,
+    Python,
+    PythonThread,
+    PythonUse,
+    ThreadUse,
+)
+from tfprobe.profile.activities import Activity, Gap, Pulse, ThreadTimes
+from tfprobe.profile.profile import Process, Profile, Work
 
 # A device that steps run on, as TensorFlow names it; those of the host are no accelerators.
 _DEVICE = re.compile(r"device:(?!(?:XLA_)?CPU:)[A-Z_]+:\d+", re.IGNORECASE)
@@ -81,3 +96,251 @@ def has_accelerator(process: Process) -> bool:
     if isinstance(process.devices, Missing):
         return False
     return any(_DEVICE.search(name) for name in process.devices)
+
+
+def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivityUse, ...]:
+    """Return activities with their own time, what was begun inside them left out; longest first.
+
+    What ended before the first step began, or began when the last was over, is left out, too: of
+    activities of which not all intervals were kept, in proportion.
+    """
+    process = item.process.index
+    works = [work for work in profile.works if work.process == process]
+    first_ns = min((each.first_seen_ns for each in works if each.first_seen_ns), default=0)
+    last_ns = _last_ns(profile, works, process)
+    mine = [each for each in profile.activities if each.process == process]
+    found = []
+    for use in item.activities:
+        if use.is_step or isinstance(use.exclusive_ns, Missing):
+            continue
+        same = [each for each in mine if (each.kind, each.name) == (use.kind, use.name)]
+        early_count, early_ns = _before(same, first_ns)
+        late_count, late_ns = _after(same, last_ns)
+        count, total_ns = use.count - early_count - late_count, use.total_ns - early_ns - late_ns
+        left_ratio = max(total_ns, 0) / use.total_ns if use.total_ns else 0.0
+        if count > 0:
+            own_ns = round(use.exclusive_ns * left_ratio)
+            ran = [each for each in same if each.end_ns > first_ns]
+            found.append(
+                ActivityUse(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
+            )
+    return tuple(sorted(found, key=lambda use: -use.own_ns))
+
+
+def _source(rows: list[Activity]) -> str:
+    """Return the line that called for most of these."""
+    lines = Counter(f"{each.file}:{each.line}" for each in rows if each.file)
+    return lines.most_common(1)[0][0] if lines else ""
+
+
+def _last_ns(profile: Profile, works: list[Work], process: int) -> int | None:
+    """Return when the last step of a process was over, in unix ns; None where nobody knows."""
+    shift_ns = profile.processes[process].unix_minus_monotonic_ns
+    ends = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
+    return None if isinstance(shift_ns, Missing) or not ends else max(ends) + shift_ns
+
+
+def _after(rows: list[Activity], last_ns: int | None) -> tuple[int, int]:
+    """Return how many began after a moment, and what they took; counts are running ones."""
+    late = [each for each in rows if last_ns is not None and each.start_ns >= last_ns]
+    rest = [each for each in rows if last_ns is None or each.start_ns < last_ns]
+    counts = [max((each.count for each in some), default=0) for some in (late, rest)]
+    totals = [max((each.total_ns for each in some), default=0) for some in (late, rest)]
+    return max(counts[0] - counts[1], 0), max(totals[0] - totals[1], 0)
+
+
+def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
+    """Return how many ended before a moment, and what they took; counts are running ones."""
+    early = [each for each in rows if each.end_ns <= first_ns]
+    return (
+        max((each.count for each in early), default=0),
+        max((each.total_ns for each in early), default=0),
+    )
+
+
+_NS_PER_S = 1_000_000_000
+
+
+def machine(profile: Profile, process: int) -> Machine | Missing:
+    """Return what the pulses of a process tell of it."""
+    pulses = sorted(
+        (each for each in profile.pulses if each.process == process), key=lambda each: each.at_ns
+    )
+    if len(pulses) < 2:
+        return Missing("there is no second look at what the process used of its machine")
+    told = memory_of(profile.processes[process], pulses)
+    memory = told or Missing("/proc did not tell how much memory the process had")
+    growth = memory if isinstance(memory, Missing) else memory.growth
+    known = not isinstance(growth, Missing)
+    return Machine(
+        cpus=_cpus(pulses[-1]),
+        throttled_ns=_throttled_ns(pulses),
+        resident_bytes=memory if isinstance(memory, Missing) else memory.in_steps_bytes,
+        peak_bytes=memory if isinstance(memory, Missing) else memory.peak_bytes,
+        limit_bytes=memory if isinstance(memory, Missing) else memory.limit_bytes,
+        growth_bytes_per_step=growth if isinstance(growth, Missing) else growth.bytes_per_step,
+        grows=known and not isinstance(growth, Missing) and growth.verdict is Verdict.GROWING,
+        watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
+        steps=pulses[-1].steps,
+        used_cpus=_used_cpus(pulses),
+        switches_per_s=_switches_per_s(pulses),
+    )
+
+
+def _cpus(pulse: Pulse) -> float | Missing:
+    """Return the CPUs there are for the process: by affinity, or fewer by its cgroup."""
+    numbers = [each for each in (pulse.cpus, pulse.cpu_limit) if not isinstance(each, Missing)]
+    return float(min(numbers)) if numbers else Missing("nobody told how many CPUs there are")
+
+
+def _used_cpus(pulses: Sequence[Pulse]) -> float | Missing:
+    before_ns, after_ns = _cpu_ns(pulses[0]), _cpu_ns(pulses[-1])
+    wall_ns = pulses[-1].at_ns - pulses[0].at_ns
+    if isinstance(before_ns, Missing) or isinstance(after_ns, Missing) or wall_ns <= 0:
+        return Missing("nobody told how long its threads ran")
+    return (after_ns - before_ns) / wall_ns
+
+
+def _switches_per_s(pulses: Sequence[Pulse]) -> float | Missing:
+    before, after = _switches(pulses[0]), _switches(pulses[-1])
+    wall_ns = pulses[-1].at_ns - pulses[0].at_ns
+    if isinstance(before, Missing) or isinstance(after, Missing) or wall_ns <= 0:
+        return Missing("nobody told how often its threads took turns")
+    return (after - before) / wall_ns * _NS_PER_S
+
+
+def _switches(pulse: Pulse) -> int | Missing:
+    numbers = pulse.voluntary_switches, pulse.involuntary_switches
+    if isinstance(numbers[0], Missing) or isinstance(numbers[1], Missing):
+        return Missing("nobody told how often its threads took turns")
+    return numbers[0] + numbers[1]
+
+
+def _cpu_ns(pulse: Pulse) -> int | Missing:
+    if isinstance(pulse.user_ns, Missing) or isinstance(pulse.system_ns, Missing):
+        return Missing("nobody told how long its threads ran")
+    return pulse.user_ns + pulse.system_ns
+
+
+def _throttled_ns(pulses: Sequence[Pulse]) -> int | Missing:
+    first, last = pulses[0].throttled_ns, pulses[-1].throttled_ns
+    if isinstance(first, Missing) or isinstance(last, Missing):
+        return Missing("the cgroup did not tell how long it held the process back")
+    return max(last - first, 0)
+
+
+# The first thread, the one of which the kernel's wait for a CPU is noted.
+_FIRST = "MainThread"
+# Others that keep less of a CPU busy make no thread wait for one.
+_OTHERS_CORES = 0.5
+
+
+def thread_use(profile: Profile, process: int) -> ThreadUse | Missing:
+    """Return what Python's threads used while steps ran, not what they did after the last."""
+    pulses = sorted(
+        (each for each in profile.pulses if each.process == process and not each.at_exit),
+        key=lambda each: each.at_ns,
+    )
+    found = thread_times(_behind_first_step(pulses))
+    if isinstance(found, Missing):
+        return found
+    if found.unmapped:
+        return Missing("its Python does not tell which threads are its own, as from 3.7 on")
+    python = [group for group in found.groups if group.is_python]
+    of_steps = [group for group in python if group.runs_steps]
+    if not of_steps:
+        return Missing("no sample tells which thread runs the steps")
+    if isinstance(found.run_delay_ns, Missing):
+        return found.run_delay_ns
+    if len(of_steps) != 1 or of_steps[0].name != _FIRST:
+        return Missing("its steps run in other threads than the first")
+    return ThreadUse(
+        steps_cores=of_steps[0].cores,
+        delay_ratio=found.run_delay_ns / max(found.watched_ns, 1),
+        is_alone=_is_alone(pulses),
+        others=tuple(_thread(group) for group in python if not group.runs_steps),
+    )
+
+
+def _behind_first_step(pulses: Sequence[Pulse]) -> Sequence[Pulse]:
+    """Leave the time of the first step out, which traces and compiles, where there is another."""
+    later = [pulse for pulse in pulses if pulse.steps]
+    sampled = [pulse for pulse in later if isinstance(pulse.thread_times, ThreadTimes)]
+    return later if len(sampled) > 1 else pulses
+
+
+def _is_alone(pulses: Sequence[Pulse]) -> bool:
+    """Say whether others had next to nothing of the machine's CPUs; not if that is unknown."""
+    known = [
+        (
+            pulse.at_ns,
+            pulse.machine_busy_ns + pulse.machine_steal_ns,
+            pulse.user_ns + pulse.system_ns,
+        )
+        for pulse in pulses
+        if not isinstance(pulse.machine_busy_ns, Missing)
+        and not isinstance(pulse.machine_steal_ns, Missing)
+        and not isinstance(pulse.user_ns, Missing)
+        and not isinstance(pulse.system_ns, Missing)
+    ]
+    if len(known) < 2:
+        return False
+    passed_ns, busy_ns, own_ns = (
+        last - first for first, last in zip(known[0], known[-1], strict=True)
+    )
+    return busy_ns - own_ns < _OTHERS_CORES * passed_ns
+
+
+def _thread(group: ThreadGroup) -> PythonThread:
+    stand = group.stands[0] if group.stands else None
+    samples = sum(each.samples for each in group.stands)
+    in_python = sum(each.in_python for each in group.stands)
+    return PythonThread(
+        name=group.name,
+        cores=group.cores,
+        source="" if stand is None else f"{stand.file}:{stand.line}",
+        function="" if stand is None else stand.function,
+        in_python_ratio=in_python / samples if samples else 0.0,
+    )
+
+
+def device_memories(profile: Profile) -> dict[int, tuple[DeviceMemory, ...]]:
+    """Return by process the fullest that its devices were, where their allocators told."""
+    found: dict[int, tuple[DeviceMemory, ...]] = {}
+    for each in fullest(profile):
+        peak, capacity = each.lifetime_peak_bytes, each.capacity_bytes
+        if isinstance(peak, Missing) or isinstance(capacity, Missing) or not capacity:
+            continue
+        memory = DeviceMemory(each.device or each.allocator, peak, capacity)
+        found[each.process] = (*found.get(each.process, ()), memory)
+    return found
+
+
+_TOP = 5
+
+
+def python(profile: Profile, work: Work) -> Python | Missing:
+    """Return the lines; of gaps that are no longer than usual, where such ones were watched."""
+    if fills_queue(work):
+        return Missing("its steps fill a queue, beside those of the job")
+    key = (work.process, work.index)
+    watched = watched_gaps(profile, {key: work}).get(key)
+    if watched is None:
+        return Missing("the time between its steps was not watched")
+    gaps = tuple(watched.by_step.values())
+    # All of a loop with long gaps alone may look unusual.
+    usual = watched.usual if gaps else None
+    gaps = gaps or tuple(g for g in followed(profile) if (g.process, g.work) == key)
+    told = python_lines(gaps, usual)[:_TOP]
+    lines = (
+        PythonUse(each.what, f"{each.file}:{each.line}", each.kind.value, each.ratio, each.calls)
+        for each in told
+    )
+    around = _under_way(gaps[-1])
+    return Python(tuple(lines), len(gaps), *((around[0], around[-1]) if around else ()))
+
+
+def _under_way(gap: Gap) -> list[str]:
+    """Return the lines of the job that were under way as a step ended, the innermost first."""
+    around = [call for call in gap.calls if call.parent is None and not is_of_library(call.file)]
+    return [f"{call.file}:{call.called_line}" for call in around if call.called_line]

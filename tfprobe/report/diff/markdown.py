@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
-from tfprobe.analysis.compare.step_time_changes import MEASURES
+from tfprobe.analysis.compare.step_changes import MEASURES
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
 from tfprobe.report.diff.text import Verdicts, answer, change_cells, signed, verdict_lines

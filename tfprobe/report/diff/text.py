@@ -9,9 +9,8 @@ from rich.console import RenderableType
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff
 from tfprobe.analysis.compare.gate import Verdict
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
-from tfprobe.analysis.compare.memory_changes import MemoryChange
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
-from tfprobe.analysis.compare.step_time_changes import MEASURES
+from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import Column

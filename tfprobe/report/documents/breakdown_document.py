@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfprobe.analysis.breakdown.bottleneck import judge
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, judge
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
 from tfprobe.analysis.breakdown.gap_breakdown import Cause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part

@@ -8,10 +8,10 @@ from tfprobe.analysis.compare.change_cause import Cause, Processor
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff
 from tfprobe.analysis.compare.gate import Verdict
 from tfprobe.analysis.compare.measurements import Change
-from tfprobe.analysis.compare.memory_changes import MemoryChange
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.several_runs import RunsChange
 from tfprobe.analysis.compare.sides import Costs, Sides, SidesWork
+from tfprobe.analysis.compare.step_changes import MemoryChange
 from tfprobe.errors import Missing
 from tfprobe.report.documents.run_report import Document, run_document
 

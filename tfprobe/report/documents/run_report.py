@@ -21,9 +21,9 @@ from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.synchronization_events import Meetings
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.op_totals import OpSums, OpTable
-from tfprobe.analysis.steps import recording_overhead, step_summary
+from tfprobe.analysis.steps import recording_overhead
 from tfprobe.analysis.steps.recording_overhead import Overhead
-from tfprobe.analysis.steps.step_summary import StepTimes
+from tfprobe.analysis.steps.step_times import StepTimes, summarise
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
@@ -254,7 +254,7 @@ def work_document(item: WorkReport) -> Document:
 def process_report(process: Process, profile: Profile) -> ProcessReport:
     """Return a process with its works, longest first, and what recording cost it."""
     works = [w for w in profile.works if w.process == process.index]
-    reports = [WorkReport(work, step_summary.summarise(work)) for work in works]
+    reports = [WorkReport(work, summarise(work)) for work in works]
     return ProcessReport(
         process=process,
         works=tuple(sorted(reports, key=lambda item: (-item.work.times.sum_ns, item.work.index))),

@@ -8,10 +8,15 @@ from tfprobe.analysis.steps import outliers, step_times
 from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.analysis.steps.slow_step_causes import Cause, Causes
-from tfprobe.analysis.steps.step_summary import RecentStep, recent_steps, summarise
-from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
+from tfprobe.analysis.steps.step_series import Trend, trend
+from tfprobe.analysis.steps.step_times import (
+    QUANTILES,
+    Distribution,
+    RecentStep,
+    recent_steps,
+    summarise,
+)
 from tfprobe.analysis.steps.step_window import Remembered, remember, warm_up_steps
-from tfprobe.analysis.steps.trend import Trend, trend
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Run, Work
 from tfprobe.report.documents import run_report

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.core.statistics import Curve
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.op_totals import OpTable
 from tfprobe.analysis.system import application

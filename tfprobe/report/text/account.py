@@ -8,10 +8,9 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.account.ledger import Item, Part
-from tfprobe.analysis.account.strip import Strip
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import Column

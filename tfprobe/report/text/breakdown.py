@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.breakdown.bottleneck import DOES, judge
-from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
+from tfprobe.analysis.breakdown.breakdown_totals import DOES, Breakdown, judge
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
 from tfprobe.analysis.breakdown.gap_breakdown import Cause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part

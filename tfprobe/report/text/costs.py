@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.cost_tree import Choice, Shown
 from tfprobe.analysis.ops.costs import AT, Int64s, has_float_ops
 from tfprobe.analysis.ops.flops.count import Coverage
 from tfprobe.analysis.ops.op_view import OpView, in_graph
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.profile.graph import SampledWork
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import Column

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.core.statistics import Curve
 from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
 from tfprobe.analysis.system.thread_times import ProcessThreads, ThreadGroup
 from tfprobe.errors import Missing

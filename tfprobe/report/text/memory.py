@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.core.op_attribution import shown
+from tfprobe.analysis.core.source_lines import shown
 from tfprobe.analysis.memory.host_memory import Growth, HostMemory, Verdict
-from tfprobe.analysis.memory.memory_peak import HeldBy, Holder
-from tfprobe.analysis.memory.memory_roles import Role
+from tfprobe.analysis.memory.memory_peak import HeldBy, Holder, Role
 from tfprobe.analysis.memory.memory_summary import Lasting, Memory
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work, titled

@@ -10,8 +10,8 @@ from pathlib import PurePath
 from rich.console import RenderableType
 
 from tfprobe.analysis.compare.change_cause import Cause, Whose
-from tfprobe.analysis.compare.run_trend import TrendRow
-from tfprobe.analysis.jobs.retention import KEEP, OLDER, Candidate, Retention, Rules
+from tfprobe.analysis.compare.several_runs import TrendRow
+from tfprobe.analysis.jobs.run_selection import KEEP, OLDER, Candidate, Retention, Rules
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Run, titled
 from tfprobe.profile.snapshots import Answer, Captured, ProcessAnswer, RunLine

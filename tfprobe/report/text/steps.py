@@ -13,9 +13,8 @@ from tfprobe.analysis.steps.outliers import Outlier, Outliers, Period, by_cause
 from tfprobe.analysis.steps.phases import PHASES, Life
 from tfprobe.analysis.steps.slow_step_causes import Cause
 from tfprobe.analysis.steps.slow_step_causes import told as told_of
-from tfprobe.analysis.steps.step_summary import RecentStep, StepTimes
-from tfprobe.analysis.steps.step_times import QUANTILES, Distribution
-from tfprobe.analysis.steps.trend import Trend
+from tfprobe.analysis.steps.step_series import Trend
+from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimes
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
 from tfprobe.report.documents.step_report import StepsReport, WorkSteps

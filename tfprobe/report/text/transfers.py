@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.core.copies import Memory, Move, Waits
-from tfprobe.analysis.core.op_attribution import By, shown
+from tfprobe.analysis.core.source_lines import By, shown
 from tfprobe.analysis.distributed.collectives import Collective, Collectives, Rank
 from tfprobe.analysis.distributed.transfer_report import Moves
 from tfprobe.analysis.transfers.bus_transfers import TINY_BYTES, Amount, Cause, Flow, Transfers

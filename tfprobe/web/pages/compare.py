@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from tfprobe.analysis.breakdown.step_parts import LABELS, Part
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff, diff
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
-from tfprobe.analysis.compare.memory_changes import MemoryChange
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
-from tfprobe.analysis.compare.step_time_changes import MEASURES
+from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Run
 from tfprobe.web.opened import OpenRun

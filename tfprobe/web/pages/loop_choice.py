@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.errors import Missing
 from tfprobe.profile.graph import SampledWork
 from tfprobe.profile.profile import Process, Profile, Work

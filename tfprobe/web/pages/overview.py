@@ -9,7 +9,7 @@ from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps.recent_steps import last_end_ns, steps_per_s
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
-from tfprobe.analysis.steps.step_summary import StepTimes
+from tfprobe.analysis.steps.step_times import StepTimes
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfprobe.analysis.breakdown.bottleneck import DOES, judge
+from tfprobe.analysis.breakdown.breakdown_totals import DOES, judge
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
 from tfprobe.analysis.breakdown.gap_breakdown import Cause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfprobe.analysis.core.series import Curve
+from tfprobe.analysis.core.statistics import Curve
 from tfprobe.analysis.jobs import rank_steps
 from tfprobe.analysis.jobs.rank_steps import MEASURES, Lane, Measure, Ranks
-from tfprobe.analysis.steps import process_timeline, recording_overhead, step_summary
+from tfprobe.analysis.steps import process_timeline, recording_overhead
 from tfprobe.analysis.steps.process_timeline import Bar, Life
 from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.step_times import summarise
 from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import LIVE_STATES, Process, Profile, Work
@@ -135,7 +136,7 @@ def _process(
     own = [work for _, work in works]
     cost = recording_overhead.measure(process, own)
     place, main = max(works, key=lambda each: each[1].times.sum_ns, default=(None, None))
-    times = Missing("no step was completed") if main is None else step_summary.summarise(main)
+    times = Missing("no step was completed") if main is None else summarise(main)
     rate = Missing("no step was completed") if main is None else _steps_per_s(main)
     machine = _machine(used)
     facts: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.series import Curve, silences
+from tfprobe.analysis.core.statistics import Curve, silences
 from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
     DeviceHardware,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfprobe.analysis.account import account, collectives
-from tfprobe.analysis.account.account import Account
+from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
 from tfprobe.analysis.account.ledger import Part
-from tfprobe.analysis.account.strip import Strip
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work

@@ -6,14 +6,14 @@ from typing import Any
 
 from tfprobe.analysis.breakdown.cycles import by_work
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.core.op_attribution import BYS, By
+from tfprobe.analysis.core.source_lines import BYS, By
 from tfprobe.analysis.distributed import transfer_report
 from tfprobe.analysis.distributed.collectives import collectives
 from tfprobe.analysis.distributed.transfer_report import Moves
 from tfprobe.analysis.transfers.bus_transfers import transfers
 from tfprobe.analysis.transfers.sends import sends
 from tfprobe.errors import Missing
-from tfprobe.findings.gather.syncs import syncs
+from tfprobe.findings.gather.devices import syncs
 from tfprobe.profile.profile import Work
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document

@@ -7,8 +7,7 @@ import pytest
 from tests.support.profiles import Span, op, spans, table
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.core.intervals import one
-from tfprobe.analysis.input.input_waits import Share, active_ns, share
-from tfprobe.analysis.input.pipeline_timeline import see
+from tfprobe.analysis.input.input_waits import Share, active_ns, see, share
 from tfprobe.analysis.input.stages import Pipeline, pipeline
 from tfprobe.profile.capture_tables import SpanKind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.analysis.memory.memory_roles import Role, lasting_bytes, role_of
+from tfprobe.analysis.memory.memory_peak import Role, lasting_bytes, role_of
 from tfprobe.profile.graph import Node
 
 ROLES = {

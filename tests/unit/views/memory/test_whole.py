@@ -11,10 +11,9 @@ import pytest
 from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.unit.views.test_transfers import row
-from tfprobe.analysis.core.op_attribution import Origins
+from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.memory.host_memory import Growth, Verdict
-from tfprobe.analysis.memory.memory_peak import HeldBy
-from tfprobe.analysis.memory.memory_roles import Role, Variable, variables
+from tfprobe.analysis.memory.memory_peak import HeldBy, Role, Variable, variables
 from tfprobe.analysis.memory.memory_summary import (
     ESTIMATE,
     Lasting,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.analysis.timeline.detail_levels import Window, drawn
+from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.profile.tables import Int64s
 
 

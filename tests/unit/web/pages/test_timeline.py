@@ -245,7 +245,7 @@ def test_hostile_names_stay_text_and_short() -> None:
 
     assert len(json.dumps(found)) < 30_000
     assert {HOSTILE[0], HOSTILE[1], HOSTILE[3]} <= set(found["names"])
-    told = _ask(profile([Step(rows)], works=[work()]), slices, capture=0, slice="r2")
+    told = _ask(profile([Step(rows)], works=[work()]), slices.document, capture=0, slice="r2")
     assert len(told["name"]) == 2_001
 
 

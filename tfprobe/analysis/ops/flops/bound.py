@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
-from tfprobe.analysis.ops.flops import elementwise
+from tfprobe.analysis.ops.flops import formulas
 from tfprobe.profile.graph import Attribute, Shape
 
 
@@ -303,14 +303,14 @@ REDUCTIONS = (
 _UNARY = (
     *("BiasAdd", "Cast", "Cumprod", "Cumsum", "Identity", "LRN", "LogSoftmax", "OnesLike"),
     *("PreventGradient", "Snapshot", "Softmax", "StopGradient", "ZerosLike"),
-    *elementwise.UNARY,
+    *formulas.UNARY,
 )
 _COUNTED = ("ExpandDims", "Reshape", "Squeeze", "Transpose")
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys((*_UNARY, "_UnaryOpsComposition"), _same()),
-    **dict.fromkeys(elementwise.GRADIENTS, _same((0, 1))),
-    **dict.fromkeys(elementwise.BINARY, _broadcast),
-    **dict.fromkeys(elementwise.CHOICES, _broadcast),
+    **dict.fromkeys(formulas.GRADIENTS, _same((0, 1))),
+    **dict.fromkeys(formulas.BINARY, _broadcast),
+    **dict.fromkeys(formulas.CHOICES, _broadcast),
     **dict.fromkeys(_COUNTED, _same_count),
     **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_matrix_product),
     **dict.fromkeys(("AvgPool", "MaxPool", "AvgPool3D", "MaxPool3D"), _images({0: "nc"}, "nc")),

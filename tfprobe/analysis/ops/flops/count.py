@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.name_scopes import scopes_around
+from tfprobe.analysis.core.names import scopes_around
 from tfprobe.analysis.ops.flops import table
 from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of

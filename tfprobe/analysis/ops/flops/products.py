@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands, per_input, per_output
-from tfprobe.analysis.ops.flops.elementwise import ACTIVATIONS
+from tfprobe.analysis.ops.flops.formulas import ACTIVATIONS
 from tfprobe.profile.graph import Shape
 
 # Operations for each element of the output, by the name in the attribute `fused_ops`.

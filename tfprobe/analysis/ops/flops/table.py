@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfprobe.analysis.ops.flops import elementwise, layers, products
+from tfprobe.analysis.ops.flops import formulas, products
 from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands
+from tfprobe.analysis.ops.flops.formulas import NORMALIZATION, OPTIMIZERS, RECURRENT, REDUCTIONS
 
 FORMULAS: Mapping[str, Formula] = {
     **products.CONVOLUTIONS,
-    **elementwise.ELEMENTWISE,
-    **layers.NORMALIZATION,
-    **layers.OPTIMIZERS,
+    **formulas.ELEMENTWISE,
+    **NORMALIZATION,
+    **OPTIMIZERS,
     **products.POOLING,
     **products.PRODUCTS,
-    **layers.RECURRENT,
-    **layers.REDUCTIONS,
+    **RECURRENT,
+    **REDUCTIONS,
 }
 # Kernels of oneDNN, and ops that only TensorFlow itself makes.
 _PREFIXES = ("_MklNative", "_Mkl", "_")

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfprobe.analysis.ops.code_view import Line
+from tfprobe.analysis.ops.code_view import FileCost, Line, LineCost
 from tfprobe.analysis.ops.costs import AT
-from tfprobe.analysis.ops.line_costs import FileCost, LineCost
 from tfprobe.errors import Missing, UnreadableInput, UsageError
 from tfprobe.runs.manifests import read_run
 from tfprobe.web import loop_costs, prune_tree

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
-from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece
-from tfprobe.analysis.memory.memory_roles import Variable, variables
+from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece, Variable, variables
 from tfprobe.analysis.memory.memory_summary import Lasting, Memory, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Work

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.core.source_lines import SourceLines
+from tfprobe.analysis.ops.cost_tree import Choice
 from tfprobe.analysis.ops.costs import AT, Int64s, nothing
 from tfprobe.analysis.ops.flops.count import coverage
 from tfprobe.analysis.ops.op_view import OpEntry, in_graph, op
-from tfprobe.analysis.ops.view_options import Choice
 from tfprobe.errors import UsageError
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Node

@@ -18,7 +18,7 @@ from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
 from tfprobe.analysis.distributed.aligned import Aligned
 from tfprobe.analysis.distributed.synchronization_events import MeetingKind
 from tfprobe.analysis.timeline import lanes
-from tfprobe.analysis.timeline.detail_levels import Window, drawn
+from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import Across, RankStep, across, same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, bands_of
 from tfprobe.errors import Missing, NoAnswer

@@ -16,7 +16,7 @@ import numpy as np
 
 from tfprobe.analysis.breakdown.row_kinds import names
 from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
-from tfprobe.analysis.timeline.detail_levels import Window, drawn
+from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, Band, work_of
 from tfprobe.analysis.timeline.tracks import Laid, Source, Track, lay_out

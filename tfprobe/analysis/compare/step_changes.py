@@ -1,0 +1,263 @@
+"""Compare how long steps and their parts take in two recordings, and what memory they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
+from tfprobe.analysis.breakdown.step_parts import Part
+from tfprobe.analysis.compare.matching_loops import Matches, Pair
+from tfprobe.analysis.compare.measurements import (
+    LEAST_BLOCKS,
+    Change,
+    Level,
+    Sample,
+    compare,
+    sample,
+)
+from tfprobe.analysis.compare.op_changes import LEAST_SHARE_RATIO, CostChange, too_few
+from tfprobe.analysis.steps.step_window import remember, warm_up_steps
+from tfprobe.errors import Missing
+from tfprobe.profile.capture_tables import Place
+from tfprobe.profile.profile import Profile, Work
+
+# The median of fewer jumps about.
+STEPS_A_BLOCK = 4
+LEAST_STEPS = LEAST_BLOCKS * STEPS_A_BLOCK
+
+# What is compared, by its name in documents, and in words.
+MEASURES: Mapping[str, str] = {
+    "step": "median step",
+    "fast": "fast step (p10)",
+    "gap": "median gap",
+    "cycle": "mean step with gap",
+    "fast_cycle": "fast step with gap (p10)",
+}
+# A longer gap by itself says little, and is in the cycle.
+JUDGED: tuple[str, ...] = ("step", "fast", "cycle")
+# Where others keep the CPUs busy, medians and means are theirs as much as the job's.
+JUDGED_WHEN_BUSY: tuple[str, ...] = ("fast", "fast_cycle")
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """How the steps of a work changed, in ns.
+
+    `step` is the median step and `fast` the step that a tenth are faster than, which others that
+    keep the machine busy hardly move; `gap` is the median time between two. `cycle` is the mean of
+    a step with its gap, so that a few long ones count as well: one over it is the rate of steps.
+    `fast_cycle` is the step with its gap that a tenth are faster than.
+    """
+
+    pair: Pair
+    step: Change | Missing
+    fast: Change | Missing
+    gap: Change | Missing
+    cycle: Change | Missing
+    fast_cycle: Change | Missing
+
+    @property
+    def measures(self) -> tuple[tuple[str, Change | Missing], ...]:
+        """Return what was compared, by its name in MEASURES."""
+        return tuple((name, getattr(self, name)) for name in MEASURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What is compared of one recording."""
+
+    step: Sample
+    fast: Sample
+    gap: Sample
+    cycle: Sample
+    fast_cycle: Sample
+
+
+def step_changes(before: Profile, after: Profile, matches: Matches) -> tuple[StepChange, ...]:
+    """Return how steps changed in each pair of works; those with too few say so."""
+    sides = [(times_of(before, p.before), times_of(after, p.after)) for p in matches.pairs]
+    # All are looked at for a change, in every work that has enough.
+    asked = len(MEASURES) * sum(
+        min(one.step.count, other.step.count) >= LEAST_STEPS for one, other in sides
+    )
+    return tuple(
+        StepChange(
+            pair=pair,
+            step=compare(one.step, other.step, asked=asked),
+            fast=compare(one.fast, other.fast, asked=asked),
+            gap=compare(one.gap, other.gap, asked=asked),
+            cycle=compare(one.cycle, other.cycle, asked=asked),
+            fast_cycle=compare(one.fast_cycle, other.fast_cycle, asked=asked),
+        )
+        for pair, (one, other) in zip(matches.pairs, sides, strict=True)
+    )
+
+
+def times_of(profile: Profile, work: Work) -> Times:
+    """Return the steps of a work that count, from the end of the warm-up on."""
+    remembered = remember(work, profile.works)
+    warm_up = warm_up_steps(remembered)
+    is_warm = remembered.numbers >= (0 if isinstance(warm_up, Missing) else warm_up)
+    steps = remembered.counts & is_warm
+    gaps = remembered.gap_counts & is_warm
+    cycles_ns = (remembered.step_ns + remembered.gap_ns)[steps & gaps]
+    return Times(
+        step=_sample(remembered.step_ns[steps], Level.MEDIAN),
+        fast=_sample(remembered.step_ns[steps], Level.FAST),
+        gap=_sample(remembered.gap_ns[gaps], Level.MEDIAN),
+        cycle=_sample(cycles_ns, Level.MEAN),
+        fast_cycle=_sample(cycles_ns, Level.FAST),
+    )
+
+
+def _sample(times_ns: Int64s, level: Level) -> Sample:
+    return sample(times_ns, each_block=STEPS_A_BLOCK, level=level)
+
+
+def part_changes(
+    before: Sequence[WorkParts], after: Sequence[WorkParts], pair: Pair
+) -> tuple[CostChange, ...] | Missing:
+    """Return how the parts of a pair's recorded cycles changed, the largest first."""
+    one, other = traced_cycles(before, pair.before), traced_cycles(after, pair.after)
+    if not one or not other:
+        return Missing("no step was sampled in both")
+    if _is_watched(one) != _is_watched(other):
+        return Missing("the time between steps was watched in one of them alone")
+    wholes_ns = (_cycle_ns(one), _cycle_ns(other))
+    parts = [
+        part
+        for part in Part
+        if _mean_ns(one, part) >= LEAST_SHARE_RATIO * wholes_ns[0]
+        or _mean_ns(other, part) >= LEAST_SHARE_RATIO * wholes_ns[1]
+    ]
+    found = [_change(one, other, part, asked=len(parts)) for part in parts]
+    return tuple(sorted(found, key=lambda each: (not each.is_significant, -abs(each.delta_ns))))
+
+
+def traced_cycles(all_parts: Sequence[WorkParts], work: Work) -> list[StepParts]:
+    """Return the recorded cycles of a work without its first step, in order."""
+    mine = [each for each in all_parts if each.work is work]
+    steps = sorted((step for each in mine for step in each.steps), key=_number)
+    return [step for step in steps if _number(step) > 0] or steps
+
+
+def _number(step: StepParts) -> int:
+    return step.capture.step
+
+
+def _is_watched(steps: Sequence[StepParts]) -> bool:
+    return any(not isinstance(step.between_ns, Missing) for step in steps)
+
+
+def _cycle_ns(steps: Sequence[StepParts]) -> float:
+    return sum(step.cycle_ns for step in steps) / len(steps)
+
+
+def _mean_ns(steps: Sequence[StepParts], part: Part) -> float:
+    return sum(step.parts.get(part, 0) for step in steps) / len(steps)
+
+
+def _change(
+    before: Sequence[StepParts], after: Sequence[StepParts], part: Part, *, asked: int
+) -> CostChange:
+    one, other = (
+        np.array([step.parts.get(part, 0) for step in steps], dtype=np.int64)
+        for steps in (before, after)
+    )
+    change = too_few(len(one), len(other)) or compare(
+        sample(one, each_block=1), sample(other, each_block=1), asked=asked
+    )
+    return CostChange(part.value, float(one.mean()), float(other.mean()), change)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """So many bytes in A and in B. One measurement each: it is compared as it is."""
+
+    of: str
+    before_bytes: int
+    after_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.after_bytes / self.before_bytes - 1 if self.before_bytes else 0.0
+
+
+def memory_changes(
+    before: Profile, after: Profile, pairs: Sequence[Pair]
+) -> tuple[MemoryChange, ...] | Missing:
+    """Return what both recordings tell of memory, or why they tell nothing."""
+    found = [
+        *(_requested(before, after, pair) for pair in pairs),
+        *_allocators(before, after),
+        _memory_changes_change(
+            "resident memory of a process, at most", _resident(before), _resident(after)
+        ),
+        _memory_changes_change(
+            "memory in use of an accelerator, at most", _device(before), _device(after)
+        ),
+    ]
+    known = tuple(each for each in found if each is not None)
+    return known or Missing("they do not both tell of memory")
+
+
+def _requested(before: Profile, after: Profile, pair: Pair) -> MemoryChange | None:
+    name = f"{pair.before.kind} {pair.before.name}: requested by ops in a step"
+    return _memory_changes_change(
+        name, _of_steps(before, pair.before), _of_steps(after, pair.after)
+    )
+
+
+def requested_growth_ratio(before: Profile, after: Profile, pair: Pair) -> float:
+    """Return by how much more the ops of a step ask for in B; 0 where that is not known."""
+    found = _requested(before, after, pair)
+    return 0.0 if found is None else found.ratio
+
+
+def _allocators(before: Profile, after: Profile) -> Iterator[MemoryChange | None]:
+    """Give what each allocator held at most in the sampled steps."""
+    sides = (_held(before), _held(after))
+    for name in sorted(sides[0].keys() & sides[1].keys()):
+        yield _memory_changes_change(
+            f"allocator {name}: held at most", sides[0][name], sides[1][name]
+        )
+
+
+def _held(profile: Profile) -> dict[str, int]:
+    rows = profile.allocations
+    most = np.full(len(rows.strings.values), -1, dtype=np.int64)
+    np.maximum.at(most, rows.allocator, rows.in_use_bytes)
+    return {rows.strings[int(each)]: int(most[each]) for each in np.flatnonzero(most > 0)}
+
+
+def _memory_changes_change(of: str, before: int, after: int) -> MemoryChange | None:
+    return MemoryChange(of, before, after) if before > 0 and after > 0 else None
+
+
+def _of_steps(profile: Profile, work: Work) -> int:
+    """Return the median of what ops asked their allocators for in a sampled step, 0 unknown."""
+    captures = [
+        capture.index
+        for capture in profile.captures
+        if (capture.process, capture.work) == (work.process, work.index)
+    ]
+    rows = profile.executions
+    mine = np.isin(rows.capture, captures) & (rows.place == Place.HOST) & ~rows.background
+    sums = np.bincount(rows.capture[mine], rows.bytes[mine], minlength=len(profile.captures))
+    return int(np.median(sums[captures])) if captures else 0
+
+
+def _resident(profile: Profile) -> int:
+    held = (pulse.peak_resident_bytes for pulse in profile.pulses)
+    return max((each for each in held if not isinstance(each, Missing)), default=0)
+
+
+def _device(profile: Profile) -> int:
+    held = (device.memory_used_bytes for pulse in profile.pulses for device in pulse.devices)
+    return max((each for each in held if not isinstance(each, Missing)), default=0)

@@ -1,0 +1,220 @@
+"""Choose runs of a listing: by state, age and name, those of one job, and those to remove."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from tfprobe.analysis.core.names import Patterns
+from tfprobe.errors import Missing
+from tfprobe.profile.snapshots import RunLine
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What runs must be to be listed; none given takes all, of several values one must fit.
+
+    Hosts, users and names are names, or patterns as shells have them; so are the values of tags, of
+    which all must fit. Ages are in ns: see RunLine.age_ns. What a recording does not tell fits
+    nothing.
+    """
+
+    states: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    commands: Patterns | None = None
+    older_ns: int | None = None
+    newer_ns: int | None = None
+    names: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The runs that fit, and how many were left after each filter, in the order they were asked."""
+
+    runs: tuple[RunLine, ...]
+    left: tuple[tuple[str, int], ...]
+
+
+def choose(runs: Sequence[RunLine], filters: Filters, now_unix_ns: int) -> Filtered:
+    """Return the runs that fit all filters, in the order they came."""
+    chosen = tuple(runs)
+    left = []
+    for name, fits in _asked(filters, now_unix_ns):
+        chosen = tuple(run for run in chosen if fits(run))
+        left.append((name, len(chosen)))
+    return Filtered(chosen, tuple(left))
+
+
+def _asked(filters: Filters, now_unix_ns: int) -> list[tuple[str, Callable[[RunLine], bool]]]:
+    older_ns, newer_ns, commands = filters.older_ns, filters.newer_ns, filters.commands
+    asked: list[tuple[str, Callable[[RunLine], bool]]] = []
+    if filters.states:
+        asked.append(("state", lambda run: run.state in filters.states))
+    if filters.hosts:
+        asked.append(("host", lambda run: any(_fits(h, filters.hosts) for h in run.hosts)))
+    if filters.users:
+        asked.append(("user", lambda run: _fits(run.user, filters.users)))
+    if commands is not None:
+        asked.append(("command", lambda run: _is_command(run, commands)))
+    if filters.names:
+        asked.append(("name", lambda run: _fits(run.name, filters.names)))
+    if filters.tags:
+        asked.append(("tag", lambda run: _has_tags(run, filters.tags)))
+    if older_ns is not None:
+        asked.append(("older", lambda run: _age_ns(run, now_unix_ns, -1) >= older_ns))
+    if newer_ns is not None:
+        asked.append(("newer", lambda run: _age_ns(run, now_unix_ns, newer_ns + 1) <= newer_ns))
+    return asked
+
+
+def _fits(name: str | Missing, patterns: Sequence[str]) -> bool:
+    if isinstance(name, Missing):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _is_command(run: RunLine, patterns: Patterns) -> bool:
+    if isinstance(run.command, Missing):
+        return False
+    return patterns.any_is_in(shlex.join(run.command))
+
+
+def _has_tags(run: RunLine, asked: Sequence[tuple[str, str]]) -> bool:
+    tags = dict(run.tags)
+    return all(key in tags and fnmatchcase(tags[key], pattern) for key, pattern in asked)
+
+
+def _age_ns(run: RunLine, now_unix_ns: int, otherwise_ns: int) -> int:
+    age_ns = run.age_ns(now_unix_ns)
+    return otherwise_ns if isinstance(age_ns, Missing) else age_ns
+
+
+Key = tuple[str, tuple[str, ...]]
+
+
+def job_key(run: RunLine) -> Key | Missing:
+    """Return what runs of one job have in common: their name, else their command.
+
+    The path of the program is left out: another interpreter runs the same job.
+    """
+    if not isinstance(run.name, Missing):
+        return "name", (run.name,)
+    if isinstance(run.command, Missing):
+        return run.command
+    return "command", tuple(run.command[1:] or run.command)
+
+
+def earlier_runs(run: RunLine, runs: Sequence[RunLine]) -> tuple[RunLine, ...]:
+    """Return the runs of the same job that ended before this one and have steps, oldest first."""
+    key = job_key(run)
+    if isinstance(key, Missing) or isinstance(run.started, Missing):
+        return ()
+    found = [
+        other
+        for other in runs
+        if other.id != run.id
+        and job_key(other) == key
+        and other.steps
+        and not other.is_live
+        and _start(other) < run.started
+    ]
+    return tuple(sorted(found, key=_start))
+
+
+def jobs(runs: Sequence[RunLine]) -> tuple[tuple[RunLine, ...], ...]:
+    """Return the runs of each job, oldest first; the job that ran last comes first."""
+    groups: dict[Key, list[RunLine]] = {}
+    for run in sorted(runs, key=_start):
+        key = job_key(run)
+        if not isinstance(key, Missing):
+            groups.setdefault(key, []).append(run)
+    return tuple(sorted(map(tuple, groups.values()), key=lambda job: _start(job[-1]), reverse=True))
+
+
+def _start(run: RunLine) -> str:
+    # As run.json writes it, which sorts by time.
+    return "" if isinstance(run.started, Missing) else run.started
+
+
+KEEP, OLDER, SIZE = "keep", "older", "size"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How many of the newest runs stay, up to which age in ns, and up to which size together."""
+
+    keep: int | None = None
+    older_ns: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A run that may go, unless `held` says why not; `rules` are those that want it gone."""
+
+    run: RunLine
+    held: str | None = None
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What goes, and what a rule wants gone and is held. Newest first, as they came."""
+
+    goes: tuple[Candidate, ...]
+    held: tuple[Candidate, ...]
+
+
+def choose_removals(candidates: Sequence[Candidate], rules: Rules, now_unix_ns: int) -> Retention:
+    """Return what goes of runs that come newest first.
+
+    Held runs count: they are among the newest, and occupy their size. By size the oldest go first,
+    until what stays fits; a run whose size is not known occupies nothing.
+    """
+    judged = [
+        replace(each, rules=_by_number_and_age(place, each.run, rules, now_unix_ns))
+        for place, each in enumerate(candidates)
+    ]
+    if rules.size_bytes is not None:
+        judged = _by_size(judged, rules.size_bytes)
+    chosen = [each for each in judged if each.rules]
+    return Retention(
+        goes=tuple(each for each in chosen if each.held is None),
+        held=tuple(each for each in chosen if each.held is not None),
+    )
+
+
+def _by_number_and_age(place: int, run: RunLine, rules: Rules, now_unix_ns: int) -> tuple[str, ...]:
+    found = []
+    if rules.keep is not None and place >= rules.keep:
+        found.append(KEEP)
+    age_ns = run.age_ns(now_unix_ns)
+    if rules.older_ns is not None and not isinstance(age_ns, Missing) and age_ns > rules.older_ns:
+        found.append(OLDER)
+    return tuple(found)
+
+
+def _by_size(judged: Sequence[Candidate], limit_bytes: int) -> list[Candidate]:
+    """Add the rule of size to the oldest, until what stays is within the limit."""
+    stays_bytes = sum(_size(each) for each in judged if not _goes(each))
+    found = []
+    for each in reversed(judged):
+        if stays_bytes <= limit_bytes or _goes(each):
+            found.append(each)
+            continue
+        found.append(replace(each, rules=(*each.rules, SIZE)))
+        stays_bytes -= _size(each) if each.held is None else 0
+    return found[::-1]
+
+
+def _goes(candidate: Candidate) -> bool:
+    return bool(candidate.rules) and candidate.held is None
+
+
+def _size(candidate: Candidate) -> int:
+    size = candidate.run.size_bytes
+    return 0 if isinstance(size, Missing) else size

@@ -1,0 +1,295 @@
+"""Find accelerators that wait or compute more than is needed."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Severity
+from tfprobe.findings.rule import Verdict, lacking
+from tfprobe.findings.signals import Ops, Parts, WorkSignals, much, part_label
+from tfprobe.findings.thresholds import Thresholds
+
+ON_DEVICE = (
+    "device_compute_16bit",
+    "device_compute_32bit",
+    "device_compute_other",
+    "collectives",
+    "device_to_device",
+    "device_to_host",
+    "host_to_device",
+)
+_REASONS = 3
+# Of what a device waits for, half can usually be put where it does not wait.
+LIKELY = 0.5
+_ACTIONS = {
+    "input_wait": "Let the input be ready earlier: see input_bound, and `tfprobe input`.",
+    "host_preprocess": "Make batches in other threads: tf.data with prefetch, or workers of Keras.",
+    "feed": "Feed less: keep arrays on the device, or read them by tf.data.",
+    "host_compute": "Run these ops on the device, or in tf.data: see op_on_host.",
+    "kernel_launch": "Launch fewer kernels: TF_XLA_FLAGS=--tf_xla_auto_jit=2, or larger batches.",
+    "sync_wait": "Read values of tensors less often: see host_sync.",
+    "fetch": "Fetch less, and not at every step.",
+    "callbacks": "Do less in callbacks, or not at every step: see callbacks_slow.",
+    "checkpoints": "Save less often: see checkpoint_stalls.",
+    "summaries": "Write summaries less often.",
+    "compile": "Keep shapes the same, so that nothing is compiled again: see retracing.",
+    "idle": "Do less in Python between steps: several steps in one call (steps_per_execution).",
+}
+# What the breakdown calls idle time inside a step.
+_INSIDE = {
+    "before the first op": "Find out what a step does before its first op: `tfprobe breakdown`. "
+    "Call functions with tensors rather than Python values, and several steps in one call.",
+    "between ops": "Leave less between the ops of a step: one tf.function in place of Python "
+    "around several, ops that are fused (jit_compile=True), and no wait for a lock or a CPU.",
+}
+_FEW_LAUNCHES = (
+    "Look at a later step: the first op that needs a library loads it; see launch_bound."
+)
+
+
+def accelerator_idle(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where the device is idle; the bound is all the time that it is."""
+    if isinstance(work.ops, Missing) or isinstance(work.parts, Missing):
+        return lacking(work.ops, work.parts)
+    if not work.process.has_accelerator and not work.ops.has_accelerator:
+        return None
+    idle_ratio = 1 - work.parts.ratio(*ON_DEVICE)
+    if idle_ratio < limits.accelerator_idle_ratio:
+        return None
+    if not work.ops.has_accelerator:
+        return _unused(work)
+    gain_ns = idle_ratio * work.parts.total_ns
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    reasons = _reasons(work.parts)
+    return Finding(
+        title=f"The accelerator does nothing {much(idle_ratio, 1)} of the time",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("of the cycle no device works", ratio=idle_ratio),
+            *(Evidence(f"of it {part_label(name)}", ratio=ratio) for name, ratio in reasons),
+            *work.sample(),
+            work.shown_by("breakdown"),
+        ),
+        action=_action(reasons[0][0], work.ops, work.parts) if reasons else "",
+        gain=gain,
+        part=reasons[0][0] if reasons else "idle",
+    )
+
+
+def _action(reason: str, ops: Ops, parts: Parts) -> str:
+    """Return what to do about the largest reason, by the largest cause of it."""
+    if reason == "kernel_launch" and not are_many(ops, parts):
+        return _FEW_LAUNCHES
+    cause = parts.cause("idle") if reason == "idle" else None
+    inside = _INSIDE.get(cause.what) if cause is not None else None
+    return inside or _ACTIONS.get(reason, "")
+
+
+def _unused(work: WorkSignals) -> Finding:
+    return Finding(
+        title="There is an accelerator, and no op of the step ran on it",
+        severity=Severity.WARNING,
+        evidence=(*work.sample(), work.shown_by("op")),
+        action="Look for tf.device('/CPU:0') around the model, for a model too small to be placed, "
+        "and at TensorFlow's log for libraries that it did not find (`tfprobe doctor`).",
+        gain=Missing("how fast the accelerator would be is unknown"),
+    )
+
+
+def _reasons(parts: Parts) -> list[tuple[str, float]]:
+    waits = [(name, share) for name, share in parts.shares.items() if name not in ON_DEVICE]
+    return sorted(waits, key=lambda each: -each[1])[:_REASONS]
+
+
+# Threads of their own for launching, or fewer kernels by fusing, take away about half of it.
+_PRIVATE = "gpu_private"
+# Kernels are many where ops of the usual length make up a good part of the time; else few are slow.
+_EXPLAINED = 1 / 3
+_MOST = 0.5
+
+
+def launch_bound(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where launching is exposed; the bound is all of that time.
+
+    Where it is not the number of ops that takes it, the one op that does is named.
+    """
+    if isinstance(work.parts, Missing) or isinstance(work.ops, Missing):
+        return lacking(work.parts, work.ops)
+    ratio = work.parts.ratio("kernel_launch")
+    if not work.ops.has_accelerator or ratio < limits.launch_ratio:
+        return None
+    if not are_many(work.ops, work.parts):
+        return _one_op(work, work.ops, work.parts)
+    gain_ns = work.parts.of_all_steps("kernel_launch")
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    return Finding(
+        title="The accelerator waits for kernels to be launched",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("of the cycle only launches run", ratio=ratio),
+            Evidence(
+                f"{work.ops.per_step:.0f} ops a step; the usual one takes on the host",
+                time_ns=round(work.ops.usual_op_ns),
+            ),
+            *work.sample(),
+            work.shown_by("op"),
+        ),
+        action=_launch_bound_action(work),
+        gain=gain,
+        part="launch",
+    )
+
+
+def are_many(ops: Ops, parts: Parts) -> bool:
+    """Say whether launching takes long because there is so much to launch."""
+    return ops.usual_op_ns * ops.per_step >= _EXPLAINED * _launch_ns(parts)
+
+
+def _launch_ns(parts: Parts) -> float:
+    return parts.ratio("kernel_launch") * parts.cycle_ns
+
+
+def _one_op(work: WorkSignals, ops: Ops, parts: Parts) -> Finding | None:
+    """Return a finding for the op that holds up the launches, where it is one."""
+    dearest = next(iter(ops.host), None)
+    if dearest is None or dearest.busy_ns < _MOST * _launch_ns(parts):
+        return None
+    share = min(dearest.busy_ns / _launch_ns(parts), 1.0)
+    return Finding(
+        title=f"The accelerator waits for {dearest.type} to launch its kernels",
+        severity=Severity.INFO,
+        evidence=(
+            Evidence(
+                f"{dearest.type} a step",
+                time_ns=round(dearest.busy_ns),
+                node=dearest.node,
+                op_type=dearest.type,
+            ),
+            Evidence(
+                f"{ops.per_step:.0f} ops a step; the usual one takes on the host",
+                time_ns=round(ops.usual_op_ns),
+            ),
+            *work.sample(),
+            work.shown_by("op"),
+        ),
+        action="Look at a later step: the first op that needs a library (cuBLAS, cuDNN) loads it, "
+        "and tries algorithms for each new shape.",
+        gain=work.gain(share * parts.of_all_steps("kernel_launch"), 0.0),
+        part="launch",
+    )
+
+
+def _launch_bound_action(work: WorkSignals) -> str:
+    settings = {} if isinstance(work.process.settings, Missing) else work.process.settings
+    environment = settings.get("environment") or {}
+    fuse = "TF_XLA_FLAGS=--tf_xla_auto_jit=2 fuses kernels; larger batches make them longer"
+    if environment.get("TF_GPU_THREAD_MODE") == _PRIVATE:
+        return f"{fuse}."
+    return f"Set TF_GPU_THREAD_MODE={_PRIVATE}, so that launches have threads of their own. {fuse}."
+
+
+# A device runs most ops in a fraction of the host's time, but some have no kernel for it.
+_SHOWN = 3
+
+
+def op_on_host(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return the dearest op of the host; the bound is when it ran and no kernel did."""
+    if isinstance(work.ops, Missing):
+        return work.ops
+    if not work.ops.has_accelerator or not work.ops.exposed_host:
+        return None
+    dearest = work.ops.exposed_host[0]
+    gain_ns = work.of_steps(dearest.busy_ns)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if gain.high_ratio < limits.host_op_ratio:
+        return None
+    return Finding(
+        title=f"{dearest.type} runs on the host while the accelerator waits",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                Evidence(
+                    f"{use.type} a step",
+                    time_ns=round(use.busy_ns),
+                    node=use.node,
+                    op_type=use.type,
+                )
+                for use in work.ops.exposed_host[:_SHOWN]
+            ),
+            *work.sample(),
+            work.shown_by("op -select micros,device"),
+        ),
+        action="Move it into tf.data, or onto the device: remove tf.device('/CPU:0') around it, "
+        "take a dtype that has a kernel there (int32 often has none), or another op. "
+        "tf.debugging.set_log_device_placement(True) says why it was placed so.",
+        gain=gain,
+        part="host_compute",
+    )
+
+
+# Matrix products and convolutions gain 1.5 to 3 times (NVIDIA, Training With Mixed Precision); 1.5
+# times faster is a third less time.
+PRECISION_WIDE_LIKELY = 1 / 3
+
+
+def precision_wide(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where next to nothing is narrow; the bound is what could be."""
+    precision = work.precision
+    if precision is None or isinstance(precision, Missing):
+        return precision
+    compute_ns = precision.narrow_ns + precision.wide_ns
+    if not precision.eligible_ns or precision.narrow_ns >= limits.narrow_ratio * compute_ns:
+        return None
+    gain_ns = work.of_steps(precision.eligible_ns)
+    gain = work.gain(gain_ns, PRECISION_WIDE_LIKELY * gain_ns)
+    return Finding(
+        title="Matrix products and convolutions run in 32 bits",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("a step", time_ns=round(precision.eligible_ns), node=precision.node),
+            Evidence("in 16 bits a step", time_ns=round(precision.narrow_ns)),
+            *work.sample(),
+        ),
+        action="keras.mixed_precision.set_global_policy('mixed_bfloat16') (or 'mixed_float16'); "
+        "without touching the model: tf.config.optimizer.set_experimental_options("
+        "{'auto_mixed_precision': True}), in NVIDIA's builds TF_ENABLE_AUTO_MIXED_PRECISION=1.",
+        gain=gain,
+        part="compute",
+    )
+
+
+# Inputs and outputs of the whole model stay as they are, and with them their transposes.
+
+
+def data_layout(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where transposes take long; the bound is all of their time."""
+    layout = work.layout
+    if layout is None or isinstance(layout, Missing):
+        return layout
+    gain_ns = work.of_steps(layout.transpose_ns)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    has_convolutions = layout.nhwc_ns + layout.nchw_ns > 0
+    if not has_convolutions or gain.high_ratio < limits.layout_ratio:
+        return None
+    # Tensor cores want channels last, other kernels of cuDNN channels first.
+    wanted = "NHWC (channels_last)" if _is_narrow(work) else "NCHW (channels_first)"
+    return Finding(
+        title="Tensors are transposed for convolutions of another data format",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("transposes a step", time_ns=round(layout.transpose_ns), node=layout.node),
+            Evidence("convolutions in NHWC a step", time_ns=round(layout.nhwc_ns)),
+            Evidence("convolutions in NCHW a step", time_ns=round(layout.nchw_ns)),
+            *work.sample(),
+        ),
+        action=f"Build the model in {wanted}: image_data_format in keras.json, which KERAS_HOME "
+        "may name, where layers do not say it themselves; else data_format of the layers.",
+        gain=gain,
+        part="transposes",
+    )
+
+
+def _is_narrow(work: WorkSignals) -> bool:
+    precision = work.precision
+    if precision is None or isinstance(precision, Missing):
+        return False
+    return precision.narrow_ns >= precision.wide_ns

@@ -1,0 +1,371 @@
+"""Find what holds up the loop between steps: callbacks, saving, evaluation, Python of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tfprobe.analysis.account.categories import Category
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Gain
+from tfprobe.findings.rule import Verdict
+from tfprobe.findings.signals import (
+    ActivityUse,
+    ProcessSignals,
+    Python,
+    PythonUse,
+    Signals,
+    Waste,
+    WorkSignals,
+    much,
+)
+from tfprobe.findings.thresholds import Thresholds
+
+# Run at every tenth step instead of every step, nine tenths of it go, and what it held up with it.
+LIKELY = 0.8
+_KINDS = ("callbacks", "summary")
+_SHOWN = 3
+_EVERY_BATCH = (
+    "Let the callback do its work at every Nth batch or at the end of the epoch (hooks: "
+    "every_n_steps), or in a thread of its own. Values that it reads from logs are waited for."
+)
+_SUMMARIES = (
+    "Write summaries at every Nth step, or of an epoch (TensorBoard: update_freq='epoch'; hooks: "
+    "save_steps), and no histograms of all weights."
+)
+_TENSORBOARD = (
+    "The TensorBoard callback of Keras 3 makes scalars of each batch, whatever its update_freq: "
+    "leave it out, and write what you look at by a callback of your own at the ends of epochs."
+)
+_PROGRESS_BAR = "The progress bar is drawn at each batch: fit(..., verbose=2) tells of epochs only."
+_AT_EPOCHS = (
+    "It is what callbacks do at the ends of epochs: TensorBoard(histogram_freq=0) writes no "
+    "histograms of all weights; validate, draw and save at every Nth epoch."
+)
+
+
+def callbacks_slow(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where callbacks and summaries take long.
+
+    The bound is all of their time, and what it takes to fetch results: many are fetched for nobody
+    else. Those at each batch are parts of the cycle, those at
+    the ends of epochs are activities.
+    """
+    parts = work.parts
+    if isinstance(parts, Missing):
+        return parts
+    rare = _at_epochs(work)
+    rare_ns = sum(each.own_ns for each in rare)
+    own_ns = parts.of_all_steps("callbacks", "summaries") + rare_ns
+    if work.gain(own_ns, 0).high_ratio < limits.callbacks_ratio:
+        return None
+    gain_ns = own_ns + parts.of_all_steps("fetch")
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    is_rare = rare_ns > own_ns / 2
+    # What each batch costs besides is not what it is about.
+    cause = None if is_rare else parts.cause("callbacks", "summaries")
+    return Finding(
+        title="Callbacks between steps take long",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                []
+                if is_rare
+                else [Evidence("of the cycle", ratio=parts.ratio("callbacks", "summaries"))]
+            ),
+            *(
+                [Evidence(f"{cause.what} a step", time_ns=round(cause.ns), source=cause.source)]
+                if cause
+                else []
+            ),
+            *(
+                Evidence(
+                    f"{each.name}, {each.count:,} times", time_ns=each.own_ns, source=each.source
+                )
+                for each in rare
+            ),
+            work.shown_by("breakdown"),
+        ),
+        action=_action(cause, is_rare),
+        gain=gain,
+        part="callbacks",
+    )
+
+
+def _action(cause: Waste | None, is_rare: bool) -> str:
+    """Return what to do about what was seen: at the ends of epochs there are no batches to skip."""
+    if is_rare:
+        return _AT_EPOCHS
+    if cause is not None and "progbar" in cause.what:
+        return _PROGRESS_BAR
+    if cause is not None and cause.what.startswith("tensorboard.on_train_batch"):
+        return _TENSORBOARD
+    if cause is not None and cause.part == "summaries":
+        return _SUMMARIES
+    return _EVERY_BATCH
+
+
+def _at_epochs(work: WorkSignals) -> tuple[ActivityUse, ...]:
+    """Return activities of callbacks and summaries, the dearest; of a process its main work's."""
+    uses = work.process.activities if work.is_main else ()
+    return tuple(each for each in uses if each.kind in _KINDS)[:_SHOWN]
+
+
+# Half as often is half the time; whoever saves at every step saves far more than that.
+CHECKPOINT_STALLS_LIKELY = 0.5
+
+
+# How a Saver of TensorFlow 1 names its ops.
+_OF_SAVER = "save/"
+
+
+def checkpoint_stalls(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+    """Give a finding for each process where saving takes long; the bound is all of its time."""
+    for process in signals.processes:
+        works = [work for work in signals.works if work.process.subject == process.subject]
+        yield _of_process(process, works, limits)
+
+
+def _of_process(
+    process: ProcessSignals, works: Iterable[WorkSignals], limits: Thresholds
+) -> Verdict:
+    saves = [each for each in process.activities if each.kind == "save"]
+    total_ns = min(sum(each.own_ns for each in saves), process.loop_ns)
+    gain = Gain(round(CHECKPOINT_STALLS_LIKELY * total_ns), total_ns, process.loop_ns)
+    if not saves or gain.high_ratio < limits.checkpoint_ratio:
+        return None
+    dearest = max(saves, key=lambda each: each.own_ns)
+    return Finding(
+        title="Steps wait while checkpoints are saved",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{dearest.name}, {dearest.count:,} times",
+                time_ns=dearest.own_ns,
+                source=_line(works) or dearest.source,
+            ),
+            Evidence("a time", time_ns=dearest.own_ns // dearest.count),
+        ),
+        action="Save less often (ModelCheckpoint: save_freq='epoch' or more batches; Estimator: "
+        "save_checkpoints_secs), to a local disk, only the weights, or in the background "
+        "(CheckpointOptions(enable_async=True) from TensorFlow 2.13 on).",
+        gain=gain,
+        part="checkpoints",
+        subject=process.subject,
+    )
+
+
+def _line(works: Iterable[WorkSignals]) -> str:
+    """Return the line that saves: the one that runs a Saver's ops, or one seen between steps."""
+    works = tuple(works)
+    savers = (work.python for work in works if work.loop.name.startswith(_OF_SAVER))
+    lines = [python.step_source for python in savers if not isinstance(python, Missing)]
+    lines += [work.save_source for work in works]
+    return next((line for line in lines if line), "")
+
+
+# At every second epoch it takes half.
+EVALUATION_OFTEN_LIKELY = 0.5
+# Of a single one none can be left away.
+_LEAST = 2
+
+
+def evaluation_often(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where evaluating between epochs takes long; the bound is all of it.
+
+    An Estimator that stops training for each evaluation makes its graph and session anew, and saves
+    them: that is in the bound. A process that only evaluates does what it is for.
+    """
+    trains = any(each.kind == "train" for each in process.activities)
+    evaluations = [each for each in process.activities if each.kind == "evaluate"]
+    evaluate_ns = min(sum(each.total_ns for each in evaluations), process.loop_ns)
+    high_ns = min(evaluate_ns + _again_ns(process, evaluations), process.loop_ns)
+    gain = Gain(round(EVALUATION_OFTEN_LIKELY * evaluate_ns), high_ns, process.loop_ns)
+    is_often = sum(each.count for each in evaluations) >= _LEAST
+    if not trains or not is_often or evaluate_ns < limits.evaluation_ratio * process.loop_ns:
+        return None
+    dearest = max(evaluations, key=lambda each: each.total_ns)
+    return Finding(
+        title="Training waits while the model is evaluated",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{dearest.name}, {dearest.count:,} times",
+                time_ns=dearest.total_ns,
+                source=dearest.source,
+            ),
+            Evidence("a time", time_ns=dearest.total_ns // dearest.count),
+            Evidence("shown by", command="tfprobe report"),
+        ),
+        action="Evaluate at every Nth epoch (validation_freq=N; an Estimator: throttle_secs), on "
+        "fewer batches (validation_steps), or on larger ones (validation_batch_size).",
+        gain=gain,
+        part="evaluation",
+    )
+
+
+def _again_ns(process: ProcessSignals, evaluations: list[ActivityUse]) -> int:
+    """Return what Estimators take to leave off training and take it up again, where they evaluate
+    in between.
+    """
+    if isinstance(process.account, Missing):
+        return 0
+    calls, setups_ns = process.account.setups
+    if not 1 < calls <= 1 + sum(each.count for each in evaluations):
+        return 0
+    saves_ns = process.account.ns(Category.CHECKPOINTS)
+    return (setups_ns + saves_ns) * (calls - 1) // calls
+
+
+# With a data set that repeats, the end of an epoch of Keras 3 took 1 to 2 ms in place of 250.
+EPOCH_ENDS_LIKELY = 0.9
+_EPOCH_ENDS_SHOWN = 2
+
+
+def epoch_ends(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where the ends of epochs take a share of the whole process."""
+    account = process.account
+    if isinstance(account, Missing):
+        return account
+    # What the return of the last call takes stays: it ends once.
+    ends = [each for each in account.items(Category.EPOCH_ENDS) if each.times > 1]
+    high_ns = sum(each.ns for each in ends)
+    gain = process.of_wall(high_ns, round(EPOCH_ENDS_LIKELY * high_ns))
+    if not ends or gain.high_ratio < limits.epoch_ends_ratio:
+        return None
+    times = max(each.times for each in ends)
+    return Finding(
+        title=f"The ends of {times:,} epochs take long",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                Evidence(each.what, time_ns=each.ns, source=each.source)
+                for each in ends[:_EPOCH_ENDS_SHOWN]
+            ),
+            Evidence("an end", time_ns=high_ns // times),
+        ),
+        action="Train from a data set that goes on over all epochs, so that its iterator is made "
+        "once: Dataset.from_tensor_slices(...).shuffle(N).repeat().batch(B).prefetch(2), with "
+        "steps_per_epoch.",
+        gain=gain,
+        part="epoch_ends",
+    )
+
+
+# What is done at every Nth step, in a thread beside them, or not at all leaves most of it.
+PYTHON_BETWEEN_STEPS_LIKELY = 0.5
+_NS_PER_US = 1000
+# Between steps of Keras' own loops its callbacks, its data adapters and Keras itself have rules.
+_OF_KERAS = ("fit", "evaluate", "predict")
+# One call reads one loss; more take a tensor apart.
+_READS_LEAST = 8
+
+
+class _Told(NamedTuple):
+    what: str
+    action: str
+    likely: float = PYTHON_BETWEEN_STEPS_LIKELY
+
+
+_BY_KIND: Mapping[str, _Told] = {
+    "sleep": _Told("sleeps", "Remove the sleep, or let a thread beside the steps wait."),
+    "subprocess": _Told(
+        "starts other programs",
+        "Start them beside the steps (Popen without waiting for it), or at every Nth step.",
+    ),
+    "fsync": _Told(
+        "waits until the disk has written",
+        "Leave out os.fsync, or write at every Nth step or in a thread beside the steps.",
+    ),
+    "collection": _Told(
+        "collects garbage",
+        "Leave out gc.collect(), or call it once an epoch. What keeps memory is shown by "
+        "`tfprobe memory`.",
+    ),
+    "lock": _Told(
+        "computes, or waits for a lock that it takes",
+        "Hold the lock for less in the other thread, or hand data over by a queue.",
+    ),
+    "reads": _Told(
+        "reads tensors element by element",
+        "Read a whole tensor once: loss.numpy() or loss.numpy().tolist(), at every Nth step.",
+    ),
+    "output": _Told(
+        "writes logs or files", "Write at every Nth step, or in a thread beside the steps."
+    ),
+    # A server waits for requests: only for a training loop is that time lost.
+    "wait": _Told(
+        "waits for another thread or process",
+        "Nothing to win where it serves requests; else let the others work ahead.",
+        0.0,
+    ),
+    "network": _Told(
+        "waits for the network",
+        "Nothing to win where it serves requests; else let a thread beside the steps talk.",
+        0.0,
+    ),
+    "python": _Told(
+        "computes",
+        "Do it once before the loop, with NumPy or TensorFlow on whole arrays, in tf.data beside "
+        "the steps, or at every Nth step.",
+    ),
+}
+
+
+def python_between_steps(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where lines of the job take long between steps; the bound is their time.
+
+    How long it is between steps, all steps tell; its shares come from the gaps that were watched.
+    """
+    python = work.python
+    if isinstance(python, Missing):
+        return python
+    lines = tuple(line for line in python.lines if _counts(line) and not _is_step(python, line))
+    if work.loop.kind in _OF_KERAS or not lines or lines[0].kind == "graph":
+        return None
+    if work.loop.usual_gap_ns < limits.python_us * _NS_PER_US:
+        return None
+    dearest, whole_ratio = lines[0], sum(line.ratio for line in lines)
+    is_most = dearest.ratio > whole_ratio / 2
+    told = _BY_KIND[dearest.kind if is_most else "python"]
+    gain_ns = work.loop.regular_gap_ns * (dearest.ratio if is_most else whole_ratio)
+    gain = work.gain(gain_ns, told.likely * gain_ns)
+    if gain.high_ratio < limits.python_ratio:
+        return None
+    return Finding(
+        title=f"Between steps Python {told.what}",
+        severity=limits.severity(gain),
+        evidence=(*_evidence(work, python, lines), work.shown_by("breakdown")),
+        action=told.action,
+        gain=gain,
+        part="sync" if dearest.kind == "reads" else "between",
+    )
+
+
+def _counts(line: PythonUse) -> bool:
+    return line.kind != "reads" or line.calls >= _READS_LEAST
+
+
+def _is_step(python: Python, line: PythonUse) -> bool:
+    """Say whether it is the call of the step itself, and no call within that line."""
+    return line.source == python.step_source and line.what.endswith(" itself")
+
+
+def _evidence(
+    work: WorkSignals, python: Python, lines: tuple[PythonUse, ...]
+) -> tuple[Evidence, ...]:
+    a_gap_ns = work.loop.regular_gap_ns / max(work.loop.steps, 1)
+    watched = f"{python.gaps} watched gap{'' if python.gaps == 1 else 's'}"
+    return (
+        *(
+            Evidence(
+                f"{line.what} takes {much(line.ratio, 1)} of the time between steps, a step"
+                if line is lines[0]
+                else f"{line.what} a step",
+                time_ns=round(line.ratio * a_gap_ns),
+                source=line.source,
+            )
+            for line in lines[:_SHOWN]
+        ),
+        Evidence(f"lengths from all {work.loop.steps:,} steps, shares from {watched}"),
+    )

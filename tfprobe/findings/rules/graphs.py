@@ -1,0 +1,341 @@
+"""Find graphs that are traced again, grow, or loop over small ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfprobe.analysis.account.categories import Category
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Gain
+from tfprobe.findings.rule import Verdict, lacking
+from tfprobe.findings.signals import (
+    ActivityUse,
+    GraphLoop,
+    ProcessSignals,
+    PythonUse,
+    Signals,
+    WorkSignals,
+)
+from tfprobe.findings.thresholds import Thresholds
+
+# One trace for all shapes is usually possible; the slow steps may have been slow for more reasons.
+LIKELY = 0.5
+# As measured: memory is allocated, and kernels of libraries are made.
+_LATER_RUN = 0.5
+# Functions that saving and restoring trace.
+OF_TENSORFLOW = frozenset(
+    {
+        "_traced_save",
+        "_traced_restore",
+        "serving_default",
+        "restored_function_body",
+        "signature_wrapper",
+    }
+)
+# As in gather.loops: fewer do not say what a step takes without a trace.
+_LEAST_UNTRACED = 3
+
+
+def retracing(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding for many traces.
+
+    The bound is what the slowest steps, as many as there were traces but the first, took beyond the
+    median of the others: a trace happens within a step. Where nearly every step was traced, it is
+    what they took beyond half of the time in which ops of a sampled step ran: in a function that
+    runs for the first time they take twice as long as later.
+    """
+    loop = work.loop
+    # TensorFlow makes these anew for each checkpoint or export: no argument of the job varies.
+    if loop.retraces < limits.retraces_least or loop.name in OF_TENSORFLOW:
+        return None
+    gain_ns = loop.retrace_ns
+    if loop.untraced < _LEAST_UNTRACED and not isinstance(work.ops, Missing):
+        gain_ns = max(gain_ns - round(_LATER_RUN * work.ops.busy_ns * loop.retraces), 0)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if gain.high_ratio < limits.retrace_ratio:
+        return None
+    steps = ", ".join(map(str, loop.slowest_steps))
+    return Finding(
+        title="The function is traced again and again",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"{loop.retraces:,} traces after the first, in {loop.steps:,} steps"),
+            Evidence("beyond the usual step, each", time_ns=gain_ns // loop.retraces),
+            Evidence(f"the slowest remembered steps: {steps}", steps=tuple(loop.slowest_steps)),
+            *_called_at(work),
+            work.shown_by("steps"),
+        ),
+        action="Where a Python number changes between calls, pass a tensor (tf.constant(step)): "
+        "each number is another function. Where shapes do: tf.function(reduce_retracing=True) or "
+        "an input_signature with None for what varies, .batch(..., drop_remainder=True), "
+        "padding to a few lengths. Where it is another object each time, make the function "
+        "once, outside of the loop.",
+        gain=gain,
+        part="compile",
+    )
+
+
+def _called_at(work: WorkSignals) -> tuple[Evidence, ...]:
+    """Return the line that calls the function, which is that of its steps."""
+    python = work.python
+    if isinstance(python, Missing) or work.loop.kind != "function" or not python.step_source:
+        return ()
+    return (Evidence("called at", source=python.step_source),)
+
+
+# Models of other shapes have traces of their own.
+COMPILE_TIME_LIKELY = 0.8
+_SHOWN = 3
+_OF_DATASETS = "Dataset_"
+_MAKING = ("build", "compile")
+_MODELS = (
+    "Each new or newly compiled model traces its own step. Make and compile one model and give it "
+    "other weights (model.set_weights), or train small ones in processes beside each other; for a "
+    "few steps run_eagerly=True is faster."
+)
+_DATASETS = (
+    "Each call makes a tf.data pipeline anew. Make the data set once, outside of the loop; instead "
+    "of predict and evaluate in a loop call the model itself, model(x, training=False)."
+)
+
+
+def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where functions of one name are traced often; the first trace is not lost.
+
+    The bound is the time of all further traces, of the whole process; where models make them, also
+    that of making models and of first steps, in which TensorFlow optimizes what was traced. What
+    saving traces is part of saving, and a function that is a step of its own is retracing's.
+    """
+    traces = [each for each in process.activities if _counts(process, each, limits)]
+    if not traces:
+        return None
+    traces.sort(key=lambda each: -_further_ns(each))
+    high_ns = min(_bound_ns(process, traces), process.wall_ns)
+    gain = Gain(round(COMPILE_TIME_LIKELY * high_ns), high_ns, process.wall_ns)
+    if gain.high_ratio < limits.trace_ratio:
+        return None
+    return Finding(
+        title="Functions are traced again for each model or call",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                Evidence(
+                    f"{each.name}, traced {each.count:,} times",
+                    time_ns=each.own_ns,
+                    source=each.source,
+                )
+                for each in traces[:_SHOWN]
+            ),
+            Evidence("shown by", command="tfprobe report"),
+        ),
+        action=_DATASETS if traces[0].name.startswith(_OF_DATASETS) else _MODELS,
+        gain=gain,
+        part="tracing",
+    )
+
+
+def _counts(process: ProcessSignals, use: ActivityUse, limits: Thresholds) -> bool:
+    if use.kind != "trace" or use.count <= limits.retraces_least:
+        return False
+    is_own = use.name in process.functions
+    return not is_own and not use.name.startswith(tuple(OF_TENSORFLOW))
+
+
+def _bound_ns(process: ProcessSignals, traces: Sequence[ActivityUse]) -> int:
+    further_ns, dearest = sum(map(_further_ns, traces)), traces[0]
+    if isinstance(process.account, Missing) or dearest.name.startswith(_OF_DATASETS):
+        return further_ns
+    others = sum(
+        each.own_ns for each in process.activities if each.kind == "trace" and each not in traces
+    )
+    compiling_ns = process.account.ns(Category.COMPILE) - others
+    made = (each for each in process.activities if each.kind in _MAKING and each.count > 1)
+    compiling_ns = max(further_ns, round(compiling_ns * (dearest.count - 1) / dearest.count))
+    return compiling_ns + sum(map(_further_ns, made))
+
+
+def _further_ns(use: ActivityUse) -> int:
+    return round(use.own_ns * (use.count - 1) / use.count)
+
+
+# What is built once costs nothing later; what it computes stays.
+GROWING_GRAPH_LIKELY = 0.8
+_SESSION = ("session_run", "callable")
+_MOST_STEPS = 2
+# What fetches something new each time has no place of its own after some hundred.
+_FURTHER = "(further works)"
+# An initialisation, a restore or a last evaluation comes at once, not all through the loop.
+# Half of steps that are spread evenly lie within half of the loop.
+_HALF_OF_THEM = 0.25
+
+
+def growing_graph(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+    """Give a finding for each process that makes ops between steps of a Session.
+
+    They were seen being made, or steps that each fetch something new come all through the loop:
+    the gap in which ops are made once in a hundred steps is seldom a watched one.
+
+    The bound is what making them takes, and all steps that fetch what no other step does: those
+    extend the graph, place and optimize it again.
+    """
+    for process in signals.processes:
+        works = [
+            work
+            for work in signals.works
+            if work.process.subject == process.subject and work.loop.kind in _SESSION
+        ]
+        yield _of_process(process, works, limits)
+
+
+def _of_process(
+    process: ProcessSignals, works: Iterable[WorkSignals], limits: Thresholds
+) -> Verdict:
+    works = tuple(works)
+    made = [(work, line) for work in works for line in _made(work)]
+    once = [work for work in works if _is_once(work)]
+    count = sum(work.loop.steps for work in once)
+    if count < limits.graph_steps_least or not (made or _are_spread(once)):
+        return None
+    # Lines of one gap: the work with most time between its steps tells of all.
+    making_ns = max((work.loop.regular_gap_ns * line.ratio for work, line in made), default=0.0)
+    high_ns = round(making_ns + sum(work.loop.step_ns for work in once))
+    high_ns = min(high_ns, process.loop_ns)
+    gain = Gain(round(GROWING_GRAPH_LIKELY * high_ns), high_ns, process.loop_ns)
+    if gain.high_ratio < limits.python_ratio:
+        return None
+    return Finding(
+        title="The graph grows while steps run",
+        severity=limits.severity(gain),
+        evidence=(
+            *_making(made, making_ns),
+            Evidence(f"{count:,} steps fetch what no other step does, such as {_name(once[-1])}"),
+            Evidence("shown by", command="tfprobe breakdown"),
+        ),
+        action="Build all ops before the loop and feed what changes by a placeholder; "
+        "graph.finalize() before the loop names the line that adds more.",
+        gain=gain,
+        part="graph",
+        subject=process.subject,
+    )
+
+
+def _name(work: WorkSignals) -> str:
+    return work.loop.name.split(",")[0]
+
+
+def _making(made: list[tuple[WorkSignals, PythonUse]], making_ns: float) -> Iterator[Evidence]:
+    if made:
+        _, line = max(made, key=lambda each: each[0].loop.regular_gap_ns * each[1].ratio)
+        yield Evidence("ops are made between steps", time_ns=round(making_ns), source=line.source)
+
+
+def _are_spread(once: list[WorkSignals]) -> bool:
+    """Return whether these steps come all through the loop of their thread."""
+    seen_ns = sorted(work.loop.first_seen_ns for work in once if work.loop.first_seen_ns)
+    if not seen_ns:
+        return False
+    quarter = len(seen_ns) // 4
+    half_ns = seen_ns[-1 - quarter] - seen_ns[quarter]
+    return half_ns >= _HALF_OF_THEM * max(work.loop.thread_ns for work in once)
+
+
+def _made(work: WorkSignals) -> Iterator[PythonUse]:
+    if not isinstance(work.python, Missing):
+        line = work.python.of_kind("graph")
+        if line is not None:
+            yield line
+
+
+def _is_once(work: WorkSignals) -> bool:
+    return work.loop.steps <= _MOST_STEPS or work.loop.name == _FURTHER
+
+
+# On an accelerator such ops wait for memory: a chain of two or more reads and writes it once.
+# What is left of a chain of four is a quarter; longer ones are rare.
+BOUND = 0.75
+_XLA_OPS = ("_XlaRun", "_XlaCompile", "XlaLaunch", "_XlaMerge")
+
+
+def xla_off(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where fusible ops of an accelerator take long; the bound is most of
+    their time.
+
+    On CPUs grappler and oneDNN have fused what is common: measured there, XLA made a long chain of
+    element-wise ops a third slower.
+    """
+    if isinstance(work.ops, Missing):
+        return work.ops
+    if not work.ops.has_accelerator:
+        return None
+    settings = work.process.settings
+    if isinstance(settings, Missing):
+        return settings
+    gain_ns = work.of_steps(work.ops.fusible_ns)
+    gain = work.gain(BOUND * gain_ns, LIKELY * gain_ns)
+    if _is_on(settings, work) or work.gain(gain_ns, 0).high_ratio < limits.fusible_ratio:
+        return None
+    return Finding(
+        title="XLA is off, and would fuse element-wise ops",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("element-wise ops a step", time_ns=round(work.ops.fusible_ns)),
+            *work.sample(),
+            work.shown_by("op"),
+        ),
+        action="Try TF_XLA_FLAGS='--tf_xla_auto_jit=2', or jit_compile=True for the step. Shapes "
+        "that change from step to step are compiled again each time.",
+        gain=gain,
+        part="fusible",
+    )
+
+
+def _is_on(settings: Mapping[str, Any], work: WorkSignals) -> bool:
+    flags = str((settings.get("environment") or {}).get("TF_XLA_FLAGS", ""))
+    types = () if isinstance(work.ops, Missing) else (*work.ops.host, *work.ops.device)
+    ran = any(use.type in _XLA_OPS for use in types)
+    return bool(settings.get("jit")) or "auto_jit" in flags or ran
+
+
+# One op on whole tensors takes a small part of what scheduling its elements one by one does.
+
+
+def while_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where a loop turns often and runs no larger ops.
+
+    The bound is the time of its turns in which no op runs that is not tiny. Of a loop none of whose
+    ops TensorFlow found worth tracing, it is the time until its results are taken.
+    """
+    loop = work.graph_loop
+    if isinstance(loop, Missing) or isinstance(work.ops, Missing):
+        return lacking(loop, work.ops)
+    if work.ops.has_accelerator or 0 < loop.turns < limits.turns_least:
+        return None
+    gain_ns = work.of_steps(loop.small_ns)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if gain.high_ratio < limits.turns_ratio:
+        return None
+    return Finding(
+        title="A loop within the step runs tiny ops",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{loop.name}, {_turns(loop)}; with tiny ops alone, or none",
+                time_ns=round(loop.small_ns),
+                source=loop.source,
+                node=loop.name,
+            ),
+            *work.sample(),
+            work.shown_by("op"),
+        ),
+        action="Compute on whole tensors in place of tf.while_loop, tf.scan or a Python loop over "
+        "tensor elements: tf.cumsum, tf.reduce_sum, tf.gather, "
+        "tf.vectorized_map. Where a turn needs the one before it, do more in each: larger "
+        "batches, or several elements a turn.",
+        gain=gain,
+        part="host_compute",
+    )
+
+
+def _turns(loop: GraphLoop) -> str:
+    return f"some {loop.turns:.0f} turns a step" if loop.turns else "in which no op was traced"

@@ -1,0 +1,313 @@
+"""Find steps that wait for their input, and input that takes the CPUs of the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfprobe.analysis.account.categories import Category
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
+from tfprobe.findings.rule import Verdict, lacking
+from tfprobe.findings.signals import Input, Ops, Parts, WorkSignals, much, part_label
+from tfprobe.findings.thresholds import Thresholds
+
+# An input that runs beside the step costs nothing as long as it is no slower than the step. Half is
+# what applying the fix must win at least in tests/tf.
+LIKELY = 0.5
+# As in epoch_ends: nothing but that wait lies there.
+LIKELY_AT_ENDS = 0.9
+# How elements are taken from a queue of Python's own, or from another process.
+_OF_QUEUES = frozenset({"get", "recv", "recv_bytes"})
+# Taking an element from a prefetch buffer took 0.3 to 1.1 ms, by Python or an op, on two busy CPUs.
+_HANDING_NS = 1_500_000
+_HANDING_RATIO = 0.1
+# Converting an array takes TensorFlow some 100 us, however small it is.
+_SMALL_FEED_NS = 500_000
+_PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
+_ACTIONS = {
+    "input_wait": "Make the input faster than the step: num_parallel_calls=tf.data.AUTOTUNE, "
+    ".prefetch(tf.data.AUTOTUNE) at the end, .cache() before what is random.",
+    "host_preprocess": "Make batches beside the steps: a tf.data pipeline with prefetch, or for a "
+    "Keras Sequence or PyDataset workers=N and use_multiprocessing=True.",
+    "feed": "Hand over less at each step: read by tf.data, keep constant arrays in a tf.Variable, "
+    "and feed arrays of the dtype and layout that the graph wants.",
+    "host_to_device": "Copy ahead of the step: dataset.apply(tf.data.experimental."
+    "prefetch_to_device('/GPU:0')), or send 8-bit images and widen them on the device.",
+}
+
+
+def input_bound(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where the input takes long; the bound is all of the wait.
+
+    Ends of epochs count, too: whoever waits for elements waits there for the first of the next one.
+    """
+    parts = work.parts
+    if isinstance(parts, Missing):
+        return parts
+    ratio = parts.ratio(*_PARTS)
+    keeps_up = not isinstance(work.input, Missing) and work.input.keeps_up
+    if (keeps_up or parts.ratio("input_wait") < limits.input_ratio) and work.held_ns:
+        return _held_up(work, limits)
+    if ratio < limits.input_ratio or keeps_up:
+        return None
+    largest = max(_PARTS, key=parts.ratio)
+    waits_ns, ends_ns = parts.of_all_steps(*_PARTS), _ends_ns(work, largest)
+    # What makes the elements may leave the steps too few CPUs besides.
+    high_ns = waits_ns + ends_ns + min(work.beside_ns, waits_ns)
+    gain = work.gain(high_ns, LIKELY * waits_ns + LIKELY_AT_ENDS * ends_ns)
+    share = much(parts.ratio(largest), ratio)
+    return Finding(
+        title="Steps wait for their input",
+        severity=_severity(work, largest, limits.severity(gain)),
+        evidence=(
+            Evidence(f"of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
+            *_waited_for(work, parts, largest),
+            *work.sample(),
+            work.shown_by("input" if largest == "input_wait" else "breakdown"),
+        ),
+        action=_action(work, largest),
+        gain=gain,
+        part="input",
+    )
+
+
+def _held_up(work: WorkSignals, limits: Thresholds) -> Finding | None:
+    """Return a finding where Python that makes elements holds up steps that need not wait for them.
+
+    It has the interpreter's lock, which the thread of the steps waits for around its ops.
+    """
+    found, held_ns = work.input, work.held_ns
+    if isinstance(found, Missing):
+        return None
+    gain = work.gain(held_ns, LIKELY * held_ns)
+    return Finding(
+        title="Python that makes the input holds up the steps",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                "it runs beside them, with the interpreter's lock, for a step",
+                time_ns=round(found.python_ns),
+                source=found.source,
+            ),
+            Evidence("of the loop its steps are outside of ops meanwhile", ratio=gain.high_ratio),
+            *work.sample(),
+            work.shown_by("input"),
+        ),
+        action="Make batches by NumPy or TensorFlow on whole arrays, once before the steps, or in "
+        "other processes (a Keras PyDataset or Sequence with use_multiprocessing=True).",
+        gain=gain,
+        part="input",
+    )
+
+
+def _ends_ns(work: WorkSignals, largest: str) -> int:
+    account = work.process.account
+    if largest != "input_wait" or not work.is_main or isinstance(account, Missing):
+        return 0
+    return sum(each.ns for each in account.items(Category.EPOCH_ENDS) if each.times > 1)
+
+
+def _severity(work: WorkSignals, largest: str, severity: Severity) -> Severity:
+    """Return how loud to be: what converts so little is the price of a call, not of its bytes."""
+    parts = work.parts
+    if isinstance(parts, Missing):
+        return severity
+    is_small = _serves(work, parts) or _is_ready(work) or _is_handing(work, parts)
+    if largest == "input_wait" and is_small:
+        return min(severity, Severity.INFO)
+    if largest != "feed":
+        return severity
+    feed_ns = parts.ratio("feed") * parts.cycle_ns
+    return min(severity, Severity.INFO) if feed_ns < _SMALL_FEED_NS else severity
+
+
+def _is_ready(work: WorkSignals) -> bool:
+    """Say whether a step waits for elements that lie in memory: it is short beside their number."""
+    return not isinstance(work.input, Missing) and work.input.is_ready
+
+
+def _is_handing(work: WorkSignals, parts: Parts) -> bool:
+    """Say whether the wait is no longer than handing over what is ready.
+
+    Of a prefetched pipeline, of which no stage was seen, or a small part of the cycle for what a
+    generator takes over from Python, as Keras' does from the workers of a PyDataset.
+    """
+    found, ratio = work.input, parts.ratio("input_wait")
+    if isinstance(found, Missing) or ratio * parts.cycle_ns >= _HANDING_NS:
+        return False
+    if "Generator" in found.nodes:
+        return ratio < _HANDING_RATIO
+    return found.prefetches and not found.nodes
+
+
+def _serves(work: WorkSignals, parts: Parts) -> bool:
+    """Say whether steps that train nothing wait for what others hand them: a server's requests."""
+    cause = parts.cause("input_wait")
+    is_queue = cause is not None and cause.what in _OF_QUEUES
+    return is_queue and not isinstance(work.ops, Missing) and not work.ops.has_updates
+
+
+def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
+    found = work.input
+    if largest == "input_wait" and not isinstance(found, Missing):
+        likely = "" if found.is_measured else "waiting, likely (not measured) for "
+        yield Evidence(
+            f"{likely}{found.bottleneck} a step",
+            time_ns=round(found.own_ns),
+            iterator=found.iterator,
+            source=found.source,
+        )
+        return
+    cause = parts.cause(largest)
+    if cause is not None:
+        yield Evidence(f"{cause.what} a step", time_ns=round(cause.ns), source=cause.source)
+
+
+def _action(work: WorkSignals, largest: str) -> str:
+    found = work.input
+    if largest == "host_to_device" or isinstance(found, Missing) or not found.advice:
+        return _ACTIONS[largest]
+    return found.advice
+
+
+# What a cache or a file takes to read is left, and steps have not all of their time from CPUs.
+# An input that takes the CPUs is late at times: it is the cause from this part of the other on.
+_SMALL_WAIT = 0.25
+_INPUT_PARTS = ("input_wait", "host_preprocess", "feed")
+_SHOWN = 3
+
+
+def input_takes_cpus(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where ops of the input run beside steps that compute, and no CPU is left."""
+    parts, ops, machine = work.parts, work.ops, work.process.machine
+    if isinstance(parts, Missing) or isinstance(ops, Missing) or isinstance(machine, Missing):
+        return lacking(parts, ops, machine)
+    cpus, used_cpus = machine.cpus, machine.used_cpus
+    if isinstance(cpus, Missing) or isinstance(used_cpus, Missing):
+        return lacking(cpus, used_cpus)
+    if ops.has_accelerator or _is_late(work, parts, limits):
+        return None
+    if used_cpus < limits.busy_cpus_ratio * _to_have(work, cpus):
+        return None
+    gain = work.gain(work.beside_ns, LIKELY * work.beside_ns)
+    if gain.high_ratio < limits.input_cpus_ratio:
+        return None
+    return Finding(
+        title="The input takes the CPUs that steps compute on",
+        severity=limits.severity(gain),
+        evidence=(
+            *_evidence(work, ops),
+            Evidence(f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy"),
+            Evidence("of the cycle, steps wait for their input", ratio=parts.ratio("input_wait")),
+            *work.sample(),
+            work.shown_by("input"),
+        ),
+        action=_input_takes_cpus_action(work),
+        gain=gain,
+        part="input_cpus",
+    )
+
+
+def _is_late(work: WorkSignals, parts: Parts, limits: Thresholds) -> bool:
+    """Say whether steps wait for the input, and not for a small part of what it holds them up."""
+    if not isinstance(work.input, Missing) and work.input.keeps_up:
+        return False
+    waits_ns = max(limits.input_ratio * parts.total_ns, _SMALL_WAIT * work.beside_ns)
+    return parts.of_all_steps(*_INPUT_PARTS) >= waits_ns
+
+
+def _to_have(work: WorkSignals, cpus: float) -> float:
+    """Return how many CPUs there were to have: where the thread of the steps had to wait for one,
+    fewer than the process may use."""
+    threads = work.process.threads
+    return cpus if isinstance(threads, Missing) else cpus * threads.had_ratio
+
+
+def _evidence(work: WorkSignals, ops: Ops) -> Iterator[Evidence]:
+    found = work.input
+    types = ", ".join(use.type for use in ops.beside[:_SHOWN])
+    stage = "the input" if isinstance(found, Missing) else found.bottleneck
+    yield Evidence(
+        f"ops of {stage} run beside the step ({types}), a step",
+        time_ns=round(ops.beside_ns),
+        iterator="" if isinstance(found, Missing) else found.iterator,
+        source="" if isinstance(found, Missing) else found.source,
+        op_type=ops.beside[0].type if ops.beside else "",
+    )
+
+
+def _input_takes_cpus_action(work: WorkSignals) -> str:
+    found = work.input
+    once = ".cache() behind what takes long and is not random, before .repeat(), or "
+    may_cache = isinstance(found, Missing) or (
+        "Generator" not in found.nodes and (found.may_cache or "Repeat" in found.nodes)
+    )
+    return (
+        f"Prepare the data once: {once if may_cache else ''}write what it makes to files before "
+        "training, or take a cheaper form of it."
+    )
+
+
+# Of several ways to a faster input these are two or three; a cache helps from the second epoch on.
+DATASET_SERIAL_LIKELY = 0.4
+LIKELY_BY_CACHE = 0.2
+_PREFETCHES = ("Prefetch",)
+_CACHE = "cache"
+# A node -> what does the same in parallel.
+_PARALLEL = {
+    "Map": ".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    "Interleave": ".interleave(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    "FlatMap": ".interleave(..., num_parallel_calls=tf.data.AUTOTUNE) instead of .flat_map",
+    "Batch": ".batch(..., num_parallel_calls=tf.data.AUTOTUNE)",
+    "Generator": "a source in TensorFlow (TFRecordDataset ...) instead of from_generator",
+}
+
+
+def dataset_serial(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where steps wait and the pipeline is serial; the bound is the wait."""
+    if isinstance(work.input, Missing) or isinstance(work.parts, Missing):
+        return lacking(work.input, work.parts)
+    if not work.input.keeps_up and not (work.input.is_whole and work.input.is_measured):
+        return Missing("the source or the bottleneck of its tf.data pipeline was not seen")
+    gain_ns = work.parts.of_all_steps("input_wait")
+    has_batch = work.process.has_parallel_batch
+    lacks = tuple(each for each in _lacks(work.input) if has_batch or "Batch" not in each[0])
+    likely = LIKELY_BY_CACHE if lacks and lacks[0][0] == _CACHE else DATASET_SERIAL_LIKELY
+    gain = work.gain(gain_ns, likely * gain_ns)
+    if work.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:
+        return None
+    return Finding(
+        title=f"The tf.data pipeline does without {lacks[0][0]}",
+        severity=_dataset_serial_severity(work, limits, gain),
+        evidence=(
+            Evidence("pipeline, from the step down", iterator=" < ".join(work.input.nodes)),
+            *work.sample(),
+            work.shown_by("input"),
+        ),
+        action="Add " + "; ".join(action for _, action in lacks) + ".",
+        gain=gain,
+        part="input",
+    )
+
+
+def _dataset_serial_severity(work: WorkSignals, limits: Thresholds, gain: Gain) -> Severity:
+    """Return how loud to be: the same wait is told loudly once, where it has a remedy already."""
+    told = isinstance(input_bound(work, limits), Finding)
+    has_remedy = not isinstance(work.input, Missing) and bool(work.input.advice)
+    return Severity.INFO if told and has_remedy else limits.severity(gain)
+
+
+def _lacks(found: Input) -> Iterator[tuple[str, str]]:
+    """Return what the pipeline lacks and what adds it."""
+    nodes = found.nodes
+    if not nodes:
+        return
+    if not any(node.startswith(_PREFETCHES) for node in nodes[:2]):
+        yield "prefetch at its end", ".prefetch(tf.data.AUTOTUNE) as the last step"
+    # from_generator is a FlatMap around a Generator.
+    shown = [node for node in nodes if node != "FlatMap" or "Generator" not in nodes]
+    for node in shown:
+        if node in _PARALLEL:
+            yield f"parallel calls in {node}", _PARALLEL[node]
+    if found.may_cache and not any("Cache" in node for node in nodes):
+        yield _CACHE, ".cache() before what is random, if the data fits in memory"

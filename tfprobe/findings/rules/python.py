@@ -1,0 +1,212 @@
+"""Find what Python itself costs: its lock, its garbage collector, its start, waits for values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfprobe.analysis.account.categories import BEFORE_STEPS, Category
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Severity
+from tfprobe.findings.rule import Verdict, lacking
+from tfprobe.findings.rules.accelerator import ON_DEVICE
+from tfprobe.findings.signals import Parts, ProcessSignals, PythonThread, Syncs, WorkSignals
+from tfprobe.findings.thresholds import Thresholds
+
+# In another process the thread leaves the lock alone; what it hands over costs some of that.
+LIKELY = 0.8
+# A step took 1.1 ms of CPU where it asked for the lock 200 times a second, and 0.65 ms alone.
+_LOST_OF_OWN = 0.4
+# Parts of a cycle in which the thread of the steps itself is to go on: it needs the lock.
+_PARTS = ("idle", "kernel_launch", "feed", "fetch")
+# What the job's lines between steps wait for otherwise.
+_OTHER_WAITS = frozenset(
+    {"sleep", "subprocess", "fsync", "collection", "wait", "network", "lock", "output"}
+)
+# Of the moments at which it was seen; at the others it is in a call, which may do without the lock.
+_MOSTLY = 0.5
+_SHOWN = 3
+
+
+def gil_held(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where steps do not go on while another thread of Python computes.
+
+    The bound is the time in which the thread of the steps did not run, and what asking for the lock
+    took of its own, as far as no op ran and nothing else was waited for.
+    """
+    threads, parts = work.process.threads, work.parts
+    if isinstance(threads, Missing) or isinstance(parts, Missing):
+        return lacking(threads, parts)
+    others = [each for each in threads.others if each.source]
+    cores = sum(each.cores for each in others)
+    # Beside other processes a thread that wants all of a CPU has no more of it than others want.
+    to_have = 1.0 if threads.is_alone else threads.had_ratio
+    if not work.is_main or not others or cores < limits.gil_cpus * to_have:
+        return None
+    waited_ratio = max(1 - threads.steps_cores - threads.delay_ratio, 0.0)
+    if waited_ratio < limits.gil_ratio:
+        return None
+    whole_ns, open_ns = work.loop.thread_ns, _open_ns(work, parts)
+    # A thread that computes takes a CPU, too.
+    lost_ratio = waited_ratio + threads.delay_ratio + _LOST_OF_OWN * threads.steps_cores
+    high_ns = min(lost_ratio * whole_ns, open_ns)
+    gain = work.gain(high_ns, LIKELY * min(waited_ratio * whole_ns, open_ns))
+    if gain.high_ratio < limits.gil_ratio:
+        return None
+    holds = others[0].in_python_ratio >= _MOSTLY
+    severity = limits.severity(gain)
+    return Finding(
+        title="Steps wait for the interpreter's lock (GIL), which another thread of Python has",
+        severity=severity if holds else min(severity, Severity.INFO),
+        evidence=(
+            *_evidence(others, holds=holds),
+            Evidence(
+                "of the time the thread of the steps neither ran nor was ready to",
+                ratio=waited_ratio,
+            ),
+            Evidence(
+                "of the cycle no op ran",
+                ratio=parts.ratio(*_PARTS),
+            ),
+            work.shown_by("tiers"),
+        ),
+        action="Let a process do it (multiprocessing, subprocess) in place of a thread, do it with "
+        "NumPy or another library that gives up the lock while it computes, or let the thread "
+        "sleep between its turns.",
+        gain=gain,
+        part="gil",
+    )
+
+
+def _open_ns(work: WorkSignals, parts: Parts) -> float:
+    """Return how long the cycles were in these parts, but for what lines are known to wait for."""
+    python = work.python
+    lines = () if isinstance(python, Missing) else python.lines
+    waits = sum(line.ratio for line in lines if line.kind in _OTHER_WAITS)
+    return max(parts.of_all_steps(*_PARTS) - waits * work.loop.regular_gap_ns, 0.0)
+
+
+def _evidence(others: list[PythonThread], *, holds: bool) -> Iterator[Evidence]:
+    for each in others[:_SHOWN]:
+        where = f", in {each.function}" if each.function else ""
+        doing = "computed in Python" if holds else "ran, within calls of Python,"
+        yield Evidence(
+            f"thread {each.name} {doing} for {100 * each.cores:.0f} % of the time{where}",
+            source=each.source,
+        )
+
+
+# Without collections of what is there all the time, few are left.
+
+
+def garbage_collection(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where collections take a share of the process, but for its start."""
+    account = process.account
+    if isinstance(account, Missing):
+        return account
+    found = [each for each in account.items(Category.COLLECTION) if each.what != BEFORE_STEPS]
+    high_ns = sum(each.ns for each in found)
+    gain = process.of_wall(high_ns, round(LIKELY * high_ns))
+    if not found or gain.high_ratio < limits.collection_ratio:
+        return None
+    source = next((each.source for each in found if each.source), "")
+    asked = "Take the calls of gc.collect() out of the loop" if source else "Call gc.freeze() once"
+    return Finding(
+        title="Python's garbage collector runs for long while steps run",
+        severity=limits.severity(gain),
+        evidence=tuple(Evidence(each.what, time_ns=each.ns, source=each.source) for each in found),
+        action=f"{asked}{', or' if source else ' after the first steps (Python 3.7), or'} "
+        "collect less often: gc.set_threshold(100_000, 50, 50).",
+        gain=gain,
+        part="garbage_collection",
+    )
+
+
+# Reading at every tenth step wins nine tenths; half leaves room for what else is in the way.
+HOST_SYNC_LIKELY = 0.5
+# Of fewer gaps "every step" says nothing.
+_LEAST_GAPS = 3
+
+
+def host_sync(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where each step is waited for.
+
+    Without an accelerator the bound is the time of the reads. With one, the host could run ahead of
+    the device, at best to hide the shorter of the two behind the longer: that is the bound.
+    """
+    syncs = work.syncs
+    if isinstance(syncs, Missing):
+        return syncs
+    if syncs.gaps < _LEAST_GAPS or syncs.ratio < limits.sync_ratio:
+        return None
+    gain_ns = _bound_ns(work, syncs)
+    gain = work.gain(gain_ns, HOST_SYNC_LIKELY * gain_ns)
+    severity = limits.severity(gain)
+    if not syncs.source:
+        # Keras itself reads what it shows: no line of the job is to be changed.
+        severity = min(severity, Severity.INFO)
+    return Finding(
+        title="Python reads the value of a tensor after every step",
+        severity=severity,
+        evidence=(
+            Evidence(
+                f"{_reads(syncs.calls)} a step, by {syncs.function}: a step",
+                time_ns=round(syncs.ns),
+                source=syncs.source,
+            ),
+            Evidence(f"share of {syncs.gaps} watched gaps with a read", ratio=syncs.ratio),
+            work.shown_by("breakdown"),
+        ),
+        action="Read losses and metrics at every Nth step (.numpy(), float(), print, if), or keep "
+        "them in a tf.metrics object and read that at the end of the epoch.",
+        gain=gain,
+        part="sync",
+    )
+
+
+def _reads(calls: float) -> str:
+    told = f"{calls:.3g}"
+    return "1 read" if told == "1" else f"{told} reads"
+
+
+def _bound_ns(work: WorkSignals, syncs: Syncs) -> float:
+    if isinstance(work.parts, Missing) or not work.process.has_accelerator:
+        return syncs.ns * work.loop.steps
+    device_ratio = work.parts.ratio(*ON_DEVICE)
+    return min(device_ratio, 1 - device_ratio) * work.parts.total_ns
+
+
+# What is prepared has to be read at least.
+SLOW_START_LIKELY = 0.5
+
+
+def slow_start(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where data and models take a share of the whole process; imports do not.
+
+    Garbage that is collected meanwhile is theirs. What is made anew between steps is none of it.
+    """
+    account = process.account
+    if isinstance(account, Missing):
+        return account
+    collected = account.items(Category.COLLECTION)
+    collected_ns = sum(each.ns for each in collected if each.what == BEFORE_STEPS)
+    high_ns = account.prepared_ns + collected_ns
+    gain = process.of_wall(high_ns, round(SLOW_START_LIKELY * high_ns))
+    if not account.steps or gain.high_ratio < limits.preparation_ratio:
+        return None
+    items = account.items(Category.PREPARATION)
+    has_line = any(each.source for each in items[:_SHOWN])
+    return Finding(
+        title="The first step comes late",
+        severity=limits.severity(gain),
+        evidence=(
+            *(
+                Evidence(each.what or "elsewhere", time_ns=each.ns, source=each.source)
+                for each in items[:_SHOWN]
+            ),
+            *([] if has_line else [Evidence("lines", command="tfprobe run --stacks")]),
+        ),
+        action="Prepare the data once and keep it (np.save, TFRecord, Dataset.save), read it while "
+        "steps run (Dataset.map with prefetch), and load no more than the steps take.",
+        gain=gain,
+        part="preparation",
+    )

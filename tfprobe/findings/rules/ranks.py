@@ -1,0 +1,189 @@
+"""Find what the processes of a job cost each other."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Subject
+from tfprobe.findings.rule import Verdict
+from tfprobe.findings.signals import Signals, WorkSignals
+from tfprobe.findings.thresholds import Thresholds
+
+# A slow machine can be made as fast as the others or left out.
+LIKELY = 0.5
+# Facts told of ranks; of hundreds the first will do.
+_SHOWN = 3
+# Of fewer nobody can say what is usual among them.
+FEW = 8
+# Iglewicz and Hoaglin's robust z (docs/steps.md): where it is an outlier, what makes it one of the
+# normal distribution, and the least share of a cycle that ranks are taken to differ by.
+OUTLIER_Z = 3.5
+_MAD_OF_NORMAL = 0.6745
+_LEAST_MAD_RATIO = 0.01
+# Of equal ranks each is last to its share of the collectives; a late one to so many times that.
+_SHARES = 3
+# Where the ranks were not seen to meet: of what one is late, so much must be in others' steps.
+_WAITED_RATIO = 0.5
+_WAITS = ("collectives", "sync_wait")
+
+
+def straggler(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+    """Return a finding for each kind of work with one late process, of ranks of one job.
+
+    Of processes in step with each other, the late one waits least, and comes last to most of the
+    collectives. Its own time is the cycle less what it waits for others; the bound is what it
+    takes more than the mean of the others.
+    """
+    groups: dict[tuple[str, str, int], list[WorkSignals]] = {}
+    for work in signals.works:
+        key = work.subject.kind, work.subject.name, work.process.group
+        groups.setdefault(key, []).append(work)
+    for group in groups.values():
+        by_process = {_process(each.subject): each for each in group}
+        if len(by_process) > 1 and _are_ranks(by_process.values()):
+            yield _late(list(by_process.values()), limits)
+
+
+def _process(subject: Subject) -> tuple[str | None, int | None, int | None]:
+    # What profiler services recorded has ranks and no pids.
+    return subject.host, subject.pid, subject.rank
+
+
+def _are_ranks(works: Iterable[WorkSignals]) -> bool:
+    return all(each.subject.rank is not None for each in works)
+
+
+def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
+    own = _own_ns(works)
+    latest = max(range(len(works)), key=own.__getitem__)
+    others = [ns for at, ns in enumerate(own) if at != latest]
+    late_ns = own[latest] - sum(others) / len(others)
+    work = works[latest]
+    cycle_ns = _cycle_ns(work)
+    if late_ns < limits.straggler_ratio * cycle_ns or not _is_clear(latest, works, late_ns, limits):
+        return None
+    z = _z(own, latest, cycle_ns)
+    if z is not None and z < OUTLIER_Z:
+        return None
+    gain_ns = late_ns * work.loop.steps
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    return Finding(
+        title=f"Rank {work.subject.rank} is slower than the others, which wait for it",
+        severity=limits.severity(gain),
+        evidence=(
+            *_came_last(work),
+            *_times(works, own, latest),
+            *_stands_out(z, len(works)),
+            Evidence("all ranks beside each other", command="tfprobe ranks"),
+            work.shown_by("steps" if work.turns is None else "transfers"),
+        ),
+        action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
+        "share of the data; `tfprobe report --rank` shows one rank.",
+        gain=gain,
+        part="straggler",
+        subject=work.subject,
+    )
+
+
+def _is_clear(latest: int, works: list[WorkSignals], late_ns: float, limits: Thresholds) -> bool:
+    """Say whether a rank is late by more than chance."""
+    work, others = works[latest], [each for at, each in enumerate(works) if at != latest]
+    turns = [each.turns for each in others if each.turns is not None]
+    if work.turns is None or len(turns) < len(others):
+        loops = [each.loop for each in others]
+        spread_ns = work.loop.gap_spread_ns + max(each.gap_spread_ns for each in loops)
+        # Who waits for it does so in steps that are longer; else they only run beside each other.
+        waited_ns = min(each.usual_step_ns for each in loops) - work.loop.usual_step_ns
+        return late_ns > spread_ns and waited_ns >= _WAITED_RATIO * late_ns
+    waits = [each.waiting_ns for each in turns]
+    if len(works) < FEW:
+        return work.turns.waiting_ns < min(waits) and work.turns.last_ratio >= limits.last_ratio
+    # Of many each is last to a small share of the collectives, and another one may wait least once.
+    waits_little = work.turns.waiting_ns < statistics.median(waits)
+    return waits_little and work.turns.last_ratio >= _SHARES / len(works)
+
+
+def _z(own_ns: list[float], latest: int, cycle_ns: float) -> float | None:
+    """Return how far a rank is from the middle of all, in units of what they differ by; None where
+    there are too few to say what is usual.
+    """
+    if len(own_ns) < FEW:
+        return None
+    middle_ns = statistics.median(own_ns)
+    mad_ns = statistics.median(abs(each - middle_ns) for each in own_ns)
+    return _MAD_OF_NORMAL * (own_ns[latest] - middle_ns) / max(mad_ns, _LEAST_MAD_RATIO * cycle_ns)
+
+
+def _stands_out(z: float | None, ranks: int) -> Iterator[Evidence]:
+    if z is not None:
+        yield Evidence(f"robust z {z:.1f} among {ranks} ranks ({OUTLIER_Z} is an outlier)")
+
+
+def _came_last(work: WorkSignals) -> Iterator[Evidence]:
+    if work.turns is not None:
+        text = f"of {work.turns.matched} collectives it came last to"
+        yield Evidence(text, ratio=work.turns.last_ratio)
+
+
+def _times(works: list[WorkSignals], own: list[float], latest: int) -> Iterator[Evidence]:
+    """Yield the own time of the late rank, and of some others."""
+    others = [at for at in range(len(works)) if at != latest]
+    for at in (latest, *others[:_SHOWN]):
+        text = f"rank {works[at].subject.rank}, own time a step"
+        yield Evidence(text, time_ns=round(own[at]))
+
+
+def _cycle_ns(work: WorkSignals) -> float:
+    """Return the mean time from step to step, without the first: that one is never recorded, and
+    is long for reasons of its own.
+    """
+    return (work.loop.regular_step_ns + work.loop.regular_gap_ns) / max(work.loop.steps, 1)
+
+
+def _own_ns(works: list[WorkSignals]) -> list[float]:
+    """Return the time of a mean cycle that each process spends on its own account.
+
+    Where the ranks were seen to meet, that is all but waiting. Sampled steps of ranks that were not
+    are slow at different times and not compared: a step is taken to be as long as that of the
+    process with the shortest steps, and the rest of it to be waiting for others.
+    """
+    cycles = [_cycle_ns(each) for each in works]
+    if all(each.turns and not isinstance(each.parts, Missing) for each in works):
+        return [
+            cycle * (1 - each.parts.ratio(*_WAITS))
+            for cycle, each in zip(cycles, works, strict=True)
+            if not isinstance(each.parts, Missing)
+        ]
+    shortest_ns = min(each.loop.usual_step_ns for each in works)
+    return [shortest_ns + each.loop.usual_gap_ns for each in works]
+
+
+# The backward pass has room for about half; the last gradients have nothing to hide behind.
+
+
+def collectives_exposed(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where collectives are exposed; the bound is all of that time."""
+    parts = work.parts
+    if isinstance(parts, Missing):
+        return parts
+    ratio = parts.ratio("collectives")
+    if ratio < limits.collectives_ratio:
+        return None
+    gain_ns = parts.of_all_steps("collectives")
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    return Finding(
+        title="The step waits for collectives that nothing hides",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence("of the cycle only collectives run", ratio=ratio),
+            *work.sample(),
+            work.shown_by("transfers"),
+        ),
+        action="Look first whether one rank is late (straggler). Then pack gradients "
+        "(CommunicationOptions(bytes_per_pack=...)), reduce in 16 bits, use NCCL rather than RING "
+        "on GPUs, or take larger batches so that there is more to hide behind.",
+        gain=gain,
+        part="collectives",
+    )

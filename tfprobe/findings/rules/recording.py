@@ -1,0 +1,110 @@
+"""Find what recording cost, and steps that stand out."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
+from tfprobe.findings.rule import Verdict
+from tfprobe.findings.signals import ProcessSignals, WorkSignals
+from tfprobe.findings.thresholds import Thresholds
+
+_NOT_KNOWN = Missing("no step was traced without that profiler, which would tell what it costs")
+
+
+def own_profiler(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where no step could be traced for long because the job itself profiles."""
+    own = process.own_profiler
+    if own is None or own.open_ns < limits.own_profiler_ratio * process.wall_ns:
+        return None
+    source = f"{own.file}:{own.line}" if own.file else ""
+    return Finding(
+        title="The job's own profiler stays open",
+        severity=Severity.WARNING,
+        evidence=(
+            Evidence("TensorFlow's profiler was started", source=source)
+            if source
+            else Evidence("TensorFlow's profiler is open"),
+            Evidence(
+                f"{own.declined:,} steps could not be traced: TensorFlow allows one profiler in a "
+                "process; at least",
+                time_ns=own.open_ns,
+            ),
+            *_growth(process),
+        ),
+        action="Close it after some steps: with tf.profiler.experimental.Profile(logdir): ..., or "
+        "tf.profiler.experimental.stop(); TensorBoard(profile_batch=(10, 20)), or 0 for none. "
+        "While it is open each op is recorded, and memory grows until it is closed.",
+        gain=_NOT_KNOWN,
+        part="recording",
+    )
+
+
+def _growth(process: ProcessSignals) -> tuple[Evidence, ...]:
+    """Return by how much memory grows meanwhile, where it does."""
+    machine = process.machine
+    if isinstance(machine, Missing) or isinstance(machine.growth_bytes_per_step, Missing):
+        return ()
+    if not machine.grows:
+        return ()
+    return (Evidence("memory grows a step", size_bytes=round(machine.growth_bytes_per_step)),)
+
+
+def profiler_overhead(process: ProcessSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where recording took long; all of it goes when recording less."""
+    if isinstance(process.overhead_ns, Missing):
+        return process.overhead_ns
+    cost_ns = min(process.overhead_ns, process.wall_ns)
+    gain = Gain(cost_ns, cost_ns, process.wall_ns)
+    if gain.high_ratio < limits.overhead_ratio:
+        return None
+    return Finding(
+        title="Recording itself takes a good part of the time",
+        # It goes with the recording, so it is no fault of the job.
+        severity=min(limits.severity(gain), Severity.WARNING)
+        if gain.high_ratio >= limits.critical_ratio
+        else Severity.INFO,
+        evidence=(
+            Evidence("share of the wall time", ratio=gain.high_ratio),
+            Evidence("recording took", time_ns=cost_ns),
+        ),
+        action="Trace fewer steps: the default, TFPROBE_BUDGET=1%, or a larger TFPROBE_EVERY; or "
+        "let the job run longer, since some of it is spent once.",
+        gain=gain,
+        part="recording",
+    )
+
+
+# What comes at one distance, or is known to be the job's own, can be done less often; else it is as
+# likely as not another job on the machine.
+LIKELY_IF_KNOWN = 0.5
+LIKELY = 0.0
+_NAMED = 8
+
+
+def step_outliers(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where outliers add up; the bound is what they took beyond the usual."""
+    outliers = work.outliers
+    if isinstance(outliers, Missing):
+        return outliers
+    # Steps that were slow because they were traced again are retracing's.
+    gain_ns = max(outliers.excess_ns - work.loop.retrace_ns, 0)
+    likely = LIKELY_IF_KNOWN if outliers.every or outliers.is_own else LIKELY
+    gain = work.gain(gain_ns, likely * gain_ns)
+    if not outliers.steps or gain.high_ratio < limits.outlier_ratio:
+        return None
+    every = f", one every {outliers.every}" if outliers.every else ""
+    longest = tuple(sorted(outliers.steps[:_NAMED]))
+    return Finding(
+        title="Some steps take far longer than the others",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"{len(outliers.steps):,} of {outliers.looked_at:,} steps{every}"),
+            Evidence(f"the longest: {', '.join(map(str, longest))}", steps=longest),
+            *([Evidence(f"then: {outliers.cause}")] if outliers.cause else []),
+            work.shown_by("steps"),
+        ),
+        action="Look at what happens then: what comes at one distance is the job's own (logging, "
+        "summaries, checkpoints, evaluation); what does not is often another job on the machine.",
+        gain=gain,
+        part="outliers",
+    )

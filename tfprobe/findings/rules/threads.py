@@ -1,0 +1,179 @@
+"""Find thread pools that are too small or too large for the CPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding
+from tfprobe.findings.rule import Verdict, lacking
+from tfprobe.findings.signals import Ops, ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.thresholds import Thresholds
+
+# Twice as many threads make an op less than twice as fast: memory is shared.
+LIKELY = 0.5
+# Where the process keeps more CPUs than this busy, its ops run beside each other already.
+_BUSY_RATIO = 0.75
+
+
+def threads_few(signals: Signals, limits: Thresholds) -> Iterator[Verdict]:
+    """Give a finding for each loop whose ops may not use the CPUs there are.
+
+    Processes of one machine share its CPUs: with one for each, one thread is right. The bound is
+    the time of ops that are not tiny, spread over these CPUs.
+    """
+    beside = Counter(process.subject.host for process in signals.processes)
+    for work in signals.works:
+        yield _of_work(work, beside[work.process.subject.host], limits)
+
+
+def _of_work(work: WorkSignals, processes: int, limits: Thresholds) -> Verdict:
+    process, parts, ops = work.process, work.parts, work.ops
+    if isinstance(process.settings, Missing):
+        return process.settings
+    cpus = cpus_of(process)
+    if isinstance(cpus, Missing) or isinstance(parts, Missing) or isinstance(ops, Missing):
+        return lacking(cpus, parts, ops)
+    threads = whole(process.settings.get("intra_op_threads"))
+    own_cpus = cpus / max(processes, 1)
+    if not threads or threads > limits.few_threads_per_cpu * own_cpus or ops.has_accelerator:
+        return None
+    if not _leaves_cpus(process, own_cpus):
+        return None
+    divisible_ns = parts.of_all_steps("host_compute") * _large_ratio(ops)
+    gain_ns = divisible_ns * (1 - threads / own_cpus)
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if gain.high_ratio < limits.threads_ratio:
+        return None
+    count = int(own_cpus)
+    return Finding(
+        title=f"Each op has {threads:,} thread{'' if threads == 1 else 's'} where there are "
+        f"{count:,} CPUs",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"intra_op_threads: {threads:,} for {own_cpus:.3g} CPUs of the process"),
+            *_used(process),
+            Evidence("of the cycle, ops compute on the host", ratio=parts.ratio("host_compute")),
+            *work.sample(),
+        ),
+        action="Leave out tf.config.threading.set_intra_op_parallelism_threads(...), "
+        "ConfigProto(intra_op_parallelism_threads=...) and TF_NUM_INTRAOP_THREADS, or set as many "
+        f"threads as there are CPUs: {count}.",
+        gain=gain,
+        part="threads",
+        subject=work.subject,
+    )
+
+
+def _large_ratio(ops: Ops) -> float:
+    return min(ops.large_ns / ops.busy_ns, 1.0) if ops.busy_ns else 0.0
+
+
+def _leaves_cpus(process: ProcessSignals, cpus: float) -> bool:
+    """Say whether CPUs are left over, as far as that was measured."""
+    machine = process.machine
+    if isinstance(machine, Missing) or isinstance(machine.used_cpus, Missing):
+        return True
+    return machine.used_cpus < _BUSY_RATIO * cpus
+
+
+def _used(process: ProcessSignals) -> tuple[Evidence, ...]:
+    machine = process.machine
+    if isinstance(machine, Missing) or isinstance(machine.used_cpus, Missing):
+        return ()
+    return (Evidence(f"the process kept {machine.used_cpus:.2g} CPUs busy"),)
+
+
+# Threads that take turns lose caches and hold each other up, not all of the time: of what n threads
+# wait for c CPUs, less than half was won where it was measured.
+BOUND = 0.5
+THREADS_OVERSUBSCRIBED_LIKELY = 0.2
+# Where they were seen taking turns without end, 64 threads for 2 CPUs cost 44 to 63 % of the loop.
+BOUND_IF_SEEN = 0.7
+LIKELY_IF_SEEN = 0.4
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def threads_oversubscribed(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding for too many threads.
+
+    Of n threads on c CPUs, each waits (n - c) / n of the host's compute time: the bound is half of
+    that, or seven tenths where threads were seen losing their CPUs to each other.
+    """
+    process, parts = work.process, work.parts
+    if isinstance(process.settings, Missing):
+        return process.settings
+    cpus = cpus_of(process)
+    if isinstance(cpus, Missing) or isinstance(parts, Missing):
+        return lacking(cpus, parts)
+    pools = sorted(_pools(process.settings), key=lambda pool: -pool[1])
+    if not pools or pools[0][1] < limits.threads_per_cpu * cpus:
+        return None
+    name, threads = pools[0]
+    gain_ns = parts.of_all_steps("host_compute", "input_wait") * (1 - cpus / threads)
+    switches = _switches_per_s(process)
+    is_seen = switches >= limits.switches_per_s
+    bound, likely = (
+        (BOUND_IF_SEEN, LIKELY_IF_SEEN) if is_seen else (BOUND, THREADS_OVERSUBSCRIBED_LIKELY)
+    )
+    gain = work.gain(bound * gain_ns, likely * gain_ns)
+    throttled_ns = _throttled_ns(process)
+    count = max(int(cpus), 1)
+    return Finding(
+        title="There are more threads than CPUs",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(f"{name}: {threads:,} threads for {cpus:.3g} CPUs"),
+            *([Evidence(f"{switches:,.0f} context switches a second")] if is_seen else []),
+            *(
+                [Evidence("the cgroup held the process back for", time_ns=throttled_ns)]
+                if throttled_ns
+                else []
+            ),
+        ),
+        action=f"Set TF_NUM_INTRAOP_THREADS={count} TF_NUM_INTEROP_THREADS={count} "
+        f"OMP_NUM_THREADS={count}. Where the job sets its threads itself "
+        "(tf.config.threading, ConfigProto), that wins over these variables.",
+        gain=gain,
+        part="threads",
+    )
+
+
+def cpus_of(process: ProcessSignals) -> float | Missing:
+    """Return the CPUs there are: by cgroup and affinity, or in a short run by affinity alone."""
+    if not isinstance(process.machine, Missing):
+        return process.machine.cpus
+    settings = {} if isinstance(process.settings, Missing) else process.settings
+    count = whole(settings.get("cpus"))
+    return float(count) if count else process.machine
+
+
+def _switches_per_s(process: ProcessSignals) -> float:
+    machine = process.machine
+    if isinstance(machine, Missing) or isinstance(machine.switches_per_s, Missing):
+        return 0.0
+    return machine.switches_per_s
+
+
+def _throttled_ns(process: ProcessSignals) -> int:
+    if isinstance(process.machine, Missing) or isinstance(process.machine.throttled_ns, Missing):
+        return 0
+    return process.machine.throttled_ns
+
+
+def _pools(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Return the sizes of pools; 0 stands for as many as TensorFlow sees CPUs."""
+    for name in ("intra_op_threads", "inter_op_threads"):
+        size = settings.get(name)
+        if isinstance(size, int) and not isinstance(size, bool):
+            yield name, size or whole(settings.get("cpus"))
+    environment = settings.get("environment") or {}
+    for name in _VARIABLES:
+        yield name, whole(environment.get(name))
+
+
+def whole(value: object) -> int:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -1,0 +1,79 @@
+"""Find copies between host and device that cost more than they must."""
+
+from __future__ import annotations
+
+from tfprobe.errors import Missing
+from tfprobe.findings.finding import Evidence, Finding
+from tfprobe.findings.rule import Verdict
+from tfprobe.findings.signals import WorkSignals
+from tfprobe.findings.thresholds import Thresholds
+
+# One large copy for many small ones saves their starts, not their bytes.
+LIKELY = 0.5
+
+
+def copies_many(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where small copies are many; the bound is what they take, unhidden."""
+    if isinstance(work.copies, Missing):
+        return work.copies
+    many = [
+        each
+        for each in work.copies
+        if each.count >= limits.copies_least and each.bytes / each.count < limits.copy_bytes
+    ]
+    gain_ns = work.of_steps(sum(each.exposed_ns for each in many))
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if not many or gain.high_ratio < limits.copies_ratio:
+        return None
+    worst = max(many, key=lambda each: each.exposed_ns)
+    return Finding(
+        title="Many small copies go between host and device",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{worst.count:.0f} copies {worst.direction} a step, each of",
+                size_bytes=round(worst.bytes / worst.count),
+                node=worst.node,
+            ),
+            Evidence("unhidden a step", time_ns=round(worst.exposed_ns)),
+            *work.sample(),
+            work.shown_by("transfers"),
+        ),
+        action="Put what is fed or fetched into one tensor, keep it on the device between steps, "
+        "and keep small ops from alternating between host and device (int32 tensors and shapes "
+        "live on the host).",
+        gain=gain,
+        part="copies",
+    )
+
+
+# Pinned copies run at about twice the rate (NVIDIA, How to Optimize Data Transfers in CUDA C/C++).
+
+
+def copies_pageable(work: WorkSignals, limits: Thresholds) -> Verdict:
+    """Return a finding where pageable copies take long; the bound is all of their unhidden time."""
+    if isinstance(work.copies, Missing):
+        return work.copies
+    pageable = [each for each in work.copies if each.pageable_count]
+    gain_ns = work.of_steps(sum(min(each.pageable_ns, each.exposed_ns) for each in pageable))
+    gain = work.gain(gain_ns, LIKELY * gain_ns)
+    if not pageable or gain.high_ratio < limits.pageable_ratio:
+        return None
+    worst = max(pageable, key=lambda each: each.pageable_ns)
+    return Finding(
+        title="Copies go through pageable memory",
+        severity=limits.severity(gain),
+        evidence=(
+            Evidence(
+                f"{worst.pageable_count:.0f} copies {worst.direction} a step",
+                time_ns=round(worst.pageable_ns),
+                node=worst.node,
+            ),
+            *work.sample(),
+            work.shown_by("transfers"),
+        ),
+        action="Let tf.data hand batches to the device (dataset.apply(tf.data.experimental."
+        "prefetch_to_device('/GPU:0'))) rather than feeding NumPy arrays: its buffers are pinned.",
+        gain=gain,
+        part="copies",
+    )
