@@ -14,7 +14,7 @@ from tfprobe.findings.engine import advise
 from tfprobe.findings.engine import document as engine_document
 from tfprobe.launch import environ
 from tfprobe.profile.profile import Capture, Process, Profile, Work
-from tfprobe.profile.reader.run_reader import Following, load
+from tfprobe.profile.reader.run_reader import RunReader, load
 from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.report.documents.run_report import Document, document, gather
 from tfprobe.runs.catalogue import find_run
@@ -104,7 +104,7 @@ class Recording:
         return self._updates(every_s, timeout_s)
 
     def _updates(self, every_s: float, timeout_s: float | None) -> Iterator[Update]:
-        following, before = Following(self._folder, this_machine()), None
+        following, before = RunReader(self._folder, this_machine()), None
         last_s = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while True:
             began_s = time.monotonic()

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT)]
 from tests.matrix.cells import CELLS  # noqa: E402
 from tests.matrix.environments import Unavailable, prepare  # noqa: E402
 from tests.support import toy_tensorflow  # noqa: E402
-from tfprobe.live.process_request import Hearing  # noqa: E402
+from tfprobe.live.process_request import EventTail  # noqa: E402
 from tfprobe.runs import trace_requests  # noqa: E402
 from tfprobe.runs.layout import ProcessFolder, RunFolder  # noqa: E402
 from tfprobe.runs.process_folder.steps import count_steps  # noqa: E402
@@ -142,7 +142,7 @@ def _count(descriptor: int) -> int:
 def _asked(folder: ProcessFolder, *, wakes: bool) -> Latency:
     # At any moment between two looks of the job.
     time.sleep(random.uniform(0.02, 0.05))
-    hearing, moment = Hearing(folder.events), _Moment(wakes=wakes)
+    hearing, moment = EventTail(folder.events), _Moment(wakes=wakes)
     began_s = time.perf_counter()
     number = moment.order(folder.steps)
     while not (captures := hearing.listen(number).captures):

@@ -20,7 +20,7 @@ from tfprobe.cli.main import main
 from tfprobe.errors import Missing
 from tfprobe.live.trace_requests import order
 from tfprobe.live.watched_runs import Fleet
-from tfprobe.profile.snapshots import Answer, FleetLook, ProcessAnswer
+from tfprobe.profile.snapshots import FleetLook, ProcessAnswer, RequestAnswer
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.process_folder.events import read_events
@@ -147,10 +147,10 @@ def _state(job: Running) -> str:
 
 def _expected(job: Running, answer: ProcessAnswer) -> bool:
     if job.kind == "stopped":
-        return (answer.answer, answer.state) == (Answer.NONE, "stopped")
+        return (answer.answer, answer.state) == (RequestAnswer.NONE, "stopped")
     if job.kind == "short":
-        return (answer.answer, answer.state) == (Answer.ENDED, "finished")
-    return answer.answer is Answer.TAKEN and answer.is_met
+        return (answer.answer, answer.state) == (RequestAnswer.ENDED, "finished")
+    return answer.answer is RequestAnswer.TAKEN and answer.is_met
 
 
 @pytest.mark.slow

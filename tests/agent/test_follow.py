@@ -9,7 +9,7 @@ import pytest
 import tfprobe
 from tests.support.agent import PATIENCE_S, Laboratory
 from tests.support.plain import plain
-from tfprobe.profile.reader.run_reader import Following, load
+from tfprobe.profile.reader.run_reader import RunReader, load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 
@@ -59,7 +59,7 @@ def laboratory(tmp_path: Path) -> Laboratory:
 def test_following_gives_what_loading_gives(laboratory: Laboratory) -> None:
     """Steps, captures, a fork that writes its own folder, and the exit."""
     folder, here = RunFolder(laboratory.run), this_machine()
-    following, job = Following(folder, here), Job(laboratory)
+    following, job = RunReader(folder, here), Job(laboratory)
     for what in ("0", "3", "12", "7 fork", "2000", "1"):
         job.do(what)
 

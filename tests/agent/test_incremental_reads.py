@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.agent import load
 from tfprobe.runs.process_folder.steps import StepsFile, StepsReader, read_steps
-from tfprobe.runs.process_folder.steps_layout import Aggregate, RecentSteps, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import Aggregate, RecentStepsRecord, WorkRecord
 
 steps_file, layout = load("core.steps_file"), load("core.steps_layout")
 START_NS = 7_000_000_000_000
@@ -48,7 +48,7 @@ def _facts(aggregate: Aggregate) -> tuple[object, ...]:
     return (*bounds, aggregate.buckets.tolist())
 
 
-def _rows(recent: RecentSteps, last: int) -> list[object]:
+def _rows(recent: RecentStepsRecord, last: int) -> list[object]:
     columns = (recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
     return [
         recent.first_step + len(recent.end_ns),

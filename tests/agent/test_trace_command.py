@@ -18,7 +18,7 @@ import pytest
 from tests.support.agent import PATIENCE_S, TFPROBE, Laboratory
 from tfprobe.cli.main import main
 from tfprobe.live.trace_requests import order
-from tfprobe.profile.snapshots import Answer
+from tfprobe.profile.snapshots import RequestAnswer
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
 from tfprobe.runs.trace_requests import request_status
@@ -211,7 +211,7 @@ def test_a_loop_that_has_stopped_stepping_is_reported(job: Job) -> None:
         job.step("s")
     (answer,) = given.answers()
 
-    assert (answer.answer, answer.captures) == (Answer.TAKEN, ())
+    assert (answer.answer, answer.captures) == (RequestAnswer.TAKEN, ())
     assert "no step of work 1 has begun since" in str(answer.why)
 
 
@@ -235,7 +235,7 @@ def test_the_reason_why_a_job_declines_is_reported(
         job.step("f")
         (answer,) = given.answers()
 
-    assert answer.answer is Answer.DECLINED
+    assert answer.answer is RequestAnswer.DECLINED
     assert why in str(answer.why)
 
 

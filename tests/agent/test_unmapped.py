@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.agent import PATIENCE_S, Laboratory, load, replace_unpatched
 from tfprobe.runs.process_folder.steps import count_steps, read_steps
-from tfprobe.runs.process_folder.steps_layout import Ending
+from tfprobe.runs.process_folder.steps_layout import EndingRecord
 
 steps_file = load("core.steps_file")
 START_NS = 7_000_000_000_000
@@ -133,7 +133,7 @@ def test_a_program_that_is_replaced_leaves_its_steps_behind(remote: Laboratory) 
     remote.finish("for i in range(300): session.run('loss')\nos.execv('/bin/true', ['true'])")
 
     assert remote.counts() == {"loss": 300}
-    assert remote.steps().header.ending == Ending.REPLACED
+    assert remote.steps().header.ending == EndingRecord.REPLACED
 
 
 def _stepping(path: Path):

@@ -12,7 +12,7 @@ from tests.support.questions import COUNT, DIES, DIES_ONCE, ELSEWHERE, write_ran
 from tfprobe.query import process_pool
 from tfprobe.query.cluster import Cluster
 from tfprobe.query.process_pool import Here, LocalProcesses
-from tfprobe.query.queries import Lost, ask
+from tfprobe.query.queries import FailedShard, ask
 from tfprobe.query.shards import Shard, shards_of
 from tfprobe.runs.layout import RunFolder
 
@@ -67,7 +67,7 @@ def test_a_shard_that_kills_twice_is_lost_alone(shards):
     reason = (
         "two processes that worked on it died, the last one by signal 9, as when memory runs out"
     )
-    expected[1] = Lost(shards[1], reason)
+    expected[1] = FailedShard(shards[1], reason)
     assert list(parts) == expected
 
 
@@ -97,5 +97,5 @@ def test_a_shard_that_kills_dask_workers_is_lost_alone(shards, clusters):
     parts = ask(DIES, shards, Cluster("local", 2))
 
     expected = list(ask(COUNT, shards, Here()))
-    expected[1] = Lost(shards[1], "two workers of the cluster that worked on it died")
+    expected[1] = FailedShard(shards[1], "two workers of the cluster that worked on it died")
     assert list(parts) == expected

@@ -20,7 +20,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.query.tables.capture_cache import Choice, this_process
-from tfprobe.query.tables.loader import Tables, look_at
+from tfprobe.query.tables.loader import TableLoader, look_at
 from tfprobe.query.tables.query import ask
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import this_machine
@@ -30,12 +30,12 @@ Asked = tuple[list[tuple[str, str]], list[tuple[Any, ...]]]
 
 
 @contextmanager
-def opened(*runs: Path, choose: Choice = this_process) -> Iterator[Tables]:
+def opened(*runs: Path, choose: Choice = this_process) -> Iterator[TableLoader]:
     """Open the tables of runs."""
     with tempfile.TemporaryDirectory() as scratch:
         here = this_machine()
         entries, shards = look_at([RunFolder(run) for run in runs], here)
-        tables = Tables(entries, shards, Path(scratch), here=here, choose=choose)
+        tables = TableLoader(entries, shards, Path(scratch), here=here, choose=choose)
         try:
             yield tables
         finally:
@@ -48,7 +48,7 @@ def asked(query: str, *runs: Path) -> Asked:
         return answered(tables, query)
 
 
-def answered(tables: Tables, query: str) -> Asked:
+def answered(tables: TableLoader, query: str) -> Asked:
     """Return the columns and rows of an answer of tables that are open."""
     answer = ask(tables, query)
     return list(answer.columns), [row for batch in answer.batches for row in batch]

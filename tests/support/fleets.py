@@ -11,8 +11,8 @@ from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow, WorkRow
 from tfprobe.analysis.ops.op_totals import OpTable, OpType
 from tfprobe.errors import Missing, TfprobeError
 from tfprobe.findings.finding import Finding, Gain, Severity
-from tfprobe.live.top.source import Key, Noted, Seen, Watch
-from tfprobe.profile.snapshots import Shares
+from tfprobe.live.top.source import Key, Noted, TopSnapshot, Watch
+from tfprobe.profile.snapshots import LoopShares
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -37,7 +37,7 @@ def work_row(**changes: Any) -> WorkRow:
     return WorkRow(**{**facts, **changes})
 
 
-def shares(**changes: Any) -> Shares:
+def shares(**changes: Any) -> LoopShares:
     """Return shares of 7 captures: a fifth of the cycle before the accelerator."""
     facts: dict[str, Any] = {
         "before_ratio": 0.2,
@@ -47,7 +47,7 @@ def shares(**changes: Any) -> Shares:
         "captures": 7,
         "newest_unix_ns": UNIX_NS,
     }
-    return Shares(**{**facts, **changes})
+    return LoopShares(**{**facts, **changes})
 
 
 def process_row(**changes: Any) -> ProcessRow:
@@ -98,9 +98,9 @@ def run_row(name: str = "r1", *processes: ProcessRow, **changes: Any) -> RunRow:
     return RunRow(**{**facts, **changes})
 
 
-def seen(*runs: RunRow, after_s: float = 60) -> Seen:
+def seen(*runs: RunRow, after_s: float = 60) -> TopSnapshot:
     """Return a look at these runs, some time after they started."""
-    return Seen("/runs", UNIX_NS + round(after_s * S), runs)
+    return TopSnapshot("/runs", UNIX_NS + round(after_s * S), runs)
 
 
 def op_table() -> OpTable:
@@ -118,7 +118,7 @@ def finding(title: str = "Input limits the speed") -> Finding:
 class MadeUp:
     """A source of looks that a test changes; it notes what it was asked."""
 
-    now: Seen | TfprobeError = field(default_factory=lambda: seen(run_row()))
+    now: TopSnapshot | TfprobeError = field(default_factory=lambda: seen(run_row()))
     table: OpTable | Missing | TfprobeError = field(default_factory=op_table)
     found: Sequence[Finding] | TfprobeError = field(default_factory=lambda: (finding(),))
     noted: Sequence[Noted] | TfprobeError = (Noted(UNIX_NS, "sample", "step 10 of fit"),)
@@ -126,7 +126,7 @@ class MadeUp:
     text: str | TfprobeError = "\x1b[1mpython train.py\x1b[0m\n  running\n"
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def look(self) -> Seen:
+    def look(self) -> TopSnapshot:
         """Give the look as it is now."""
         return _given(self.now)
 

@@ -10,7 +10,10 @@ import numpy.typing as npt
 
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_events import (
+    SynchronizationEvents,
+    SynchronizationKind,
+)
 from tfprobe.profile.profile import Process
 from tfprobe.profile.tables import Strings
 
@@ -26,7 +29,7 @@ class Known:
     """Processes, their meetings, and the truth: a clock shows `(1 + drift) t + ahead` at time t."""
 
     processes: tuple[Process, ...]
-    meetings: Meetings
+    meetings: SynchronizationEvents
     drift: Floats
     ahead_ns: Floats
     first_ns: float
@@ -153,7 +156,7 @@ def _shown(
     ahead_ns: Floats,
     turn: np.random.Generator,
     facts: dict[str, Any],
-) -> Meetings:
+) -> SynchronizationEvents:
     """Return the rows as the clocks of the processes show them, with some lost or mistaken."""
     count = len(drift)
     seen = np.array([row["seen"] for row in rows])
@@ -174,9 +177,13 @@ def _shown(
     # What was lost of a loop shifts the turns of what follows.
     nth = nth + (turn.random(len(nth)) < facts["mistaken"])
     is_sent = kind != REDUCE
-    kinds = {REDUCE: MeetingKind.COLLECTIVE, SEND: MeetingKind.SEND, RECV: MeetingKind.RECV}
+    kinds = {
+        REDUCE: SynchronizationKind.COLLECTIVE,
+        SEND: SynchronizationKind.SEND,
+        RECV: SynchronizationKind.RECV,
+    }
     size = len(kept)
-    return Meetings(
+    return SynchronizationEvents(
         strings=Strings(TEXTS),
         process=process_at.astype(np.int32),
         work=np.full(size, WORK, dtype=np.int32),

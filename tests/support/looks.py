@@ -11,7 +11,14 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
 from tfprobe.profile.profile import Run, Work
-from tfprobe.profile.snapshots import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
+from tfprobe.profile.snapshots import (
+    FleetLook,
+    LoopShares,
+    ProcessLook,
+    RunLook,
+    TraceRequestState,
+    WallTime,
+)
 
 SECOND_NS = 1_000_000_000
 # A minute after the processes of these looks have started.
@@ -75,8 +82,8 @@ def process(works: Sequence[Work] | None = None, **changes: Any) -> ProcessLook:
     own: dict[str, Any] = {
         "works": (steps(),) if works is None else tuple(works),
         "now_mono_ns": MONO_NS + 60 * SECOND_NS,
-        "request": Request(1, 1, 3),
-        "shares": Shares(0.25, 0.5, 0.125, 0.125, 3, NOW_NS - 5 * SECOND_NS),
+        "request": TraceRequestState(1, 1, 3),
+        "shares": LoopShares(0.25, 0.5, 0.125, 0.125, 3, NOW_NS - 5 * SECOND_NS),
         "wall_time": WallTime(
             60 * SECOND_NS,
             (("productive", 45 * SECOND_NS), ("not_known", 15 * SECOND_NS)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web.opened import OpenRun, Reading
@@ -15,7 +15,7 @@ from tfprobe.web.opened import OpenRun, Reading
 NOWHERE = Path("/nowhere/r1")
 
 
-class Told(Following):
+class Told(RunReader):
     """A following of a run that is as it was told."""
 
     def __init__(self, profile: Profile) -> None:

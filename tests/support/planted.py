@@ -12,7 +12,10 @@ from tests.support.known_clocks import MS, REDUCE, REDUCE_OP, TEXTS, WORK
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.rank_parts import LatestSteps, RankPart, RecordedStep
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_events import (
+    SynchronizationEvents,
+    SynchronizationKind,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.tables import Strings
 
@@ -138,7 +141,7 @@ def _recorded(
 
 def _meetings(
     rows: list[tuple[int, int, Floats, Floats]], at: int, facts: dict[str, Any]
-) -> Meetings:
+) -> SynchronizationEvents:
     """Return the part of one process, whose machine has a clock of its own."""
     size = len(rows)
     ahead_ns = (at // facts["per_machine"]) * 1_234_567_891 % 5_000_000_000
@@ -150,7 +153,7 @@ def _meetings(
     def same(value: int) -> npt.NDArray[np.int32]:
         return np.full(size, value, dtype=np.int32)
 
-    return Meetings(
+    return SynchronizationEvents(
         strings=Strings(TEXTS),
         process=same(0),
         work=same(WORK),
@@ -159,7 +162,7 @@ def _meetings(
         nth=np.array([row[1] for row in rows], dtype=np.int64),
         start_ns=shown([float(row[2][at]) for row in rows]),
         end_ns=shown([float(row[3][at]) for row in rows]),
-        kind=np.full(size, MeetingKind.COLLECTIVE, dtype=np.int8),
+        kind=np.full(size, SynchronizationKind.COLLECTIVE, dtype=np.int8),
         bytes=np.zeros(size, dtype=np.int64),
         key=same(0),
         source=same(0),
@@ -174,7 +177,7 @@ def _part(
     step_ns: Floats,
     gap_ns: Floats,
     recorded: tuple[RecordedStep, ...],
-    meetings: Meetings,
+    meetings: SynchronizationEvents,
 ) -> RankPart:
     machine = at // facts["per_machine"]
     known_step_ns, known_gap_ns = step_ns.copy(), gap_ns.copy()

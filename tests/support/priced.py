@@ -13,10 +13,10 @@ from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, Row
-from tfprobe.profile.graph import Frame, Graph, Node, SampledWork
+from tfprobe.profile.graph import Frame, Graph, Node, TracedLoop
 from tfprobe.profile.profile import Work
 from tfprobe.web.answers import answer
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 CPU, GPU = "/device:CPU:0", "/device:GPU:0"
 
@@ -44,7 +44,7 @@ class PricedRun(ToldRun):
         found = profile([Step(rows) for _ in range(steps)], works=[work(sampled=steps)])
         super().__init__(found)
         ids = {each.name: at for at, each in enumerate(nodes)}
-        self.told = SampledWork(
+        self.told = TracedLoop(
             work=found.works[0],
             graph=Graph(tuple(map(_node, nodes))),
             devices=tuple(each.device if each.us else None for each in nodes),
@@ -55,13 +55,13 @@ class PricedRun(ToldRun):
             has_memory=False,
         )
 
-    def sampled(self, work: Work, *, with_shapes: bool = False) -> SampledWork | Missing:
+    def sampled(self, work: Work, *, with_shapes: bool = False) -> TracedLoop | Missing:
         """Return what was told."""
         return self.told
 
     def ask(self, name: str, **arguments: object) -> dict[str, Any]:
         """Return a document."""
-        return answer(self, name, Question({key: str(each) for key, each in arguments.items()}))
+        return answer(self, name, Params({key: str(each) for key, each in arguments.items()}))
 
 
 def _row(ran: Ran) -> Row:

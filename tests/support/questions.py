@@ -17,7 +17,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.profile.profile import Profile
-from tfprobe.query.queries import Question
+from tfprobe.query.queries import Query
 from tfprobe.query.shards import Shard
 from tfprobe.runs.liveness import Machine
 
@@ -69,10 +69,10 @@ def fail(profile: Profile, shard: Shard) -> Counted:
     raise ZeroDivisionError("nothing to divide by")
 
 
-COUNT = Question("count", 1, count)
-DIES_ONCE = Question("dies once", 1, count_or_die_once)
-DIES = Question("dies", 1, count_or_die)
-FAILS = Question("fails", 1, fail)
+COUNT = Query("count", 1, count)
+DIES_ONCE = Query("dies once", 1, count_or_die_once)
+DIES = Query("dies", 1, count_or_die)
+FAILS = Query("fails", 1, fail)
 
 
 def write_ranks(root: Path, ranks: int) -> Path:

@@ -8,20 +8,20 @@ from typing import Any
 
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import judge
 from tfprobe.findings.finding import Finding, Gain, Subject
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.signals import (
     Loop,
-    Machine,
+    MachineSignal,
     Ops,
     OpUse,
     Parts,
     ProcessSignals,
-    Sample,
     Signals,
+    WaitSample,
     WorkSignals,
 )
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
@@ -79,14 +79,14 @@ def account(wall_ns: int, **parts: Sequence[Item]) -> Account:
     rest_ns = wall_ns - sum(item.ns for items in given.values() for item in items)
     given.setdefault(Category.PRODUCTIVE, (Item("host compute", "", rest_ns),))
     told = (
-        Part(each, sum(item.ns for item in given.get(each, ())), given.get(each, ()))
+        AccountPart(each, sum(item.ns for item in given.get(each, ())), given.get(each, ()))
         for each in Category
     )
     prepared_ns = sum(item.ns for item in given.get(Category.PREPARATION, ()))
     return Account(wall_ns, 1, tuple(told), STEPS, ("fit", "model"), None, prepared_ns)
 
 
-def machine(**changes: Any) -> Machine:
+def machine(**changes: Any) -> MachineSignal:
     """Return a machine with room."""
     facts: dict[str, Any] = {
         "cpus": 4.0,
@@ -99,7 +99,7 @@ def machine(**changes: Any) -> Machine:
         "watched_steps": STEPS // 2,
         "steps": STEPS,
     }
-    return Machine(**{**facts, **changes})
+    return MachineSignal(**{**facts, **changes})
 
 
 def loop(**changes: Any) -> Loop:
@@ -163,7 +163,8 @@ def work(**changes: Any) -> WorkSignals:
         "process": process(),
         "loop": loop(),
         "samples": tuple(
-            Sample(step, f"node7/4711-1/captures/{step:06}-fit-0.xplane.pb") for step in (20, 23)
+            WaitSample(step, f"node7/4711-1/captures/{step:06}-fit-0.xplane.pb")
+            for step in (20, 23)
         ),
         "outliers": Missing("none"),
         "parts": parts(),

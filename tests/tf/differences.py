@@ -13,7 +13,7 @@ from tests.tf.profiles import Case
 from tests.unit.tfprof.engine import body_of, choice
 from tfprobe.analysis.core.names import compile_patterns
 from tfprobe.analysis.ops.code_view import ROOT, code
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import costs
 from tfprobe.errors import NoAnswer
 from tfprobe.export.profile_proto import profile_proto
@@ -125,6 +125,6 @@ def _ends_the_engine(profile: GraphProfile, view: str, options: Mapping[str, Any
         return False
     if compile_patterns(options.get("trim_name_regexes", ())).any_matches(ROOT):
         return True
-    chosen = Choice(max_depth=2, as_engine=True)
+    chosen = ViewOptions(max_depth=2, as_engine=True)
     lines = code(profile, costs(profile, -1), chosen).shown.children
     return not lines or options.get("max_depth", 1) < 1

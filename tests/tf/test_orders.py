@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.tf.laboratory import JOB_TIMEOUT_S, Laboratory, Started
 from tfprobe.live.trace_requests import order
-from tfprobe.profile.snapshots import Answer, ProcessAnswer
+from tfprobe.profile.snapshots import ProcessAnswer, RequestAnswer
 from tfprobe.recording import open_run
 from tfprobe.runs.layout import RunFolder, parse_capture_name
 from tfprobe.runs.liveness import this_machine
@@ -38,7 +38,7 @@ def test_jobs_of_all_kinds_record_their_next_steps(laboratory: Laboratory, tmp_p
 
     for kind, ((answer,), run) in {k: (found[k], runs[k]) for k in KINDS}.items():
         if kind == "function" and laboratory.tensorflow < (2, 0):
-            assert (answer.answer, answer.captures) == (Answer.DECLINED, ())
+            assert (answer.answer, answer.captures) == (RequestAnswer.DECLINED, ())
             assert "no profiler for this kind of step" in str(answer.why)
             continue
         _check(answer, run, KINDS[kind])

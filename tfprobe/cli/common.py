@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tfprobe.findings.thresholds import Thresholds
     from tfprobe.profile.profile import Profile
     from tfprobe.query.process_pool import Runner
-    from tfprobe.query.run_reports import Answer
+    from tfprobe.query.run_reports import RunReport
     from tfprobe.report.documents.run_report import Report
     from tfprobe.runs.layout import RunFolder
 
@@ -126,7 +126,7 @@ def whole(run: str, output: str | None, *, rank: int | None) -> tuple[str, Profi
 
 def answered(
     folder: RunFolder, *, rank: int | None, workers: Workers, limits: Thresholds | None = None
-) -> Answer:
+) -> RunReport:
     """Return what `report` and `advise` say of a run.
 
     Raises NoAnswer for a rank that it does not have, UsageError where the workers cannot work.

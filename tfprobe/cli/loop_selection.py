@@ -11,7 +11,7 @@ from tfprobe.cli.read.views import chosen_work
 from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.graph import TracedLoop
     from tfprobe.profile.profile import Profile, Work
 
 
@@ -26,7 +26,7 @@ class OneWork:
     source: str
     profile: Profile
     whole: Profile
-    sampled: tuple[SampledWork, ...]
+    sampled: tuple[TracedLoop, ...]
 
     @property
     def work(self) -> Work | None:

@@ -16,27 +16,27 @@ from tfprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from tfprobe.cli.common import Workers
-    from tfprobe.query.tables.loader import Tables
+    from tfprobe.query.tables.loader import TableLoader
     from tfprobe.runs.layout import RunFolder
 
 
 @contextmanager
 def opened(
     runs: Sequence[RunFolder], workers: Workers, *, rank: int | None = None
-) -> Iterator[Tables]:
+) -> Iterator[TableLoader]:
     """Open the tables of runs, which `workers` read; nothing is left of them behind.
 
     Raises NoAnswer when no process has the rank, UsageError without a temporary directory.
     """
     from tfprobe.query.tables.database import StillWorking
-    from tfprobe.query.tables.loader import Tables, look_at
+    from tfprobe.query.tables.loader import TableLoader, look_at
     from tfprobe.runs.liveness import this_machine
 
     choose = workers.on(runs[0])
     with until_terminated(), _scratch() as scratch:
         here = this_machine()
         entries, shards = look_at(runs, here, rank=rank)
-        tables = Tables(entries, shards, scratch, here=here, rank=rank, choose=choose)
+        tables = TableLoader(entries, shards, scratch, here=here, rank=rank, choose=choose)
         try:
             try:
                 yield tables
@@ -48,7 +48,7 @@ def opened(
             os._exit(INTERRUPTED)
 
 
-def warn(tables: Tables) -> None:
+def warn(tables: TableLoader) -> None:
     """Say on stderr what of the recordings is not in the answer."""
     count = len(tables.problems)
     if count:

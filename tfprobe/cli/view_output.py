@@ -12,9 +12,9 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.printable import printable
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.ops.cost_tree import Choice
+    from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.flops.count import FloatOps
-    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.graph import TracedLoop
     from tfprobe.tfprof.options import Output
 
 _AVERAGE = -1
@@ -33,9 +33,9 @@ def check(view: str, output: Output, *, as_json: bool) -> None:
 def write(
     view: str,
     output: Output,
-    found: SampledWork,
+    found: TracedLoop,
     float_ops: FloatOps | None,
-    choice: Choice,
+    choice: ViewOptions,
     text: Callable[[], str],
 ) -> str:
     """Write the answer to where `output` says; return what to tell of it.
@@ -62,7 +62,7 @@ def write(
     return "".join(said)
 
 
-def _pprof(found: SampledWork, float_ops: FloatOps | None, choice: Choice) -> bytes:
+def _pprof(found: TracedLoop, float_ops: FloatOps | None, choice: ViewOptions) -> bytes:
     from tfprobe.analysis.ops.code_view import code
     from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.export.pprof import pprof
@@ -72,7 +72,7 @@ def _pprof(found: SampledWork, float_ops: FloatOps | None, choice: Choice) -> by
     return pprof(found, costs, code(found, costs, choice), known=known)
 
 
-def _timelines(view: str, found: SampledWork, choice: Choice) -> list[tuple[int, str]]:
+def _timelines(view: str, found: TracedLoop, choice: ViewOptions) -> list[tuple[int, str]]:
     """Return a timeline for each step of the graph view, and one of the other views."""
     from tfprobe.analysis.ops.code_view import code
     from tfprobe.analysis.ops.costs import sampled_costs

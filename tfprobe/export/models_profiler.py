@@ -44,7 +44,7 @@ _Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedStep:
+class ExportedStep:
     """A sampled step of a work; `devices` is what each device did in it.
 
     `text` is the StepStats that TensorFlow wrote, as text; None where it wrote none.
@@ -58,7 +58,7 @@ class RecordedStep:
 
 
 def models_profiler(
-    profile: Profile, works: Sequence[tuple[Process, Work]], steps: Iterable[RecordedStep]
+    profile: Profile, works: Sequence[tuple[Process, Work]], steps: Iterable[ExportedStep]
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of the directory, by path and text, those of each step as it comes.
 

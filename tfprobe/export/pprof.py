@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tfprobe.analysis.ops.code_view import GRADIENT, CodeView, Line, Stack, code_stacks
-from tfprobe.analysis.ops.cost_tree import Branch, Shown
+from tfprobe.analysis.ops.cost_tree import Branch, TreeNode
 from tfprobe.analysis.ops.costs import COLUMNS, Costs, value
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.graph import Frame, Placed
@@ -47,7 +47,7 @@ UNKNOWN = "(no line known)"
 _UNSIGNED = 1 << 64
 
 
-def engine_pprof(profile: Placed, costs: Costs, shown: Shown, metric: str) -> bytes:
+def engine_pprof(profile: Placed, costs: Costs, shown: TreeNode, metric: str) -> bytes:
     """Return the profile of one of ENGINE_METRICS as tfprof's engine writes it."""
     return packed(engine_message(profile, costs, shown, metric))
 
@@ -68,11 +68,11 @@ def pprof(
     return packed(full_message(profile, costs, view, known=known, comments=comments))
 
 
-def engine_message(profile: Placed, costs: Costs, shown: Shown, metric: str) -> Any:
+def engine_message(profile: Placed, costs: Costs, shown: TreeNode, metric: str) -> Any:
     """Return what `engine_pprof` packs; Any, because messages are made at run time."""
-    tables = Tables()
+    tables = PprofTables()
     samples = _EngineSamples(profile, costs, metric, tables)
-    waiting: list[tuple[Shown, Shown | None, tuple[int, ...]]] = [(shown, None, ())]
+    waiting: list[tuple[TreeNode, TreeNode | None, tuple[int, ...]]] = [(shown, None, ())]
     while waiting:
         each, above, path = waiting.pop()
         line, caller = _frame(each), _frame(above)
@@ -98,7 +98,7 @@ def full_message(
     """Return what `pprof` packs; Any, because messages are made at run time."""
     chosen = [name for name in SAMPLE_TYPES if name in set(known)]
     columns = [COLUMNS.index(name) for name in chosen]
-    tables = Tables()
+    tables = PprofTables()
     samples = []
     for stack in code_stacks(view):
         path = _path(stack, tables)
@@ -115,7 +115,7 @@ def full_message(
 class _EngineSamples:
     """One sample for each node of a leaf, by names that are made unique."""
 
-    def __init__(self, profile: Placed, costs: Costs, metric: str, tables: Tables) -> None:
+    def __init__(self, profile: Placed, costs: Costs, metric: str, tables: PprofTables) -> None:
         self._profile = profile
         self._rows = costs.rows
         self._metric = metric
@@ -137,7 +137,7 @@ class _EngineSamples:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
 
-class Tables:
+class PprofTables:
     """The strings, functions and locations of a profile, numbered in the order of their use."""
 
     def __init__(self) -> None:
@@ -207,7 +207,10 @@ class Tables:
 
 
 def sample(
-    path: Iterable[int], values: Iterable[int], labels: Iterable[tuple[str, str]], tables: Tables
+    path: Iterable[int],
+    values: Iterable[int],
+    labels: Iterable[tuple[str, str]],
+    tables: PprofTables,
 ) -> Any:
     """Return a sample; its path has the innermost location first."""
     sample = message_class("tfprobe.pprof.Sample")(location_id=path, value=values)
@@ -223,7 +226,7 @@ def _labels(profile: Placed, at: int) -> list[tuple[str, str]]:
     return [*labels, ("device", device)] if device else labels
 
 
-def _path(stack: Stack, tables: Tables) -> list[int]:
+def _path(stack: Stack, tables: PprofTables) -> list[int]:
     """Return the locations of a stack, innermost first."""
     if not stack.is_known:
         return [tables.nowhere(UNKNOWN)]
@@ -244,12 +247,12 @@ def _leaves(branch: Branch) -> list[Line]:
     return found
 
 
-def _line(shown: Shown) -> Line:
+def _line(shown: TreeNode) -> Line:
     assert isinstance(shown.branch, Line)
     return shown.branch
 
 
-def _frame(shown: Shown | None) -> Frame | None:
+def _frame(shown: TreeNode | None) -> Frame | None:
     return None if shown is None else _line(shown).frame
 
 

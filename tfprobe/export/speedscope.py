@@ -16,7 +16,7 @@ from tfprobe.analysis.ops.costs import COLUMNS, Costs
 from tfprobe.analysis.system.stack_lines import stacks_of
 from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees
 from tfprobe.errors import Missing
-from tfprobe.export.pprof import Tables, packed, sample
+from tfprobe.export.pprof import PprofTables, packed, sample
 from tfprobe.profile.graph import Placed
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -153,7 +153,7 @@ def stacks_speedscope(trees: Sequence[ProcessTrees], *, name: str) -> str:
 
 def stacks_pprof(trees: Sequence[ProcessTrees], *, comments: Sequence[str] = ()) -> bytes:
     """Return a profile of time; labels name process, thread and, of the main thread, the phase."""
-    tables = Tables()
+    tables = PprofTables()
     samples = []
     for each in trees:
         phases = list(_phases(each))

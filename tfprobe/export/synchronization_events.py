@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.distributed.aligned import Aligned
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind
+from tfprobe.analysis.distributed.synchronization_events import SynchronizationKind
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions
 from tfprobe.profile.profile import Process, titled
@@ -47,7 +47,7 @@ class MetRows:
         """Give the rows of each send and of its receive, where the receive does not end before."""
         kind = self.together.meetings.kind
         for members in self.members.values():
-            if len(members) != 2 or MeetingKind.COLLECTIVE in kind[members]:
+            if len(members) != 2 or SynchronizationKind.COLLECTIVE in kind[members]:
                 continue
             send, receive = sorted(members, key=lambda at: int(kind[at]))
             begins_ns = self.together.meetings.start_ns[send]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfprobe.analysis.core.statistics import Curve
+from tfprobe.analysis.core.statistics import SampleCurve
 from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
 from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
-from tfprobe.analysis.system.runtime import Launches, Runtime
+from tfprobe.analysis.system.runtime import KernelLaunches, Runtime
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.report.documents.tiers import Tiers
@@ -64,11 +64,11 @@ def _runtime(item: Runtime | Missing) -> Iterator[str]:
         times = (_ms(each.total_ns), _ms(each.mean_ns), _ms(each.max_ns))
         yield _row(each.name, each.kind.name.lower(), f"{each.count_per_step:.1f}", *times)
     launches = item.launches
-    if isinstance(launches, Launches) and not isinstance(launches.p50_delay_ns, Missing):
+    if isinstance(launches, KernelLaunches) and not isinstance(launches.p50_delay_ns, Missing):
         yield from ("", _launches(launches))
 
 
-def _launches(item: Launches) -> str:
+def _launches(item: KernelLaunches) -> str:
     text = f"{item.per_step:.1f} launches a step; of {item.matched} the kernels are known"
     if isinstance(item.p50_delay_ns, Missing) or isinstance(item.p95_delay_ns, Missing):
         return f"{text}."
@@ -94,7 +94,7 @@ def _hardware(item: Hardware, processes: Sequence[Process]) -> Iterator[str]:
 
 
 # What, its curve, and what one unit of the table is in the unit of the curve.
-_Amount = tuple[str, Curve | Missing, float]
+_Amount = tuple[str, SampleCurve | Missing, float]
 
 
 def _process(item: ProcessHardware) -> Iterator[_Amount]:

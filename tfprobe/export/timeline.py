@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tfprobe.analysis.ops.cost_tree import Branch, Shown
+from tfprobe.analysis.ops.cost_tree import Branch, TreeNode
 from tfprobe.analysis.ops.costs import value
 from tfprobe.export.trace_events import TraceEvents
 from tfprobe.profile.records import GraphProfile, Record
 
-Place = TypeVar("Place", Branch, Shown)
+Place = TypeVar("Place", Branch, TreeNode)
 
 # A sample of memory that follows closer on the last one is not drawn.
 _MEMORY_PAUSE_US = 100
@@ -38,7 +38,7 @@ class _Box:
         return self.start_us + self.duration_us
 
 
-def tree_timeline(shown: Shown) -> str:
+def tree_timeline(shown: TreeNode) -> str:
     """Return the timeline of a scope or code view: a level of the tree is a row."""
     events = TraceEvents()
     pids: list[int] = []
@@ -58,7 +58,7 @@ def tree_timeline(shown: Shown) -> str:
     return events.to_json()
 
 
-def graph_timeline(profile: GraphProfile, shown: Shown, step: int) -> str:
+def graph_timeline(profile: GraphProfile, shown: TreeNode, step: int) -> str:
     """Return the timeline of the nodes of a graph view in one step."""
     events = TraceEvents()
     nodes = [each.branch.members[0] for each in _preorder(shown) if each.branch.members]
@@ -213,5 +213,5 @@ def _preorder(top: Place) -> Iterator[Place]:
         waiting.extend(reversed(each.children))
 
 
-def _micros(shown: Shown) -> int:
+def _micros(shown: TreeNode) -> int:
     return value(shown.total, "micros")

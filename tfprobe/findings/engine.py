@@ -22,7 +22,7 @@ from tfprobe.findings.rule import Rule
 from tfprobe.findings.rules import RULES
 from tfprobe.findings.signals import ProcessSignals, Signals, WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS, Thresholds
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, titled
 
 TOP = 3
@@ -76,7 +76,7 @@ class Advice:
 
 def advise(
     profile: Profile,
-    sampled: Iterable[SampledWork] = (),
+    sampled: Iterable[TracedLoop] = (),
     thresholds: Thresholds = DEFAULTS,
 ) -> Advice:
     """Return the advice on a run.

@@ -63,7 +63,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Outliers:
+class OutlierSignal:
     """Steps far from the usual one: their numbers, slowest first, and what they took beyond it.
 
     `every` is the distance between them where they come at one distance, `cause` what went on
@@ -129,7 +129,7 @@ def part_label(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class WaitSample:
     """A sampled step: its number and its file below the run directory."""
 
     step: int
@@ -261,7 +261,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class ActivityUse:
+class ActivitySignal:
     """One kind and name of activity while steps ran: how often, how long by itself and in all.
 
     `source` is the line of the job that called for most of its intervals, "" where none is known.
@@ -276,7 +276,7 @@ class ActivityUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class CopySignal:
     """Copies of one direction in a mean sampled step.
 
     `exposed_ns` is when one ran and no kernel did, `pageable_ns` what the pageable ones took.
@@ -342,7 +342,7 @@ class Precision:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineSignal:
     """What a process used of its machine over the time of its steps.
 
     `used_cpus` are those that it kept busy on average, `switches_per_s` how often its threads gave
@@ -380,7 +380,7 @@ class PythonThread:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadUse:
+class ThreadUseSignal:
     """CPU time by thread while steps ran, which one thread runs: the first of the process.
 
     `steps_cores` is the part of the time in which that thread ran, `delay_ratio` the part in which
@@ -422,8 +422,8 @@ class ProcessSignals:
     overhead_ns: int | Missing
     wall_ns: int
     settings: Mapping[str, Any] | Missing
-    activities: tuple[ActivityUse, ...]
-    machine: Machine | Missing
+    activities: tuple[ActivitySignal, ...]
+    machine: MachineSignal | Missing
     device_memory: tuple[DeviceMemory, ...] = ()
     has_accelerator: bool = False
     loop_ns: int = 0
@@ -432,7 +432,7 @@ class ProcessSignals:
     account: Account | Missing = NOT_GATHERED
     functions: frozenset[str] = frozenset()
     own_profiler: OwnProfiler | None = None
-    threads: ThreadUse | Missing = NOT_GATHERED
+    threads: ThreadUseSignal | Missing = NOT_GATHERED
 
     def of_wall(self, high_ns: int, low_ns: int) -> Gain:
         """Return a gain of the whole process, of its wall time from exec to exit."""
@@ -468,8 +468,8 @@ class WorkSignals:
     process: ProcessSignals
     loop: Loop
     is_main: bool = True
-    samples: tuple[Sample, ...] = ()
-    outliers: Outliers | Missing = NOT_GATHERED
+    samples: tuple[WaitSample, ...] = ()
+    outliers: OutlierSignal | Missing = NOT_GATHERED
     parts: Parts | Missing = NO_CAPTURE
     ops: Ops | Missing = NO_CAPTURE
     scopes: tuple[CodeUse, ...] | Missing = NO_CAPTURE
@@ -480,7 +480,7 @@ class WorkSignals:
     dense: CodeUse | Missing = NOT_GATHERED
     one_hot: CodeUse | Missing = NOT_GATHERED
     graph_loop: GraphLoop | Missing = NOT_GATHERED
-    copies: tuple[Copies, ...] | Missing = ()
+    copies: tuple[CopySignal, ...] | Missing = ()
     input: Input | Missing = NOT_GATHERED
     nodes: int | Missing = NOT_GATHERED
     ops_source: str = ""

@@ -41,7 +41,7 @@ def rows(content: bytes) -> Executions:
     return found
 
 
-def read(document: TraceEvents) -> Trace:
+def read(document: ParsedEvents) -> Trace:
     """Return what a timeline tells: the boxes of ops and kernels, and those around them.
 
     Raises UnreadableInput when no box is an op or a call around ops.
@@ -60,7 +60,7 @@ def read(document: TraceEvents) -> Trace:
     return Trace(rows, spans, empty(Allocations), markers=runs, has_calls=has_calls)
 
 
-def _runs(document: TraceEvents, boxes: list[_Box]) -> Iterator[Marker]:
+def _runs(document: ParsedEvents, boxes: list[_Box]) -> Iterator[Marker]:
     """Give the runs of a Session that a client timeline joins: each begins at _SOURCE."""
     sources: dict[str, list[int]] = defaultdict(list)
     for event in document.events:
@@ -99,7 +99,7 @@ class _Box(NamedTuple):
     duration_ns: int
 
 
-def _box(event: Event, document: TraceEvents, *, all_streams: bool) -> Iterable[_Box]:
+def _box(event: Event, document: ParsedEvents, *, all_streams: bool) -> Iterable[_Box]:
     """Give the box of an event, if it is one of an op."""
     if event.get("ph") != "X":
         return
@@ -169,7 +169,7 @@ def _table(boxes: list[_Box], interner: Interner) -> Executions:
     return columns.rows(interner)
 
 
-def _spans(document: TraceEvents, interner: Interner) -> Spans:
+def _spans(document: ParsedEvents, interner: Interner) -> Spans:
     """Return what TensorFlow 2's own timeline says of the host around its ops."""
     columns = Columns(Spans)
     for event in document.events:
@@ -220,7 +220,7 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class TraceEvents:
+class ParsedEvents:
     """A document's events; `head` is what it says beside them."""
 
     head: Mapping[str, Any]
@@ -237,7 +237,7 @@ class TraceEvents:
         return self.threads.get(_key(event, ("pid", "tid")), str(event.get("tid", "")))
 
 
-def parse_trace_events(content: bytes) -> TraceEvents:
+def parse_trace_events(content: bytes) -> ParsedEvents:
     """Return the events of a document.
 
     Raises UnreadableInput when the bytes are no JSON or hold no trace events.
@@ -251,7 +251,7 @@ def parse_trace_events(content: bytes) -> TraceEvents:
         raise UnreadableInput("JSON without trace events")
     events = [event for event in found if isinstance(event, dict)]
     head = document if isinstance(document, dict) else {}
-    return TraceEvents(
+    return ParsedEvents(
         head=head,
         events=events,
         processes=_names(events, "process_name", ("pid",)),

@@ -46,7 +46,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A node that runs a function: `inputs` are the texts of its arguments, in their order."""
 
     caller: Body
@@ -57,7 +57,7 @@ class Call:
     is_loop_body: bool
 
 
-class Calls:
+class FunctionCalls:
     """The bodies of a GraphDef and the calls among them, without functions that nothing calls."""
 
     def __init__(self, graph: Any) -> None:
@@ -65,7 +65,7 @@ class Calls:
         functions = {each.signature.name: each for each in graph.library.function}
         top = Body("", {node.name: node for node in graph.node}, (), ())
         self.bodies: dict[str, Body] = {"": top}
-        self.of: dict[str, list[Call]] = {}
+        self.of: dict[str, list[FunctionCall]] = {}
         self._roots: dict[tuple[str, str], frozenset[str]] = {}
         waiting = [top]
         while waiting:
@@ -106,7 +106,7 @@ class Calls:
             return frozenset({name})
         return frozenset()
 
-    def passed(self, body: str, argument: str) -> Iterator[tuple[Call, str]]:
+    def passed(self, body: str, argument: str) -> Iterator[tuple[FunctionCall, str]]:
         """Give what each call of a function passes as one of its arguments."""
         names = self.bodies[body].arguments
         if argument not in names:
@@ -180,14 +180,14 @@ def _body(function: Any) -> Body:
     )
 
 
-def _calls(body: Body) -> Iterator[Call]:
+def _calls(body: Body) -> Iterator[FunctionCall]:
     for node in body.nodes.values():
         first = 1 if node.op in _BRANCHES else 0
         inputs = tuple(text for text in node.input if not text.startswith("^"))[first:]
         for key, value in node.attr.items():
             names = [value.func.name] if value.HasField("func") else []
             for name in (*names, *(each.name for each in value.list.func)):
-                yield Call(
+                yield FunctionCall(
                     caller=body,
                     function=name,
                     node=node.name,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tfprobe.formats.function_calls import Calls
+from tfprobe.formats.function_calls import FunctionCalls
 from tfprobe.formats.messages import parse, parse_either
 from tfprobe.formats.node_attributes import attributes, output_dtypes, output_number
 from tfprobe.profile.graph import Frame, Graph, Node, Shape
@@ -234,7 +234,7 @@ def nodes_and_functions(content: bytes) -> tuple[list[Node], frozenset[str]]:
     """
     graph = parse(content, "tfprobe.graph.GraphDef")
     functions = graph.library.function
-    calls = Calls(graph)
+    calls = FunctionCalls(graph)
     bodies = [("", graph.node), *((each.signature.name, each.node_def) for each in functions)]
     used: dict[str, tuple[str, ...]] = {}
     for name, body in bodies:

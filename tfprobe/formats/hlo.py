@@ -39,14 +39,14 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class HloProgram:
     """A compiled program: the instructions that run, by name."""
 
     name: str
     instructions: Mapping[str, Instruction]
 
 
-def read(content: bytes) -> Program:
+def read(content: bytes) -> HloProgram:
     """Return the program that an HloProto holds.
 
     Raises UnreadableInput when the bytes are no HloProto.
@@ -65,7 +65,7 @@ def read(content: bytes) -> Program:
         )
         for each in ran
     }
-    return Program(module.name, instructions)
+    return HloProgram(module.name, instructions)
 
 
 def _running(module: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.chrome_trace import Event, TraceEvents, event_args, event_times_ns
+from tfprobe.formats.chrome_trace import Event, ParsedEvents, event_args, event_times_ns
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace import HOST, driver_call_kind
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, Spans
@@ -39,12 +39,12 @@ _MEMORY = {"pageable": "pageable", "pinned": "pinned", "device": "device", "mana
 _PLACES = {"HD": Place.HOST_TO_DEVICE, "DH": Place.DEVICE_TO_HOST}
 
 
-def is_kineto(document: TraceEvents) -> bool:
+def is_kineto(document: ParsedEvents) -> bool:
     """Say whether a document is such a trace: its events have Kineto's categories."""
     return any(event.get("cat") in _ALL for event in document.events)
 
 
-def read(document: TraceEvents) -> Trace:
+def read(document: ParsedEvents) -> Trace:
     """Return what a trace tells; its steps are those that the program marked (ProfilerStep).
 
     Raises UnreadableInput when it holds nothing that ran, or times that are none.
@@ -80,7 +80,7 @@ class _Box(NamedTuple):
         return _integer(self.args.get("correlation"))
 
 
-def _boxes(event: Event, document: TraceEvents, base_ns: int) -> Iterator[_Box]:
+def _boxes(event: Event, document: ParsedEvents, base_ns: int) -> Iterator[_Box]:
     if event.get("ph") != "X":
         return
     name, category = str(event.get("name", "")), str(event.get("cat", ""))

@@ -32,7 +32,7 @@ class CannotPrepare(TfprobeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PreparedRun:
     """A run directory on disk, complete but for run.json.
 
     `is_shared` where other launches of the same job record into it, too; `note` is what a person
@@ -51,7 +51,7 @@ def prepare(
     *,
     agreed: Agreed | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Run:
+) -> PreparedRun:
     """Create the run directory with its boot directory, or join the one that was agreed on.
 
     Raises CannotPrepare, leaving nothing, also where other users could change what is made there.
@@ -60,7 +60,7 @@ def prepare(
         note = _make_output(settings.output, environment or {})
         if agreed is not None:
             shared = _join(settings, agreed)
-            if isinstance(shared, Run):
+            if isinstance(shared, PreparedRun):
                 return replace(shared, note=note)
             note = f"{note} {shared}".strip()
         run = _claim(settings.output, command)
@@ -74,7 +74,9 @@ def prepare(
     return replace(run, note=note)
 
 
-def publish(run: Run, settings: Settings, command: Sequence[str], env: Mapping[str, str]) -> None:
+def publish(
+    run: PreparedRun, settings: Settings, command: Sequence[str], env: Mapping[str, str]
+) -> None:
     """Write run.json from the process that becomes the job. Raises CannotPrepare."""
     manifest = _manifest(run, settings, command, env)
     try:
@@ -89,7 +91,7 @@ def publish(run: Run, settings: Settings, command: Sequence[str], env: Mapping[s
         raise _refused(run.folder.root, exc) from exc
 
 
-def discard(run: Run) -> None:
+def discard(run: PreparedRun) -> None:
     """Remove a run directory in which nothing was recorded; one that others may be in stays."""
     import shutil
 
@@ -132,7 +134,7 @@ def user() -> str:
         return str(os.getuid())
 
 
-def _join(settings: Settings, agreed: Agreed) -> Run | str:
+def _join(settings: Settings, agreed: Agreed) -> PreparedRun | str:
     """Return the run that is shared, or why there must be one of its own. Raises OSError."""
     # Imported here: most launches share nothing.
     from tfprobe.launch import joining
@@ -145,10 +147,10 @@ def _join(settings: Settings, agreed: Agreed) -> Run | str:
             f"run {agreed.name}, which other launches of this job share, records other steps than "
             "this one was asked to; this launch gets a run of its own."
         )
-    return Run(RunFolder(folder.root), now_ns, is_shared=True)
+    return PreparedRun(RunFolder(folder.root), now_ns, is_shared=True)
 
 
-def _claim(output: str, command: Sequence[str]) -> Run:
+def _claim(output: str, command: Sequence[str]) -> PreparedRun:
     name = command_name(agent_files.mask_arguments(command))
     for _ in range(_ATTEMPTS):
         now_ns = time.time_ns()
@@ -157,12 +159,12 @@ def _claim(output: str, command: Sequence[str]) -> Run:
             run_directory.make_directory(path)
         except FileExistsError:
             continue
-        return Run(RunFolder(path), now_ns)
+        return PreparedRun(RunFolder(path), now_ns)
     raise FileExistsError(f"no free name after {_ATTEMPTS} attempts")
 
 
 def _manifest(
-    run: Run, settings: Settings, command: Sequence[str], environment: Mapping[str, str]
+    run: PreparedRun, settings: Settings, command: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, Any]:
     return {
         "schema": "tfprobe.run/1",

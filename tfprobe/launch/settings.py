@@ -40,7 +40,7 @@ class BadSetting(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """One source of settings, strongest first in a sequence of them."""
 
     values: Mapping[str, object]
@@ -82,7 +82,7 @@ class Settings:
         }
 
 
-def resolve(*layers: Layer) -> Settings:
+def resolve(*layers: SettingsLayer) -> Settings:
     """Check and merge the layers, strongest first.
 
     Raises: UsageError for a flag, BadSetting for anything else.
@@ -106,7 +106,7 @@ def resolve(*layers: Layer) -> Settings:
     )
 
 
-def _choice(layers: tuple[Layer, ...]) -> dict[str, Any]:
+def _choice(layers: tuple[SettingsLayer, ...]) -> dict[str, Any]:
     parsers: dict[str, Callable[[object], Any]] = {
         "steps": grammar.steps,
         "every": grammar.every,
@@ -124,14 +124,14 @@ def _choice(layers: tuple[Layer, ...]) -> dict[str, Any]:
     return {}
 
 
-def _first(layers: tuple[Layer, ...], name: str, parser: Callable[[object], Any]) -> Any:
+def _first(layers: tuple[SettingsLayer, ...], name: str, parser: Callable[[object], Any]) -> Any:
     for layer in layers:
         if name in layer.values:
             return _parse(layer, name, parser)
     return None
 
 
-def _tags(layers: tuple[Layer, ...]) -> dict[str, str]:
+def _tags(layers: tuple[SettingsLayer, ...]) -> dict[str, str]:
     """Merge the tags of all layers: a cluster may set some of them, and a command line others."""
     merged: dict[str, str] = {}
     for layer in layers:
@@ -140,7 +140,7 @@ def _tags(layers: tuple[Layer, ...]) -> dict[str, str]:
     return merged
 
 
-def _path(layers: tuple[Layer, ...], name: str, parser: Callable[..., str]) -> str | None:
+def _path(layers: tuple[SettingsLayer, ...], name: str, parser: Callable[..., str]) -> str | None:
     for layer in layers:
         if name in layer.values:
             path: str = _parse(layer, name, functools.partial(parser, base=layer.base))
@@ -148,7 +148,7 @@ def _path(layers: tuple[Layer, ...], name: str, parser: Callable[..., str]) -> s
     return None
 
 
-def _parse(layer: Layer, name: str, parser: Callable[[object], Any]) -> Any:
+def _parse(layer: SettingsLayer, name: str, parser: Callable[[object], Any]) -> Any:
     value = layer.values[name]
     try:
         return parser(value)
@@ -173,15 +173,15 @@ def gather(flags: Mapping[str, object], environment: Mapping[str, str], cwd: str
     return resolve(*layers, default_layer(cwd))
 
 
-def flag_layer(flags: Mapping[str, object], cwd: str) -> Layer:
+def flag_layer(flags: Mapping[str, object], cwd: str) -> SettingsLayer:
     """Wrap what stood on the command line; its errors stop before the job starts."""
     values = {name: value for name, value in flags.items() if name != "no_meter"}
     if flags.get("no_meter"):
         values["meter"] = False
-    return Layer(values, lambda name: "--" + name.replace("_", "-"), cwd, UsageError)
+    return SettingsLayer(values, lambda name: "--" + name.replace("_", "-"), cwd, UsageError)
 
 
-def variable_layer(environment: Mapping[str, str], cwd: str) -> Layer:
+def variable_layer(environment: Mapping[str, str], cwd: str) -> SettingsLayer:
     """Pick our variables; an empty one counts as not set."""
     values: dict[str, object] = {
         name: environment[variable]
@@ -191,17 +191,17 @@ def variable_layer(environment: Mapping[str, str], cwd: str) -> Layer:
     suite_level = environment.get(SUITE_VARIABLE)
     if suite_level and "trace_level" not in values:
         values["trace_level"] = "off" if suite_level.strip() == "0" else "full"
-    return Layer(values, VARIABLES.__getitem__, cwd)
+    return SettingsLayer(values, VARIABLES.__getitem__, cwd)
 
 
-def file_layer(values: Mapping[str, object], path: str) -> Layer:
+def file_layer(values: Mapping[str, object], path: str) -> SettingsLayer:
     """Wrap the [run] table of a tfprobe.toml."""
-    return Layer(values, lambda name: f"{name} in {path}", os.path.dirname(path))
+    return SettingsLayer(values, lambda name: f"{name} in {path}", os.path.dirname(path))
 
 
-def default_layer(cwd: str) -> Layer:
+def default_layer(cwd: str) -> SettingsLayer:
     """Give what holds where nobody said anything."""
-    return Layer({"output": DEFAULT_OUTPUT}, lambda name: f"the default {name}", cwd)
+    return SettingsLayer({"output": DEFAULT_OUTPUT}, lambda name: f"the default {name}", cwd)
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:

@@ -16,7 +16,7 @@ from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.live_process import newest_captures, noted
-from tfprobe.profile.snapshots import Shares, TimeUse, WallTime
+from tfprobe.profile.snapshots import LoopShares, TimeUse, WallTime
 from tfprobe.runs.layout import ProcessFolder, is_capture, parse_capture_name
 from tfprobe.runs.process_folder.file_cache import Listing
 
@@ -51,7 +51,7 @@ class _Known:
     listing: Listing
     names: tuple[str, ...] | Missing = ()
     captures: tuple[int, int] = (0, -1)
-    shares: Shares | Missing = NOT_YET
+    shares: LoopShares | Missing = NOT_YET
     wall_time: WallTime | Missing = NOT_YET
     read: tuple[int, int] = (0, -1)
     grows: tuple[int, ...] | None = None
@@ -62,7 +62,7 @@ class _Known:
     waits_since: int | None = None
 
 
-class Latest:
+class BreakdownCache:
     """Keeps where the time of each process goes until it has a new capture, and a while longer
     what was noted. Not for several threads at once.
 
@@ -166,13 +166,13 @@ class Latest:
         known.grows = None if _tells_all(profile, names) else sizes
 
 
-def _shares(profile: Profile, works: Iterable[WorkParts]) -> Shares | Missing:
+def _shares(profile: Profile, works: Iterable[WorkParts]) -> LoopShares | Missing:
     if profile.problems and not profile.captures:
         return Missing(profile.problems[0].what)
     breakdown = breakdown_totals.merge(map(breakdown_totals.cycle, works), len(profile.captures))
     if isinstance(breakdown, Missing):
         return breakdown
-    return Shares(
+    return LoopShares(
         before_ratio=breakdown.group("before"),
         on_ratio=breakdown.group("on"),
         after_ratio=breakdown.group("after"),

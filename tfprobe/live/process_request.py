@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.live.watched_process import Clocks, now_mono_ns
+from tfprobe.live.watched_process import HostClocks, now_mono_ns
 from tfprobe.profile.programs import Program
-from tfprobe.profile.snapshots import Answer, Captured, ProcessAnswer
+from tfprobe.profile.snapshots import Captured, ProcessAnswer, RequestAnswer
 from tfprobe.runs import safe_files
 from tfprobe.runs.catalogue import ProcessEntry, ended_process
 from tfprobe.runs.layout import ProcessFolder
@@ -35,10 +35,10 @@ _NO_AGENT = (
 )
 _NOTHING = Missing("nothing keeps it from recording")
 
-Judgement = tuple[Answer, str | Missing]
+Judgement = tuple[RequestAnswer, str | Missing]
 
 
-class Asked:
+class ProcessRequest:
     """One process of a run, asked once for its next steps."""
 
     def __init__(self, folder: ProcessFolder, here: Machine) -> None:
@@ -50,10 +50,10 @@ class Asked:
         self._manifest = _manifest(folder)
         self._steps: StepsFile | Missing = Missing("its steps.bin has not been read")
         self._header: Header | None = None
-        self._refusal: tuple[Answer, str] | None = None
+        self._refusal: tuple[RequestAnswer, str] | None = None
         self._samples, self._work = 0, ANY_WORK
         self._request = 0
-        self._hearing = Hearing(folder.events)
+        self._hearing = EventTail(folder.events)
         self._declining_since_s: float | None = None
         self._sampling_ended = False
 
@@ -88,7 +88,7 @@ class Asked:
     def look(self, work: str) -> bool:
         """Return whether it can be asked for steps of `work` (any, where empty)."""
         if self._is_of_a_service:
-            self._refusal = Answer.NOT_ASKED, _NO_AGENT
+            self._refusal = RequestAnswer.NOT_ASKED, _NO_AGENT
             return False
         try:
             self._steps = read_steps(self.folder.steps)
@@ -97,7 +97,7 @@ class Asked:
             if self._refusal is None and work:
                 self._work = _index_of(self._steps.works, work)
         except UnreadableInput as problem:
-            self._refusal = Answer.NOT_ASKED, self._briefly(problem)
+            self._refusal = RequestAnswer.NOT_ASKED, self._briefly(problem)
         return self._refusal is None
 
     def ask(self, samples: int) -> None:
@@ -106,11 +106,11 @@ class Asked:
         try:
             self._request = request_samples(self.folder.steps, samples=samples, work=self._work)
         except UnreadableInput as problem:
-            self._refusal = Answer.NOT_ASKED, self._briefly(problem)
+            self._refusal = RequestAnswer.NOT_ASKED, self._briefly(problem)
 
     def answer(self) -> ProcessAnswer:
         """Read where the order stands now."""
-        heard = self._hearing.listen(self._request) if self._request else Heard()
+        heard = self._hearing.listen(self._request) if self._request else RequestEvents()
         answer, why = self._refusal or self._judge(heard)
         return ProcessAnswer(
             host=self.folder.host,
@@ -130,9 +130,13 @@ class Asked:
         """Say whether waiting would bring no more than this answer."""
         if answer.is_met or not self.is_there or self.state == STOPPED:
             return True
-        if until_met and answer.answer in (Answer.TAKEN, Answer.DECLINED) and not self._refused:
+        if (
+            until_met
+            and answer.answer in (RequestAnswer.TAKEN, RequestAnswer.DECLINED)
+            and not self._refused
+        ):
             return self._sampling_ended or self._only_declines()
-        return answer.answer is not Answer.NONE
+        return answer.answer is not RequestAnswer.NONE
 
     def _briefly(self, problem: UnreadableInput) -> str:
         """Say what is wrong without the folder, so that the same reason of many is told once."""
@@ -147,27 +151,30 @@ class Asked:
         """Say whether the order as a whole was declined, and not only steps of it."""
         return self._refusal is not None or self._hearing.heard.refusal is not None
 
-    def _unable(self, header: Header) -> tuple[Answer, str] | None:
+    def _unable(self, header: Header) -> tuple[RequestAnswer, str] | None:
         if not self.is_there:
-            return Answer.ENDED, "had ended before"
+            return RequestAnswer.ENDED, "had ended before"
         if header.state is AgentState.STEPPED_ASIDE:
-            return Answer.NOT_ASKED, "the agent has stepped aside there, after an error of its own"
+            return (
+                RequestAnswer.NOT_ASKED,
+                "the agent has stepped aside there, after an error of its own",
+            )
         return None
 
-    def _judge(self, heard: Heard) -> Judgement:
+    def _judge(self, heard: RequestEvents) -> Judgement:
         if len(heard.captures) >= self._samples:
-            return Answer.TAKEN, _NOTHING
+            return RequestAnswer.TAKEN, _NOTHING
         if heard.superseded_by is not None:
-            return Answer.SUPERSEDED, f"order {heard.superseded_by} took its place"
+            return RequestAnswer.SUPERSEDED, f"order {heard.superseded_by} took its place"
         if heard.taken not in (None, (self._samples, self._work)):
-            return Answer.SUPERSEDED, "another order was given at the same moment"
+            return RequestAnswer.SUPERSEDED, "another order was given at the same moment"
         if heard.refusal is not None:
-            return Answer.DECLINED, heard.refusal
+            return RequestAnswer.DECLINED, heard.refusal
         try:
             self._header = read_header(self.folder.steps)
             status = request_status(self.folder.steps)
         except UnreadableInput as problem:
-            self._refusal = Answer.ENDED, f"files have gone: {self._briefly(problem)}"
+            self._refusal = RequestAnswer.ENDED, f"files have gone: {self._briefly(problem)}"
             return self._refusal
         self._sampling_ended = status.sampling_ended
         if heard.taken is None and status.seen != self._request:
@@ -176,17 +183,26 @@ class Asked:
 
     def _unheard(self, status: Request) -> Judgement:
         if status.sequence != self._request:
-            return Answer.SUPERSEDED, f"order {status.sequence} took its place before it was heard"
-        return (Answer.NONE if self.is_there else Answer.ENDED), self._since()
+            return (
+                RequestAnswer.SUPERSEDED,
+                f"order {status.sequence} took its place before it was heard",
+            )
+        return (RequestAnswer.NONE if self.is_there else RequestAnswer.ENDED), self._since()
 
-    def _taken(self, heard: Heard) -> Judgement:
+    def _taken(self, heard: RequestEvents) -> Judgement:
         if self._sampling_ended:
-            return Answer.DECLINED, "sampling has ended there after an error, or on a full disk"
+            return (
+                RequestAnswer.DECLINED,
+                "sampling has ended there after an error, or on a full disk",
+            )
         if heard.declined is None:
             self._declining_since_s = None
-            return Answer.TAKEN, _NOTHING if heard.captures and self.is_there else self._since()
+            return (
+                RequestAnswer.TAKEN,
+                _NOTHING if heard.captures and self.is_there else self._since(),
+            )
         self._declining_since_s = self._declining_since_s or time.monotonic()
-        return (Answer.TAKEN if heard.captures else Answer.DECLINED), heard.declined
+        return (RequestAnswer.TAKEN if heard.captures else RequestAnswer.DECLINED), heard.declined
 
     def _since(self) -> str:
         """Say why no more has come."""
@@ -209,7 +225,7 @@ class Asked:
         ends = [int(work.recent.end_ns[-1]) for work in works if len(work.recent.end_ns)]
         if not ends:
             return Missing("there was none")
-        now_ns = now_mono_ns(self._steps.header, self._manifest, works, self._here, Clocks())
+        now_ns = now_mono_ns(self._steps.header, self._manifest, works, self._here, HostClocks())
         return (now_ns - max(ends)) / NANOSECONDS
 
     def _only_declines(self) -> bool:
@@ -245,7 +261,7 @@ def _manifest(folder: ProcessFolder) -> ProcessManifest | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RequestEvents:
     """What a process has said of one order so far.
 
     `taken` is (samples, work) as it took it, `refusal` why it does not take it at all, `declined`
@@ -259,7 +275,7 @@ class Heard:
     captures: tuple[Captured, ...] = ()
 
 
-class Hearing:
+class EventTail:
     """The events of one process from one moment on."""
 
     def __init__(self, events: Path) -> None:
@@ -267,9 +283,9 @@ class Hearing:
         self._path = events
         self._at_bytes = _size_bytes(events)
         self._captures: list[Captured] = []
-        self.heard = Heard()
+        self.heard = RequestEvents()
 
-    def listen(self, request: int) -> Heard:
+    def listen(self, request: int) -> RequestEvents:
         """Return all that was said of the order of this number."""
         for line in self._new_lines():
             fields = object_of(line)

@@ -10,7 +10,7 @@ from tfprobe.errors import Missing, NoAnswer
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.report.documents.run_report import Report, gather
 from tfprobe.runs.layout import RunFolder
@@ -49,7 +49,7 @@ class Reports:
     ) -> None:
         """Begin with nothing read; `clock` counts seconds."""
         self._folder = folder
-        self._following = Following(folder, here, rank=rank, most_rows=MOST_ROWS)
+        self._following = RunReader(folder, here, rank=rank, most_rows=MOST_ROWS)
         self._every_s = every_s
         self._clock = clock
         self._shown: Profile | None = None

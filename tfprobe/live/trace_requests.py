@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfprobe.errors import Missing, NoAnswer, UsageError
-from tfprobe.live.process_request import Asked
+from tfprobe.live.process_request import ProcessRequest
 from tfprobe.profile.profile import titled
 from tfprobe.profile.reader.processes import programs_of
-from tfprobe.profile.snapshots import Answer, ProcessAnswer
+from tfprobe.profile.snapshots import ProcessAnswer, RequestAnswer
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.trace_requests import MAX_SAMPLES
@@ -21,10 +21,10 @@ LOOK_S = 0.05
 Answers = tuple[ProcessAnswer, ...]
 
 
-class Order:
+class TraceRequest:
     """An order that was given to processes of one run."""
 
-    def __init__(self, run: RunFolder, asked: Sequence[Asked], *, steps: int) -> None:
+    def __init__(self, run: RunFolder, asked: Sequence[ProcessRequest], *, steps: int) -> None:
         """`asked` are those it was given to, and those it could not be given to."""
         self.run = run
         self.steps = steps
@@ -50,7 +50,7 @@ class Order:
             before, answers = answers, self.answers()
             if _news(answers) != _news(before):
                 news_at_s = time.monotonic()
-        if any(each.answer is Answer.TAKEN and not each.is_met for each in answers):
+        if any(each.answer is RequestAnswer.TAKEN and not each.is_met for each in answers):
             # Why a step is not recorded is written a moment after the order was taken.
             time.sleep(LOOK_S)
             answers = self.answers()
@@ -63,7 +63,7 @@ class Order:
 
 def order(
     run: RunFolder, here: Machine, *, steps: int, pid: str | int = "", work: str = ""
-) -> Order:
+) -> TraceRequest:
     """Order the next `steps` steps from all processes of a run.
 
     `pid` chooses among them: a pid, HOST/PID, the name of a process folder, or HOST. `work` is an
@@ -80,17 +80,17 @@ def order(
             f"No process of run {run.id} has reported yet.",
             hint="One does when it imports TensorFlow; `tfprobe report` says what is known.",
         )
-    asked = [Asked(folder, here) for folder in folders]
+    asked = [ProcessRequest(folder, here) for folder in folders]
     _name(asked)
     asked = _chosen(asked, str(pid)) if pid else asked
     # Read first and write then, so that all are asked at one moment.
     ready = [each for each in asked if each.look(work)]
     for each in ready:
         each.ask(steps)
-    return Order(run, asked, steps=steps)
+    return TraceRequest(run, asked, steps=steps)
 
 
-def document(given: Order, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
+def document(given: TraceRequest, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
     """Return the tfprobe.trace/1 document: who answered what. Any: JSON values."""
     return {
         "schema": "tfprobe.trace/1",
@@ -101,14 +101,14 @@ def document(given: Order, answers: Sequence[ProcessAnswer]) -> dict[str, Any]:
     }
 
 
-def _name(asked: Sequence[Asked]) -> None:
+def _name(asked: Sequence[ProcessRequest]) -> None:
     """Say of each process of the run what it runs."""
     known = programs_of([each.entry for each in asked])
     for each in asked:
         each.program = known[each.folder.host, each.folder.name]
 
 
-def _chosen(asked: Sequence[Asked], wanted: str) -> list[Asked]:
+def _chosen(asked: Sequence[ProcessRequest], wanted: str) -> list[ProcessRequest]:
     host = [each for each in asked if each.folder.host == wanted]
     found = host or [each for each in asked if wanted in _names(each)]
     # The pid of a process that has ended may be another's by now.
@@ -124,12 +124,12 @@ def _chosen(asked: Sequence[Asked], wanted: str) -> list[Asked]:
     return there
 
 
-def _names(asked: Asked) -> tuple[str, ...]:
+def _names(asked: ProcessRequest) -> tuple[str, ...]:
     folder, pid = asked.folder, str(asked.pid)
     return pid, f"{folder.host}/{pid}", folder.name, _path(folder)
 
 
-def _place(asked: Asked) -> str:
+def _place(asked: ProcessRequest) -> str:
     pid = asked.folder.name if isinstance(asked.pid, Missing) else asked.pid
     return titled(f"{asked.folder.host}/{pid}", asked.program.title)
 
@@ -138,7 +138,7 @@ def _path(folder: ProcessFolder) -> str:
     return f"{folder.host}/{folder.name}"
 
 
-def _news(answers: Answers) -> list[tuple[Answer, int]]:
+def _news(answers: Answers) -> list[tuple[RequestAnswer, int]]:
     return [(each.answer, len(each.captures)) for each in answers]
 
 

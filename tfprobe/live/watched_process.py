@@ -12,7 +12,7 @@ from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import Problem, Work
 from tfprobe.profile.reader.processes import process_of, work_of
 from tfprobe.profile.reader.resource_samples import pulses
-from tfprobe.profile.snapshots import ProcessLook, Request
+from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, is_capture
 from tfprobe.runs.liveness import UNKNOWN, Machine
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class WatchedProcess:
     """One process folder, and what has been read of it."""
 
-    def __init__(self, folder: ProcessFolder, here: Machine, clocks: Clocks) -> None:
+    def __init__(self, folder: ProcessFolder, here: Machine, clocks: HostClocks) -> None:
         """Begin with nothing read."""
         self.folder = folder
         self._here = here
@@ -128,12 +128,12 @@ class _Made(Generic[S, T]):
         return tuple(made for _, made in self._made.values())
 
 
-def _request(header: Header) -> Request:
-    return Request(header.request_sequence, header.request_seen, header.request_left)
+def _request(header: Header) -> TraceRequestState:
+    return TraceRequestState(header.request_sequence, header.request_seen, header.request_left)
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class HostClocks:
     """The clocks of this machine, in ns: the monotonic one, and the one that somebody may set."""
 
     mono_ns: Callable[[], int] = time.monotonic_ns
@@ -145,7 +145,7 @@ def now_mono_ns(
     manifest: ProcessManifest | None,
     works: Iterable[Work] | Iterable[WorkRecord],
     here: Machine,
-    clocks: Clocks,
+    clocks: HostClocks,
 ) -> int:
     """Return this moment on the clock of a process, never before the end of its last step.
 

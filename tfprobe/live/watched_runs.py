@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfprobe.errors import Missing
-from tfprobe.live.watched_process import Clocks, WatchedProcess
+from tfprobe.live.watched_process import HostClocks, WatchedProcess
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.processes import programs_of, run_of, with_program
@@ -36,13 +36,13 @@ class Fleet:
         here: Machine,
         *,
         latest: LatestTimeUse | None = None,
-        clocks: Clocks | None = None,
+        clocks: HostClocks | None = None,
     ) -> None:
         """Begin with nothing read; `latest` gives where the time of a process goes."""
         self._directory = directory
         self._here = here
         self._latest = latest
-        self._clocks = clocks or Clocks()
+        self._clocks = clocks or HostClocks()
         self._listing = Listing(directory)
         self._runs: dict[Path, WatchedRun] = {}
 
@@ -101,7 +101,7 @@ class WatchedRun:
     """One run directory, and what has been read of it."""
 
     def __init__(
-        self, folder: RunFolder, here: Machine, clocks: Clocks, latest: LatestTimeUse | None
+        self, folder: RunFolder, here: Machine, clocks: HostClocks, latest: LatestTimeUse | None
     ) -> None:
         """Begin with nothing read."""
         self.folder = folder

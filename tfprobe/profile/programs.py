@@ -22,7 +22,7 @@ _LEAST_COMMON_RATIO = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProgramFacts:
     """What a process says of itself. `end_unix_ns` is its last sign of life, None while it lives;
     0 as start is not known. `argv` is its command line, `program` that of the program whose
     function it runs, where it was started for one. `is_fork` says that another process's
@@ -55,7 +55,7 @@ class Program:
     group: int
 
 
-def programs(processes: Sequence[Facts]) -> tuple[Program, ...]:
+def programs(processes: Sequence[ProgramFacts]) -> tuple[Program, ...]:
     """Return what each process runs, in their order."""
     commands = [_command(each) for each in processes]
     names = _names(commands)
@@ -71,7 +71,7 @@ class _Command:
     is_spawned: bool = False
 
 
-def _command(facts: Facts) -> _Command:
+def _command(facts: ProgramFacts) -> _Command:
     found = _of_argv(facts.argv)
     if facts.program:
         return _Command(facts.program[0], facts.program[1:], found.is_spawned)
@@ -120,7 +120,7 @@ def _names(commands: Sequence[_Command]) -> list[str]:
 
 
 def _titles(
-    processes: Sequence[Facts], commands: Sequence[_Command], names: Sequence[str]
+    processes: Sequence[ProgramFacts], commands: Sequence[_Command], names: Sequence[str]
 ) -> list[str]:
     """Return names with the arguments that not all of a script have."""
     of_script: dict[str, list[int]] = {}
@@ -138,7 +138,9 @@ def _titles(
     return titles if len(set(titles)) > 1 else [""] * len(titles)
 
 
-def _numbered(processes: Sequence[Facts], titles: Sequence[str], names: Sequence[str]) -> list[str]:
+def _numbered(
+    processes: Sequence[ProgramFacts], titles: Sequence[str], names: Sequence[str]
+) -> list[str]:
     """Number the titles of programs that nothing else tells apart: they have one pid as well."""
     alike: dict[Hashable, list[int]] = {}
     for at, (each, title) in enumerate(zip(processes, titles, strict=True)):
@@ -152,7 +154,7 @@ def _numbered(processes: Sequence[Facts], titles: Sequence[str], names: Sequence
     return found
 
 
-def _are_told_by_ranks(processes: Sequence[Facts], commands: Sequence[_Command]) -> bool:
+def _are_told_by_ranks(processes: Sequence[ProgramFacts], commands: Sequence[_Command]) -> bool:
     """Say whether ranks tell all of these apart, so that no rank has two sets of arguments."""
     if any(each.rank is None for each in processes):
         return False
@@ -187,7 +189,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TITLE else f"{text[: LONGEST_TITLE - 1].rstrip()}…"
 
 
-def _groups(processes: Sequence[Facts], commands: Sequence[_Command]) -> list[int]:
+def _groups(processes: Sequence[ProgramFacts], commands: Sequence[_Command]) -> list[int]:
     """Number the groups of processes that do one job in parallel, by their first members."""
     rows: dict[Hashable, list[int]] = {}
     heirs = _heirs(processes)
@@ -201,7 +203,7 @@ def _groups(processes: Sequence[Facts], commands: Sequence[_Command]) -> list[in
     return found
 
 
-def _job(at: int, facts: Facts, command: _Command, *, is_heir: bool) -> Hashable:
+def _job(at: int, facts: ProgramFacts, command: _Command, *, is_heir: bool) -> Hashable:
     """Return what is equal for processes that may do one job in parallel.
 
     A launcher that numbers processes says so. Without one, the same command started several times
@@ -216,9 +218,9 @@ def _job(at: int, facts: Facts, command: _Command, *, is_heir: bool) -> Hashable
     return "command", command.script, command.arguments
 
 
-def _heirs(processes: Sequence[Facts]) -> set[int]:
+def _heirs(processes: Sequence[ProgramFacts]) -> set[int]:
     """Return those that have their rank from a process that started them."""
-    claimants: dict[Hashable, list[Facts]] = {}
+    claimants: dict[Hashable, list[ProgramFacts]] = {}
     for each in processes:
         if each.rank is not None:
             claimants.setdefault(_claim(each), []).append(each)
@@ -230,7 +232,7 @@ def _heirs(processes: Sequence[Facts]) -> set[int]:
     }
 
 
-def _may_inherit(facts: Facts, other: Facts) -> bool:
+def _may_inherit(facts: ProgramFacts, other: ProgramFacts) -> bool:
     """Say whether another process of this rank started it, or both were forked at that rank."""
     if other.pid == facts.pid:
         return False
@@ -239,7 +241,7 @@ def _may_inherit(facts: Facts, other: Facts) -> bool:
     return facts.ppid == other.pid or (facts.is_fork and other_start < end and start < other_end)
 
 
-def _claim(facts: Facts) -> Hashable:
+def _claim(facts: ProgramFacts) -> Hashable:
     return facts.machine, facts.role, facts.rank
 
 
@@ -250,7 +252,7 @@ class _Common:
         self.members: list[int] = []
         self._times: dict[Hashable, tuple[float, float, float]] = {}
 
-    def take(self, at: int, facts: Facts) -> bool:
+    def take(self, at: int, facts: ProgramFacts) -> bool:
         """Add a process if it lived with all others long enough; say whether it did."""
         start, end = _life(facts)
         machine = None if facts.rank is None else facts.machine
@@ -265,7 +267,7 @@ class _Common:
         return True
 
 
-def _life(facts: Facts) -> tuple[float, float]:
+def _life(facts: ProgramFacts) -> tuple[float, float]:
     if not facts.started_unix_ns:
         return -math.inf, math.inf
     end_ns = facts.end_unix_ns
@@ -273,11 +275,11 @@ def _life(facts: Facts) -> tuple[float, float]:
     return facts.started_unix_ns, end
 
 
-def _at_one_time(members: Sequence[tuple[int, Facts]]) -> list[list[int]]:
+def _at_one_time(members: Sequence[tuple[int, ProgramFacts]]) -> list[list[int]]:
     """Divide processes into those that lived at one time; of a rank the latest start counts."""
     starts = sorted(members, key=lambda each: -each[1].started_unix_ns)
     earlier: Counter[Hashable] = Counter()
-    order: list[tuple[int, float, int, Facts]] = []
+    order: list[tuple[int, float, int, ProgramFacts]] = []
     for at, facts in starts:
         start, end = _life(facts)
         order.append((earlier[_claim(facts)], start - end, at, facts))

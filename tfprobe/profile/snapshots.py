@@ -11,7 +11,7 @@ from tfprobe.profile.profile import LIVE_STATES, UNNAMED, Problem, Process, Run,
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TraceRequestState:
     """Where the latest order for samples stands, by the control words of steps.bin.
 
     `sequence` numbers the orders, `seen` is the one the agent has read, `left` how many samples
@@ -24,7 +24,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class LoopShares:
     """Where the mean cycle of a process went, by its latest captures. The four sum to 1.
 
     `captures` is how many captures that is from, `newest_unix_ns` when the newest of them began.
@@ -55,7 +55,7 @@ class WallTime:
 class TimeUse:
     """Where the time of a process goes: a cycle of late, and all of it since its start."""
 
-    shares: Shares | Missing
+    shares: LoopShares | Missing
     wall_time: WallTime | Missing
 
 
@@ -71,8 +71,8 @@ class ProcessLook:
     process: Process
     works: tuple[Work, ...]
     now_mono_ns: int | Missing
-    request: Request | Missing
-    shares: Shares | Missing
+    request: TraceRequestState | Missing
+    shares: LoopShares | Missing
     wall_time: WallTime | Missing
     pulses: tuple[Pulse, ...] = ()
 
@@ -155,7 +155,7 @@ class RunLine:
         return active_ns - now_unix_ns > _CLOCKS_DIFFER_NS
 
 
-class Answer(Enum):
+class RequestAnswer(Enum):
     """What a process said to an order.
 
     TAKEN: its next steps are recorded; `captures` tells how many have been. DECLINED: it may not,
@@ -193,7 +193,7 @@ class ProcessAnswer:
     pid: int | Missing
     process: str
     state: str
-    answer: Answer
+    answer: RequestAnswer
     why: str | Missing
     samples: int
     captures: tuple[Captured, ...]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tfprobe
-from tfprobe.query.codec import NotPlain, plain
+from tfprobe.query.codec import NotEncodable, plain
 from tfprobe.runs import safe_files
 from tfprobe.runs.layout import TEMPORARY_PREFIX, ProcessFolder, RunFolder, is_capture
 from tfprobe.runs.process_folder.steps_layout import (
@@ -50,7 +50,7 @@ def write(run: RunFolder, path: Path, key: str, value: Any, kind: Any) -> None:
     try:
         document = {"schema": SCHEMA, "key": key, "value": plain(kind).write(value)}
         content = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
-    except (NotPlain, TypeError, ValueError):
+    except (NotEncodable, TypeError, ValueError):
         return  # a text that no file can hold, for one
     try:
         safe_files.write(run.root, path, content)

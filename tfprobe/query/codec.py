@@ -28,12 +28,12 @@ _NUMBERS = re.compile(r"[<|][biuf][1248]")
 _MOST_DIMENSIONS = 3
 
 
-class NotPlain(ValueError):
+class NotEncodable(ValueError):
     """A value, or the JSON of one, is not of the type that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class Codec:
     """Both ways of one type. `read` raises NotPlain for all that `write` cannot have written."""
 
     write: _Turn
@@ -42,14 +42,14 @@ class Plain:
 
 
 @functools.cache
-def plain(kind: Any) -> Plain:
+def plain(kind: Any) -> Codec:
     """Return how values of a type become JSON and back.
 
     Raises TypeError for a type that has no such form.
     """
     origin, given = get_origin(kind), get_args(kind)
     if kind in (Any, object):
-        return Plain(_same, _same, lambda _: True)
+        return Codec(_same, _same, lambda _: True)
     if kind in _SCALARS:
         return _scalar(kind)
     if origin in (typing.Union, types.UnionType):
@@ -57,13 +57,13 @@ def plain(kind: Any) -> Plain:
     if origin is tuple and given[-1:] != (Ellipsis,):
         return _row(tuple, given, lambda *values: values)
     if origin is not None and issubclass(origin, np.ndarray):
-        return Plain(_array_out, _array_in, lambda value: isinstance(value, np.ndarray))
+        return Codec(_array_out, _array_in, lambda value: isinstance(value, np.ndarray))
     if origin is not None and issubclass(origin, Mapping):
         return _mapping(*given)
     if origin is not None and issubclass(origin, Collection):
         return _several(origin, given[0])
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return Plain(lambda value: value.value, functools.partial(_enum, kind), _is(kind))
+        return Codec(lambda value: value.value, functools.partial(_enum, kind), _is(kind))
     if is_dataclass(kind) and isinstance(kind, type):
         return _record(kind, [each.name for each in fields(kind)])
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
@@ -71,7 +71,7 @@ def plain(kind: Any) -> Plain:
     raise TypeError(f"Values of {kind} have no plain form.")
 
 
-def _scalar(kind: type) -> Plain:
+def _scalar(kind: type) -> Codec:
     # A float field may hold a whole number, which stays one.
     wanted = (int, float) if kind is float else (kind,)
     others: dict[type, tuple[type, ...]] = {
@@ -87,18 +87,18 @@ def _scalar(kind: type) -> Plain:
         if kind is bool and isinstance(value, np.bool_):
             return bool(value)
         if not holds(value):
-            raise NotPlain(f"{value!r:.60} is no {kind.__name__}")
+            raise NotEncodable(f"{value!r:.60} is no {kind.__name__}")
         return value.item() if isinstance(value, np.generic) else value
 
     def read(value: Any) -> Any:
         if type(value) not in wanted:
-            raise NotPlain(f"{value!r:.60} is no {kind.__name__}")
+            raise NotEncodable(f"{value!r:.60} is no {kind.__name__}")
         return value
 
-    return Plain(write, read, holds)
+    return Codec(write, read, holds)
 
 
-def _union(given: Sequence[Any]) -> Plain:
+def _union(given: Sequence[Any]) -> Codec:
     """Return a type of several: which of them, and the value."""
     kinds = [plain(each) for each in given]
 
@@ -106,20 +106,20 @@ def _union(given: Sequence[Any]) -> Plain:
         for at, each in enumerate(kinds):
             if each.holds(value):
                 return [at, each.write(value)]
-        raise NotPlain(f"{value!r:.60} is none of {given}")
+        raise NotEncodable(f"{value!r:.60} is none of {given}")
 
     readers = [each.read for each in kinds]
 
     def read(value: Any) -> Any:
         at, content = _list(value, 2)
         if type(at) is not int or not 0 <= at < len(readers):
-            raise NotPlain(f"{at!r:.60} is no number of a type")
+            raise NotEncodable(f"{at!r:.60} is no number of a type")
         return readers[at](content)
 
-    return Plain(write, read, lambda value: any(each.holds(value) for each in kinds))
+    return Codec(write, read, lambda value: any(each.holds(value) for each in kinds))
 
 
-def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Plain:
+def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Codec:
     """Return a tuple of so many things, each of its type."""
     kinds = [plain(each) for each in given]
 
@@ -130,15 +130,15 @@ def _row(kind: type, given: Sequence[Any], make: Callable[..., Any]) -> Plain:
         found = _list(value, len(kinds))
         return make(*[each.read(item) for each, item in zip(kinds, found, strict=True)])
 
-    return Plain(write, read, _is(kind))
+    return Codec(write, read, _is(kind))
 
 
-def _record(kind: type, names: Sequence[str]) -> Plain:
+def _record(kind: type, names: Sequence[str]) -> Codec:
     """Return a class of fields, which are written in their order."""
 
     # Looked up when the first is met: a field may be of the class itself.
     @functools.cache
-    def turns() -> list[Plain]:
+    def turns() -> list[Codec]:
         hints = get_type_hints(kind)
         return [plain(hints[name]) for name in names]
 
@@ -153,10 +153,10 @@ def _record(kind: type, names: Sequence[str]) -> Plain:
         found = _list(value, len(names))
         return kind(*[turn(item) for turn, item in zip(readers(), found, strict=True)])
 
-    return Plain(write, read, _is(kind))
+    return Codec(write, read, _is(kind))
 
 
-def _several(kind: type, of: Any) -> Plain:
+def _several(kind: type, of: Any) -> Codec:
     each = plain(of)
     make = frozenset if issubclass(kind, (frozenset, set)) else list if kind is list else tuple
 
@@ -166,23 +166,23 @@ def _several(kind: type, of: Any) -> Plain:
     def holds(value: Any) -> bool:
         return isinstance(value, kind) and not isinstance(value, (str, bytes))
 
-    return Plain(lambda value: list(map(each.write, value)), read, holds)
+    return Codec(lambda value: list(map(each.write, value)), read, holds)
 
 
-def _mapping(key: Any, content: Any) -> Plain:
+def _mapping(key: Any, content: Any) -> Codec:
     """Return a mapping, as pairs in its order: keys of JSON are texts only."""
     pair = _row(tuple, (key, content), lambda *values: values)
 
     def write(value: Any) -> Any:
         return [pair.write(item) for item in value.items()]
 
-    return Plain(write, lambda value: dict(map(pair.read, _list(value))), _is(Mapping))
+    return Codec(write, lambda value: dict(map(pair.read, _list(value))), _is(Mapping))
 
 
 def _array_out(value: Any) -> Any:
     dtype = value.dtype.newbyteorder("<")
     if not _NUMBERS.fullmatch(dtype.str):
-        raise NotPlain(f"an array of {dtype} has no plain form")
+        raise NotEncodable(f"an array of {dtype} has no plain form")
     content = base64.b64encode(value.astype(dtype).tobytes()).decode()
     return [dtype.str, list(value.shape), content]
 
@@ -192,18 +192,18 @@ def _array_in(value: Any) -> Any:
     sizes = [_whole(each) for each in _list(shape)]
     is_known = isinstance(kind, str) and _NUMBERS.fullmatch(kind)
     if not is_known or len(sizes) > _MOST_DIMENSIONS:
-        raise NotPlain(f"{kind!r:.60} is no type of numbers")
+        raise NotEncodable(f"{kind!r:.60} is no type of numbers")
     try:
         flat = np.frombuffer(base64.b64decode(content, validate=True), dtype=np.dtype(kind))
         # A copy: what is read may be changed like what was made.
         return flat.reshape(sizes).astype(flat.dtype.newbyteorder("="))
     except (TypeError, ValueError) as exc:
-        raise NotPlain(f"no array: {exc}") from exc
+        raise NotEncodable(f"no array: {exc}") from exc
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise NotPlain(f"{value!r:.60} is no size")
+        raise NotEncodable(f"{value!r:.60} is no size")
     return value
 
 
@@ -211,12 +211,12 @@ def _enum(kind: type[Enum], value: Any) -> Enum:
     try:
         return kind(value)
     except (TypeError, ValueError) as exc:
-        raise NotPlain(f"{value!r:.60} is no {kind.__name__}") from exc
+        raise NotEncodable(f"{value!r:.60} is no {kind.__name__}") from exc
 
 
 def _list(value: Any, count: int | None = None) -> list[Any]:
     if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise NotPlain(f"{value!r:.60} is no list of the right length")
+        raise NotEncodable(f"{value!r:.60} is no list of the right length")
     return value
 
 

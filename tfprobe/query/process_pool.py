@@ -58,7 +58,7 @@ class LocalProcesses:
 
         Raises UnreadableInput when no process can be started.
         """
-        crew: Crew[I, R] = Crew(function, min(self.count, len(items)))
+        crew: ProcessPool[I, R] = ProcessPool(function, min(self.count, len(items)))
         try:
             yield from crew.work(items)
         finally:
@@ -98,7 +98,7 @@ class _Progress:
     again: deque[int] = field(default_factory=deque)
 
 
-class Crew(Generic[I, R]):
+class ProcessPool(Generic[I, R]):
     """So many processes with one function. Whoever makes one ends it."""
 
     def __init__(self, function: Callable[[I], R], count: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tfprobe.analysis.distributed import rank_comparison, rank_parts
-from tfprobe.analysis.distributed.rank_comparison import Across
+from tfprobe.analysis.distributed.rank_comparison import RankComparison
 from tfprobe.analysis.distributed.rank_parts import RankPart
 from tfprobe.errors import TfprobeError
 from tfprobe.profile.profile import Problem, Profile
@@ -42,7 +42,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[P]):
+class Query(Generic[P]):
     """What is made of one process: `part` is a function of a module, or a partial of one.
 
     `version` is another number whenever parts mean something else than before. Parts are kept
@@ -58,7 +58,7 @@ class Question(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class FailedShard:
     """Stand in the place of a part that could not be had."""
 
     shard: Shard
@@ -70,52 +70,54 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[P]):
+class Task(Generic[P]):
     """A question to one shard. The part is kept where `identity` tells its files from others, and
     the program that reads them.
     """
 
-    question: Question[P]
+    question: Query[P]
     shard: Shard
     identity: str | None = None
 
 
 def ask(
-    question: Question[P],
+    question: Query[P],
     shards: Sequence[Shard],
     runner: Runner,
     watch: Callable[[int, int], None] | None = None,
-) -> tuple[P | Lost, ...]:
+) -> tuple[P | FailedShard, ...]:
     """Return the part of each shard, in their order, whoever is ready first.
 
     `watch(done, all)` is told how many shards have answered; of one that is read here, how many of
     its captures have been read.
     """
-    return ask_each([Asked(question, shard) for shard in shards], runner, watch)
+    return ask_each([Task(question, shard) for shard in shards], runner, watch)
 
 
 def ask_each(
-    items: Sequence[Asked[P]],
+    items: Sequence[Task[P]],
     runner: Runner,
     watch: Callable[[int, int], None] | None = None,
-) -> tuple[P | Lost, ...]:
+) -> tuple[P | FailedShard, ...]:
     """Return the part of each shard, each with a question of its own, and keep what is to be
     kept; see `ask`. Whoever may find it kept looks with `kept_part` first.
     """
-    answers: list[P | Lost] = []
+    answers: list[P | FailedShard] = []
     # Of one process, read here, who waits is told of captures.
     is_one = len(items) == 1 and isinstance(runner, Here)
     function = functools.partial(_answer, watch=watch) if is_one else _answer
     # A runner that was begun ends its workers, whatever ends this.
     with closing(runner.run(function, items)) as results:
         for item, result in zip(items, results, strict=True):
-            answers.append(Lost(item.shard, result.reason) if isinstance(result, Died) else result)
+            answers.append(
+                FailedShard(item.shard, result.reason) if isinstance(result, Died) else result
+            )
             if watch is not None and not is_one:
                 watch(len(answers), len(items))
     return tuple(answers)
 
 
-def kept_part(item: Asked[P]) -> P | None:
+def kept_part(item: Task[P]) -> P | None:
     """Return the part that was kept of these very files, or None."""
     if item.identity is None or item.question.kept_as is None:
         return None
@@ -124,21 +126,21 @@ def kept_part(item: Asked[P]) -> P | None:
 
 
 # Any: a part of whatever question it is.
-def _answer(item: Asked[Any], watch: Callable[[int, int], None] | None = None) -> Any:
+def _answer(item: Task[Any], watch: Callable[[int, int], None] | None = None) -> Any:
     """Return the part of one shard; what goes wrong with it is no other's trouble."""
     try:
         return _made_part(item, watch)
     except TfprobeError as exc:
-        return Lost(item.shard, str(exc))
+        return FailedShard(item.shard, str(exc))
     except OSError as exc:
-        return Lost(item.shard, f"{exc.strerror or exc}.")
+        return FailedShard(item.shard, f"{exc.strerror or exc}.")
     except MemoryError:
-        return Lost(item.shard, "It needs more memory than there is.")
+        return FailedShard(item.shard, "It needs more memory than there is.")
     except Exception as exc:
-        return Lost(item.shard, _unexpected(exc))
+        return FailedShard(item.shard, _unexpected(exc))
 
 
-def _made_part(item: Asked[P], watch: Callable[[int, int], None] | None) -> P:
+def _made_part(item: Task[P], watch: Callable[[int, int], None] | None) -> P:
     """Make the part of a shard, and keep it where that is wanted."""
     part = _part(item.question, item.shard, watch)
     if item.identity is not None and item.question.kept_as is not None:
@@ -147,7 +149,7 @@ def _made_part(item: Asked[P], watch: Callable[[int, int], None] | None) -> P:
     return part
 
 
-def _place(item: Asked[P], identity: str) -> tuple[Path, str]:
+def _place(item: Task[P], identity: str) -> tuple[Path, str]:
     """Return the file that a part is kept in, and its key there."""
     question, shard = item.question, item.shard
     about = digest(question.name, question.version, question.details)
@@ -156,7 +158,7 @@ def _place(item: Asked[P], identity: str) -> tuple[Path, str]:
     return derived / "parts" / shard.host / name, digest(about, identity, shard)
 
 
-def _part(question: Question[P], shard: Shard, watch: Callable[[int, int], None] | None) -> P:
+def _part(question: Query[P], shard: Shard, watch: Callable[[int, int], None] | None) -> P:
     needs = question.needs
     profile = load_shard(
         shard,
@@ -177,10 +179,10 @@ def _unexpected(exc: Exception) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ProcessParts:
     """The processes beside each other, and which of them could not be read."""
 
-    across: Across
+    across: RankComparison
     problems: tuple[Problem, ...]
 
 
@@ -192,22 +194,22 @@ def beside(
     named: str = "",
     steps: tuple[int, int] | None = None,
     watch: Callable[[int, int], None] | None = None,
-) -> Beside:
+) -> ProcessParts:
     """Return the processes of a run beside each other, by the work with `named` in its name; with
     `steps` by these alone, the first and the last.
     """
     shards = shards_of(folder, here)
     size_bytes = sum(capture_bytes(each.process) for each in shards)
     told = ask(QUESTION, shards, choose(len(shards), size_bytes), watch)
-    parts = [each for each in told if not isinstance(each, Lost)]
+    parts = [each for each in told if not isinstance(each, FailedShard)]
     if steps is not None:
         parts = [rank_parts.within(each, *steps) for each in parts]
-    lost = tuple(each.problem() for each in told if isinstance(each, Lost))
-    return Beside(rank_comparison.merge(parts, named=named), lost)
+    lost = tuple(each.problem() for each in told if isinstance(each, FailedShard))
+    return ProcessParts(rank_comparison.merge(parts, named=named), lost)
 
 
 def _across_part(profile: Profile, _: Shard) -> RankPart:
     return rank_parts.part(profile)
 
 
-QUESTION: Question[RankPart] = Question("ranks", 1, _across_part, Needs(memory=False))
+QUESTION: Query[RankPart] = Query("ranks", 1, _across_part, Needs(memory=False))

@@ -25,7 +25,7 @@ from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query import cache
 from tfprobe.query.cache import Files, digest, files_of, identity_beside, this_program
 from tfprobe.query.process_pool import Here, Runner
-from tfprobe.query.queries import Asked, Lost, Needs, Question, ask_each, kept_part
+from tfprobe.query.queries import FailedShard, Needs, Query, Task, ask_each, kept_part
 from tfprobe.query.shards import Shard, rest_of, shards_in
 from tfprobe.report.documents import run_report
 from tfprobe.report.documents.run_report import Report, ReportPart
@@ -46,7 +46,7 @@ Choice = Callable[[int, int], Runner]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RunReport:
     """What there is to say of a run."""
 
     report: Report
@@ -62,15 +62,17 @@ class _Asking:
     limits: Thresholds
     choose: Choice
 
-    def of(self, shard: Shard, *, is_joined: bool) -> Asked[Told]:
+    def of(self, shard: Shard, *, is_joined: bool) -> Task[ProcessSummary]:
         """Return what is asked of a shard. What may change unseen is not kept."""
         found = None if shard.state in LIVE else self.files.get(shard.process)
         identity = None if found is None else digest(self.program, found.identity)
-        return Asked(question(self.limits, is_joined=is_joined), shard, identity)
+        return Task(question(self.limits, is_joined=is_joined), shard, identity)
 
-    def ask(self, asked: Sequence[Asked[Told]], watch: _Watch | None) -> list[Told | Lost]:
+    def ask(
+        self, asked: Sequence[Task[ProcessSummary]], watch: _Watch | None
+    ) -> list[ProcessSummary | FailedShard]:
         """Return what each tells: what was kept, and the rest from whoever is chosen for it."""
-        found: dict[int, Told | Lost] = {}
+        found: dict[int, ProcessSummary | FailedShard] = {}
         for at, each in enumerate(asked):
             told = kept_part(each)
             if told is not None:
@@ -93,7 +95,7 @@ def answer(
     limits: Thresholds = DEFAULTS,
     choose: Choice = lambda _shards, _capture_bytes: Here(),
     watch: _Watch | None = None,
-) -> Answer:
+) -> RunReport:
     """Return the answer; `rank` keeps the processes of one rank.
 
     `choose` says who works on what is not known yet, `watch(done, all)` is told how far they are.
@@ -107,7 +109,7 @@ def answer(
     beside = identity_beside(folder)
     key = digest(program, about, str(folder.root), beside, list(files.items()))
     path = folder.derived / "answers" / f"report-{about[:_TOLD_BY]}.json"
-    found: Answer | None = cache.read(path, key, Answer)
+    found: RunReport | None = cache.read(path, key, RunReport)
     if found is not None:
         return found
     entry = glance(folder, here)
@@ -115,19 +117,19 @@ def answer(
     told = _tell(_Asking(program, files, limits, choose), shards, watch)
     made = _merged(entry, told, limits)
     if _is_lasting(entry, told):
-        cache.write(folder, path, key, made, Answer)
+        cache.write(folder, path, key, made, RunReport)
     return made
 
 
-def _is_lasting(entry: RunEntry, told: Sequence[Told | Lost]) -> bool:
+def _is_lasting(entry: RunEntry, told: Sequence[ProcessSummary | FailedShard]) -> bool:
     """Say whether nothing of an answer will be otherwise while no file is."""
     states = {entry.state, *(each.state for each in entry.processes)}
-    return not states.intersection(LIVE) and not any(isinstance(each, Lost) for each in told)
+    return not states.intersection(LIVE) and not any(isinstance(each, FailedShard) for each in told)
 
 
 def _tell(
     asking: _Asking, shards: Sequence[Shard], watch: _Watch | None
-) -> tuple[Told | Lost, ...]:
+) -> tuple[ProcessSummary | FailedShard, ...]:
     """Return what each shard tells; the one with the dearest work joins it with its graph.
 
     Which one that is shows when all have told. Where it was not foreseen it is asked again.
@@ -139,17 +141,17 @@ def _tell(
     wrong = [
         at
         for at, each in enumerate(told)
-        if isinstance(each, Told) and each.is_joined != (at == dearest)
+        if isinstance(each, ProcessSummary) and each.is_joined != (at == dearest)
     ]
     again = asking.ask([asking.of(shards[at], is_joined=at == dearest) for at in wrong], None)
     for at, each in zip(wrong, again, strict=True):
         # What was told once is better than nothing: it lacks names of scopes and lines, no time.
-        told[at] = each if isinstance(each, Told) else told[at]
+        told[at] = each if isinstance(each, ProcessSummary) else told[at]
     return tuple(told)
 
 
-def _dearest(told: Sequence[Told | Lost]) -> int | None:
-    known = [(at, each.signals) for at, each in enumerate(told) if isinstance(each, Told)]
+def _dearest(told: Sequence[ProcessSummary | FailedShard]) -> int | None:
+    known = [(at, each.signals) for at, each in enumerate(told) if isinstance(each, ProcessSummary)]
     found = gather.dearest([signals for _, signals in known])
     return None if found is None else known[found][0]
 
@@ -170,10 +172,12 @@ def _most_sampled_ns(shard: Shard) -> int:
     return max((each.steps.sum_ns for each in works if each.sampled), default=0)
 
 
-def _merged(entry: RunEntry, told: Sequence[Told | Lost], limits: Thresholds) -> Answer:
+def _merged(
+    entry: RunEntry, told: Sequence[ProcessSummary | FailedShard], limits: Thresholds
+) -> RunReport:
     """Return the answer of all that was told, in which what is lost is said to be."""
-    parts = [each for each in told if isinstance(each, Told)]
-    lost = tuple(each.problem() for each in told if isinstance(each, Lost))
+    parts = [each for each in told if isinstance(each, ProcessSummary)]
+    lost = tuple(each.problem() for each in told if isinstance(each, FailedShard))
     hosts = [each.process.host for part in parts for each in part.report.processes]
     rest = rest_of(entry, hosts)
     whole = run_report.merge(rest.run, [each.report for each in parts], run_report.beside(rest))
@@ -184,7 +188,7 @@ def _merged(entry: RunEntry, told: Sequence[Told | Lost], limits: Thresholds) ->
     processes = [each.process for each in whole.processes]
     where = run_report.met([each.report for each in parts])
     ranks_met = met(gather.attending(signals), processes, where)
-    return Answer(whole, rules.judge(gather.merge(signals, ranks_met), limits))
+    return RunReport(whole, rules.judge(gather.merge(signals, ranks_met), limits))
 
 
 # Another number whenever a process tells something else.
@@ -192,7 +196,7 @@ _TOLD_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProcessSummary:
     """What a process tells. `is_joined`: its dearest work is joined with its graph and code."""
 
     report: ReportPart
@@ -200,26 +204,26 @@ class Told:
     is_joined: bool
 
 
-def question(limits: Thresholds, *, is_joined: bool) -> Question[Told]:
+def question(limits: Thresholds, *, is_joined: bool) -> Query[ProcessSummary]:
     """Return what each process is asked."""
-    return Question(
+    return Query(
         "report",
         _TOLD_VERSION,
         functools.partial(tell, limits=limits, is_joined=is_joined),
         # Advice knows the memory of accelerators alone.
         needs=Needs(host_allocations=False),
-        kept_as=Told,
+        kept_as=ProcessSummary,
         details=repr((limits, is_joined)),
     )
 
 
-def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool) -> Told:
+def tell(profile: Profile, shard: Shard, *, limits: Thresholds, is_joined: bool) -> ProcessSummary:
     """Return what a process tells, by its profile."""
     works = by_work(profile)
     did = application.activities(profile)
     found = accounts(profile, works)
     joined = dearest(RunFolder(Path(shard.run)), profile) if is_joined else ()
-    return Told(
+    return ProcessSummary(
         report=run_report.part(profile, works, found),
         signals=gather.part(profile, joined, limits, works, did, found),
         is_joined=is_joined,

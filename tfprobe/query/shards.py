@@ -19,7 +19,7 @@ from tfprobe.profile.reader.processes import (
     run_problems,
     with_program,
 )
-from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.tables import empty
 from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance
 from tfprobe.runs.layout import ProcessFolder, RunFolder
@@ -88,7 +88,7 @@ def load_shard(
     Raises UnreadableInput when the folder is gone, or goes while it is read.
     """
     folder = shard.process
-    profile = Following(
+    profile = RunReader(
         RunFolder(Path(shard.run)),
         this_machine(),
         with_captures=with_captures,

@@ -12,8 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfprobe.runs.manifests import ProcessManifest, RunManifest
-from tfprobe.runs.proc import PROC, Seen, boot_id, booted_unix_s, look_up, pid_namespace
-from tfprobe.runs.process_folder.steps_layout import CLOCK_WAS_SET_NS, AgentState, Ending, Header
+from tfprobe.runs.proc import PROC, ProcEntry, boot_id, booted_unix_s, look_up, pid_namespace
+from tfprobe.runs.process_folder.steps_layout import (
+    CLOCK_WAS_SET_NS,
+    AgentState,
+    EndingRecord,
+    Header,
+)
 
 RUNNING = "running"
 # There, and held by a signal such as SIGSTOP or by a debugger: it will go on when it is let.
@@ -46,7 +51,7 @@ class Machine:
     # Now, of its two clocks. Somebody may set the one, and nobody the other.
     unix_minus_monotonic_ns: int | None = field(default=None, compare=False)
 
-    def look_up(self, pid: int) -> Seen | None:
+    def look_up(self, pid: int) -> ProcEntry | None:
         """Return what there is to see of a process; None when there is none, or its zombie."""
         return look_up(pid, self.proc)
 
@@ -135,14 +140,14 @@ def where_it_ran(manifest: ProcessManifest | RunManifest, here: Machine) -> str:
 
 def _noted_end(header: Header) -> str | None:
     """Return how it ended by its own word; None of one that has noted no end."""
-    if header.ending is Ending.REPLACED:
+    if header.ending is EndingRecord.REPLACED:
         return REPLACED
-    if header.ending is Ending.NOT_NOTED and header.exit_status is None:
+    if header.ending is EndingRecord.NOT_NOTED and header.exit_status is None:
         # Of recordings that have no more than that.
         return FINISHED if header.state is AgentState.FINISHED else None
     if header.exit_status is not None:
         return FAILED if header.exit_status else FINISHED
-    return FAILED if header.ending is Ending.EXCEPTION else FINISHED
+    return FAILED if header.ending is EndingRecord.EXCEPTION else FINISHED
 
 
 def may_say_more(header: Header | None) -> bool:
@@ -155,10 +160,10 @@ def _is_leaving(header: Header | None) -> bool:
 
     A fork of C code that calls exit() stores its status in its parent's memory.
     """
-    if header is None or header.ending is Ending.REPLACED:
+    if header is None or header.ending is EndingRecord.REPLACED:
         return False
     return header.status_follows or (
-        header.ending is Ending.NOT_NOTED and header.exit_status is not None
+        header.ending is EndingRecord.NOT_NOTED and header.exit_status is not None
     )
 
 

@@ -60,7 +60,7 @@ class RunManifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RankRecord:
     """A place in a distributed job. `serves` are others of it that the process has as well, each a
     role and a number.
     """
@@ -73,7 +73,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceRecord:
     """The profiler service that recorded a process in the place of an agent.
 
     `steps` are the whole steps in the one trace that it gave.
@@ -106,8 +106,8 @@ class ProcessManifest:
     tensorflow: str | None
     keras: str | None
     devices: tuple[Json, ...] | Missing
-    rank: Rank | None
-    service: Service | None = None
+    rank: RankRecord | None
+    service: ServiceRecord | None = None
     program: tuple[str, ...] = ()
     interpreter_pid: int | None = None
     pgid: int | None = None
@@ -295,11 +295,11 @@ def _config(document: Json, path: Path) -> Config:
         raise UnreadableInput(f"{path}: the sampling settings make no sense ({exc}).") from exc
 
 
-def _service(document: Json, path: Path) -> Service | None:
+def _service(document: Json, path: Path) -> ServiceRecord | None:
     if document.get("service") is None:
         return None
     take = _Fields(_Fields(document, path).mapping("service"), path)
-    return Service(take.text("address"), take.integer("port"), max(take.integer("steps"), 0))
+    return ServiceRecord(take.text("address"), take.integer("port"), max(take.integer("steps"), 0))
 
 
 def _devices(value: object) -> tuple[Json, ...] | Missing:
@@ -308,11 +308,11 @@ def _devices(value: object) -> tuple[Json, ...] | Missing:
     return tuple(device for device in value if isinstance(device, dict))
 
 
-def _rank(value: object) -> Rank | None:
+def _rank(value: object) -> RankRecord | None:
     if not isinstance(value, dict) or not isinstance(value.get("index"), int):
         return None
     world, role = value.get("world"), value.get("role")
-    return Rank(
+    return RankRecord(
         source=str(value.get("source", "")),
         index=value["index"],
         world=world if isinstance(world, int) else None,

@@ -14,7 +14,7 @@ from tfprobe.runs.catalogue import ProcessEntry, RunEntry, glance, list_runs
 from tfprobe.runs.directory_tree import files_below
 from tfprobe.runs.layout import LATEST, TEMPORARY_PREFIX, ProcessFolder, RunFolder
 from tfprobe.runs.liveness import LIVE, Machine
-from tfprobe.runs.manifests import Rank
+from tfprobe.runs.manifests import RankRecord
 
 _NOT_COPIED = ("derived", "report")
 _NAMED_LINKS = 5
@@ -23,7 +23,7 @@ Identity = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MergePart:
     """One process to copy, and the name that its folder gets."""
 
     folder: ProcessFolder
@@ -38,7 +38,7 @@ class Plan:
     target: RunFolder
     extends: bool
     sources: tuple[RunEntry, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[MergePart, ...]
     notes: tuple[str, ...]
 
     @property
@@ -111,12 +111,12 @@ def _sources(directories: Sequence[Path], into: RunFolder, here: Machine) -> Ite
 
 def _parts(
     sources: Sequence[RunEntry], there: Sequence[ProcessEntry]
-) -> tuple[tuple[Part, ...], list[str]]:
+) -> tuple[tuple[MergePart, ...], list[str]]:
     """Choose a folder for each process that is not there yet. Raises OSError."""
     known = {_identity(process): process.folder for process in there}
     copied = {_look(process.folder): process.folder for process in there if _is_nameless(process)}
     taken = {(folder.host, folder.name) for folder in known.values()}
-    parts: dict[Identity, Part] = {}
+    parts: dict[Identity, MergePart] = {}
     notes: list[str] = []
     for process in (process for source in sources for process in source.processes):
         folder, who = process.folder, _identity(process)
@@ -129,14 +129,14 @@ def _parts(
             notes.append(_twice(folder, known[who]))
             # One of the two was copied from its host while the process was running.
             if who in parts and size_bytes > parts[who].size_bytes:
-                parts[who] = Part(folder, parts[who].name, size_bytes)
+                parts[who] = MergePart(folder, parts[who].name, size_bytes)
             continue
         name = _free_name(folder, taken)
         if name != folder.name:
             notes.append(_renamed(process, name))
         known[who] = folder
         taken.add((folder.host, name))
-        parts[who] = Part(folder, name, size_bytes)
+        parts[who] = MergePart(folder, name, size_bytes)
     return tuple(parts.values()), notes
 
 
@@ -202,7 +202,7 @@ def _claims(runs: Sequence[RunEntry]) -> Iterator[str]:
 
     The children of a process inherit its variables and with them its rank: they do not count.
     """
-    known: dict[Identity, tuple[ProcessFolder, Identity, Rank | None]] = {}
+    known: dict[Identity, tuple[ProcessFolder, Identity, RankRecord | None]] = {}
     for process in (process for run in runs for process in run.processes):
         facts = process.manifest
         if not isinstance(facts, Missing):

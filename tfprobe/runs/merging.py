@@ -17,7 +17,7 @@ from tfprobe.runs import safe_files
 from tfprobe.runs.catalogue import RunEntry
 from tfprobe.runs.directory_tree import SourceFailed, copy_file, copy_tree
 from tfprobe.runs.layout import FAILURES, TEMPORARY_PREFIX, RunFolder, children
-from tfprobe.runs.merge_plan import Part, Plan
+from tfprobe.runs.merge_plan import MergePart, Plan
 
 Watch = Callable[[int, int], None]
 
@@ -92,7 +92,7 @@ def _fill(into: RunFolder, plan: Plan, watch: Watch) -> None:
     )
 
 
-def _copy_process(part: Part, into: RunFolder, told: Callable[[int], None]) -> None:
+def _copy_process(part: MergePart, into: RunFolder, told: Callable[[int], None]) -> None:
     target, source = into.process(part.folder.host, part.name).root, part.folder.root
     with (
         safe_files.directory(source.parents[1], source) as original,

@@ -12,7 +12,7 @@ _GONE = (b"Z", b"X")
 _STOPPED = (b"T", b"t")
 
 
-class Seen(NamedTuple):
+class ProcEntry(NamedTuple):
     """A process that is there: since when, in ticks since the boot, and whether it is stopped.
 
     Ticks do not move when somebody sets the clock; with the pid they name a process for good.
@@ -22,13 +22,13 @@ class Seen(NamedTuple):
     is_stopped: bool
 
 
-def look_up(pid: int, proc: Path = PROC) -> Seen | None:
+def look_up(pid: int, proc: Path = PROC) -> ProcEntry | None:
     """Return what /proc/PID/stat says, or None when there is no such process or only its zombie."""
     try:
         stat = (proc / str(pid) / "stat").read_bytes()
         # The command name may hold spaces and parentheses: fields count from the last ")".
         fields = stat[stat.rindex(b")") + 2 :].split()
-        return None if fields[0] in _GONE else Seen(int(fields[19]), fields[0] in _STOPPED)
+        return None if fields[0] in _GONE else ProcEntry(int(fields[19]), fields[0] in _STOPPED)
     except (OSError, ValueError, IndexError):
         return None
 

@@ -187,7 +187,7 @@ Users = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class RemovalBlocker:
     """Why a run may not be removed, in words that follow its name.
 
     `may_be_forced` where nobody here can tell whether it runs: its owner may know.
@@ -197,7 +197,7 @@ class Hold:
     may_be_forced: bool = False
 
 
-def hold(entry: RunEntry, here: Machine, users: Users, now_unix_ns: int) -> Hold | None:
+def hold(entry: RunEntry, here: Machine, users: Users, now_unix_ns: int) -> RemovalBlocker | None:
     """Return what forbids to remove a run, or None: it has ended, is ours, and is whole."""
     return (
         _as_a_place(entry.folder)
@@ -206,12 +206,12 @@ def hold(entry: RunEntry, here: Machine, users: Users, now_unix_ns: int) -> Hold
     )
 
 
-def held_by_process(entry: RunEntry, users: Users, boot: Path) -> Hold | None:
+def held_by_process(entry: RunEntry, users: Users, boot: Path) -> RemovalBlocker | None:
     """Return who still writes to a run, or may begin to: a process with its boot directory."""
     if entry.state in LIVE:
-        return Hold(f"is {entry.state}")
+        return RemovalBlocker(f"is {entry.state}")
     user = users.get(os.path.realpath(boot))
-    return None if user is None else Hold(f"has still a process: {user}")
+    return None if user is None else RemovalBlocker(f"has still a process: {user}")
 
 
 def boot_users(proc: Path) -> Users:
@@ -226,25 +226,27 @@ def boot_users(proc: Path) -> Users:
     return found
 
 
-def _as_a_place(folder: RunFolder) -> Hold | None:
+def _as_a_place(folder: RunFolder) -> RemovalBlocker | None:
     try:
         facts = folder.root.lstat()
     except OSError:
-        return Hold("is gone")
+        return RemovalBlocker("is gone")
     if stat.S_ISLNK(facts.st_mode):
-        return Hold(f"is a link to {os.path.realpath(folder.root)}, which has a name of its own")
+        return RemovalBlocker(
+            f"is a link to {os.path.realpath(folder.root)}, which has a name of its own"
+        )
     if os.geteuid() not in (0, facts.st_uid):
-        return Hold(f"belongs to user {_user(facts.st_uid)}")
+        return RemovalBlocker(f"belongs to user {_user(facts.st_uid)}")
     inner = _inner_run(folder)
-    return None if inner is None else Hold(f"holds another run, {inner}")
+    return None if inner is None else RemovalBlocker(f"holds another run, {inner}")
 
 
-def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> Hold | None:
+def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> RemovalBlocker | None:
     """Return why nobody here can tell whether it has ended."""
     for process in entry.processes:
         if process.state == UNKNOWN and not ended_unread(process, here):
             where = f"{process.folder.host}/{process.folder.name}"
-            return Hold(f"has a process that cannot be looked up here: {where}", True)
+            return RemovalBlocker(f"has a process that cannot be looked up here: {where}", True)
     manifest = entry.manifest
     if isinstance(manifest, Missing):
         return _without_manifest(entry, now_unix_ns)
@@ -252,20 +254,20 @@ def _unknown(entry: RunEntry, here: Machine, now_unix_ns: int) -> Hold | None:
         main = main_process(launch, entry.processes)
         has_ended = main is not None and main.state in ENDED
         if not has_ended and launcher_state(launch, here) == UNKNOWN:
-            return Hold(f"may still run {_elsewhere(launch, here)}", True)
+            return RemovalBlocker(f"may still run {_elsewhere(launch, here)}", True)
     return None
 
 
-def _without_manifest(entry: RunEntry, now_unix_ns: int) -> Hold | None:
+def _without_manifest(entry: RunEntry, now_unix_ns: int) -> RemovalBlocker | None:
     if entry.processes:
         return None
     try:
         made_ns = entry.folder.root.stat().st_mtime_ns
     except OSError:
-        return Hold("is gone")
+        return RemovalBlocker("is gone")
     if now_unix_ns - made_ns < STARTING_NS:
-        return Hold("may be just starting: it has no run.json yet")
-    return Hold("has no readable run.json to say where it ran", True)
+        return RemovalBlocker("may be just starting: it has no run.json yet")
+    return RemovalBlocker("has no readable run.json to say where it ran", True)
 
 
 def _elsewhere(manifest: RunManifest, here: Machine) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_tree import Choice, Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.costs import Costs, Int64s, costs, value
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import scope
@@ -30,14 +30,14 @@ _BUSY_RATIO = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class TfprofAdvice:
     """What each checker reports, in the order they ran, and what they could not check."""
 
     reports: Mapping[str, tuple[str, ...]]
     remarks: tuple[str, ...] = ()
 
 
-def advise(profile: GraphProfile, checkers: Iterable[str] | None = None) -> Advice:
+def advise(profile: GraphProfile, checkers: Iterable[str] | None = None) -> TfprofAdvice:
     """Run the named checkers, or all, always in the order of CHECKERS.
 
     Raises UsageError for a name that is none.
@@ -51,10 +51,10 @@ def advise(profile: GraphProfile, checkers: Iterable[str] | None = None) -> Advi
     reports = {
         name: tuple(check(profile, remarks)) for name, check in CHECKERS.items() if name in chosen
     }
-    return Advice(reports, tuple(remarks))
+    return TfprofAdvice(reports, tuple(remarks))
 
 
-def advice_text(advice: Advice) -> str:
+def advice_text(advice: TfprofAdvice) -> str:
     """Return what advise prints."""
     lines: list[str] = []
     for name, reports in advice.reports.items():
@@ -128,13 +128,13 @@ def _dear_scopes(profile: GraphProfile, of_steps: Costs) -> Iterator[str]:
         yield f"top {place} graph node: {each.branch.name}, {_times(each.branch.own)}"
 
 
-def _first_fork(shown: Shown) -> Shown:
+def _first_fork(shown: TreeNode) -> TreeNode:
     while len(shown.children) == 1:
         shown = shown.children[0]
     return shown
 
 
-def _dear_lines(start: Shown) -> Iterator[str]:
+def _dear_lines(start: TreeNode) -> Iterator[str]:
     waiting = [(child, 0) for child in reversed(_dearest(start))]
     while waiting:
         each, depth = waiting.pop()
@@ -143,14 +143,14 @@ def _dear_lines(start: Shown) -> Iterator[str]:
             waiting.extend((child, depth + 1) for child in reversed(_dearest(each)))
 
 
-def _dearest(shown: Shown) -> list[Shown]:
+def _dearest(shown: TreeNode) -> list[TreeNode]:
     if len(shown.children) < 2:
         return []
     return [each for each in shown.children[:_TOP] if value(each.total, "micros") >= _LEAST_LINE_US]
 
 
-def _choice(*, max_depth: int, least_us: int) -> Choice:
-    return Choice(
+def _choice(*, max_depth: int, least_us: int) -> ViewOptions:
+    return ViewOptions(
         max_depth=max_depth,
         least={"micros": least_us},
         order_by="micros",

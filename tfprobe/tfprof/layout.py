@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tfprobe.analysis.ops.cost_tree import Choice, Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, value
 from tfprobe.analysis.ops.op_view import OpEntry, OpView, Signature, input_shapes, signatures
 from tfprobe.analysis.ops.scope_view import types_of
@@ -76,14 +76,14 @@ _UNITS: Mapping[str, Callable[[int], str]] = {
 
 def scope_body(
     profile: Placed,
-    shown: Shown,
-    choice: Choice,
+    shown: TreeNode,
+    choice: ViewOptions,
     value_of: Callable[[str], str] = lambda _name: "",
 ) -> str:
     """Return the body of a scope or graph report; `value_of` a node goes below its line."""
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
 
-    def infos(each: Shown, column: str) -> Iterator[str]:
+    def infos(each: TreeNode, column: str) -> Iterator[str]:
         branch = each.branch
         node = branch.members[0] if branch.members else None
         if column == "params" and node is not None and profile.graph.nodes[node].shape:
@@ -107,10 +107,10 @@ def scope_body(
     return _header(columns) + "".join(_tree_lines(shown, columns, infos, value_of))
 
 
-def code_body(profile: Placed, shown: Shown, choice: Choice) -> str:
+def code_body(profile: Placed, shown: TreeNode, choice: ViewOptions) -> str:
     """Return the body of a code report."""
 
-    def infos(each: Shown, column: str) -> Iterator[str]:
+    def infos(each: TreeNode, column: str) -> Iterator[str]:
         members = each.branch.members
         if column in _UNITS:
             yield from _own_and_total(each, column)
@@ -126,7 +126,7 @@ def code_body(profile: Placed, shown: Shown, choice: Choice) -> str:
     return _header(columns, is_op=True) + "".join(_tree_lines(shown, columns, infos))
 
 
-def op_body(profile: Placed, costs: Costs, view: OpView, choice: Choice) -> str:
+def op_body(profile: Placed, costs: Costs, view: OpView, choice: ViewOptions) -> str:
     """Return the body of an op report."""
     columns = _chosen(_OP_COLUMNS, choice)
     lines = []
@@ -176,9 +176,9 @@ def _signature(signature: Signature) -> tuple[int, str, str]:
 
 
 def _tree_lines(
-    shown: Shown,
+    shown: TreeNode,
     columns: tuple[str, ...],
-    infos: Callable[[Shown, str], Iterator[str]],
+    infos: Callable[[TreeNode, str], Iterator[str]],
     value_of: Callable[[str], str] = lambda _name: "",
 ) -> Iterator[str]:
     waiting = [(shown, 0)]
@@ -189,7 +189,7 @@ def _tree_lines(
         waiting.extend((child, depth + 1) for child in reversed(each.children))
 
 
-def _own_and_total(shown: Shown, column: str) -> Iterator[str]:
+def _own_and_total(shown: TreeNode, column: str) -> Iterator[str]:
     if column == "micros":
         for name in _TIMES:
             yield _pair(shown, name, micros)
@@ -201,12 +201,12 @@ def _own_and_total(shown: Shown, column: str) -> Iterator[str]:
         yield _pair(shown, column, _UNITS[column])
 
 
-def _pair(shown: Shown, column: str, write: Callable[[int], str]) -> str:
+def _pair(shown: TreeNode, column: str, write: Callable[[int], str]) -> str:
     own, total = value(shown.branch.own, column), value(shown.total, column)
     return f"{write(own) if shown.branch.is_accounted else '--'}/{write(total)}"
 
 
-def _chosen(columns: tuple[str, ...], choice: Choice) -> tuple[str, ...]:
+def _chosen(columns: tuple[str, ...], choice: ViewOptions) -> tuple[str, ...]:
     """Return the columns that were selected; the parts of a time that is shown whole are in it."""
     chosen = tuple(column for column in columns if column in choice.select)
     if "micros" in chosen:

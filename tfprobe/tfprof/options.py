@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, METRICS, ORDERS, Choice
+from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, METRICS, ORDERS, ViewOptions
 from tfprobe.errors import UsageError
 
 # Kind of output -> the keys it must have.
@@ -48,7 +48,7 @@ class Output:
 class Options:
     """Everything that can be said about one report."""
 
-    choice: Choice = field(default_factory=lambda: Choice(as_engine=True))
+    choice: ViewOptions = field(default_factory=lambda: ViewOptions(as_engine=True))
     output: Output = field(default_factory=Output)
 
 
@@ -196,7 +196,7 @@ def options_of(given: Mapping[str, Any]) -> tuple[Options, tuple[str, ...]]:
             hint="End a ProfileOptionBuilder's calls with .build().",
         )
     least = {metric: _option_dict_integer(given, f"min_{metric}", 0) for metric in METRICS}
-    choice = Choice(
+    choice = ViewOptions(
         max_depth=_option_dict_integer(given, "max_depth", _MOST_DEPTH),
         least={metric: each for metric, each in least.items() if each},
         step=_option_dict_integer(given, "step", -1),
@@ -215,7 +215,7 @@ def _output(given: Mapping[str, Any]) -> Output:
     return parse_output(str(given.get("output", "stdout")))
 
 
-def _remarks(given: Mapping[str, Any], choice: Choice) -> Iterable[str]:
+def _remarks(given: Mapping[str, Any], choice: ViewOptions) -> Iterable[str]:
     known = {"max_depth", "step", "order_by", "account_displayed_op_only", "output", "dump_to_file"}
     known |= {*_LISTS, *(f"min_{metric}" for metric in METRICS)}
     for name in sorted(set(given) - known):

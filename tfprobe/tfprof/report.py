@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfprobe.analysis.core.names import compile_patterns
 from tfprobe.analysis.ops.code_view import CodeView, code
-from tfprobe.analysis.ops.cost_tree import Choice, Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.costs import Costs, costs
 from tfprobe.analysis.ops.op_view import OpView, op
 from tfprobe.analysis.ops.scope_view import graph, scope
@@ -23,7 +23,7 @@ AVERAGE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TfprofReport:
     """What to print, what to say beside it, and the view itself.
 
     The graph view's timelines of all steps are many views; then `viewed` is None.
@@ -34,7 +34,7 @@ class Answer:
     viewed: Viewed | None = None
 
 
-def answer(profile: GraphProfile, view: str, options: Options) -> Answer:
+def answer(profile: GraphProfile, view: str, options: Options) -> TfprofReport:
     """Return the report of `view`; timelines and files are written.
 
     Raises UsageError for an unknown view, NoAnswer for a step or traces that the profile does not
@@ -46,11 +46,11 @@ def answer(profile: GraphProfile, view: str, options: Options) -> Answer:
     remarks = _remarks(profile, view, options)
     if options.output.kind == "timeline" and view == "graph" and options.choice.step == AVERAGE:
         said = [_write_timeline(profile, view, _in_step(options, each)) for each in profile.steps]
-        return Answer("".join(said), tuple(remarks))
+        return TfprofReport("".join(said), tuple(remarks))
     seen = viewed(profile, view, options.choice)
     remarks += _lost(seen)
     text = _written(profile, view, options, seen, remarks.append)
-    return Answer(text, tuple(remarks), seen)
+    return TfprofReport(text, tuple(remarks), seen)
 
 
 def _written(
@@ -169,20 +169,20 @@ class Viewed:
     """What a view found: a tree of scopes, nodes or lines, or a list of ops."""
 
     costs: Costs
-    found: Shown | CodeView | OpView
+    found: TreeNode | CodeView | OpView
 
     @property
-    def shown(self) -> Shown | None:
+    def shown(self) -> TreeNode | None:
         """The tree, if it is one."""
         if isinstance(self.found, CodeView):
             return self.found.shown
-        return self.found if isinstance(self.found, Shown) else None
+        return self.found if isinstance(self.found, TreeNode) else None
 
 
-def viewed(profile: GraphProfile, view: str, choice: Choice) -> Viewed:
+def viewed(profile: GraphProfile, view: str, choice: ViewOptions) -> Viewed:
     """Return what `view`, one of scope, graph, op and code, shows of the step of the choice."""
     of_step = costs(profile, choice.step)
-    views: dict[str, Callable[..., Shown | CodeView | OpView]] = {
+    views: dict[str, Callable[..., TreeNode | CodeView | OpView]] = {
         "code": code,
         "graph": graph,
         "op": op,
@@ -191,7 +191,9 @@ def viewed(profile: GraphProfile, view: str, choice: Choice) -> Viewed:
     return Viewed(of_step, views[view](profile, of_step, choice))
 
 
-def body(profile: GraphProfile, seen: Viewed, choice: Choice, remark: Callable[[str], None]) -> str:
+def body(
+    profile: GraphProfile, seen: Viewed, choice: ViewOptions, remark: Callable[[str], None]
+) -> str:
     """Return the body of its report; `remark` is told of values that cannot be read."""
     if isinstance(seen.found, OpView):
         return layout.op_body(profile, seen.costs, seen.found, choice)
@@ -237,12 +239,12 @@ _COLUMNS: Mapping[str, str] = {
 }
 
 
-def explanations(view: str, choice: Choice) -> str:
+def explanations(view: str, choice: ViewOptions) -> str:
     """Return the lines above a report, the last of them empty."""
     return "".join(f"{line}\n" for line in _lines(view, choice))
 
 
-def _lines(view: str, choice: Choice) -> Iterator[str]:
+def _lines(view: str, choice: ViewOptions) -> Iterator[str]:
     yield f"{view}: {VIEWS[view]}"
     for name in sorted(set(choice.select)):
         if name in _COLUMNS:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tfprobe.analysis.ops.code_view import CodeView
-from tfprobe.analysis.ops.cost_tree import Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode
 from tfprobe.analysis.ops.costs import AT, NS_PER_US, Costs, Int64s
 from tfprobe.analysis.ops.op_view import OpView, input_shapes
 from tfprobe.formats.schema import message_class
@@ -54,7 +54,7 @@ def advice(reports: Mapping[str, Iterable[str]]) -> Any:
     return written
 
 
-def graph_node(profile: Placed, shown: Shown) -> Any:
+def graph_node(profile: Placed, shown: TreeNode) -> Any:
     """Return a scope or graph view as a GraphNodeProto.
 
     A chain of ops is a message as deep as the chain is long; protobuf reads no more than a hundred
@@ -62,7 +62,7 @@ def graph_node(profile: Placed, shown: Shown) -> Any:
     """
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
 
-    def write(each: Shown, written: Any) -> None:
+    def write(each: TreeNode, written: Any) -> None:
         members = each.branch.members
         _write_graph_node(written, profile, ids, members[0] if members else None)
         written.name = each.branch.name
@@ -74,11 +74,11 @@ def graph_node(profile: Placed, shown: Shown) -> Any:
     return _tree(shown, GraphNodeProto(), write)
 
 
-def code_node(profile: Placed, costs: Costs, shown: Shown) -> Any:
+def code_node(profile: Placed, costs: Costs, shown: TreeNode) -> Any:
     """Return a code view as a MultiGraphNodeProto."""
     ids = {node.name: at for at, node in enumerate(profile.graph.nodes)}
 
-    def write(each: Shown, written: Any) -> None:
+    def write(each: TreeNode, written: Any) -> None:
         written.name = each.branch.name
         _write_amounts(written, each.branch.own, each.total)
         _write_members(written, profile, costs, ids, each.branch.members)
@@ -99,7 +99,7 @@ def op_node(profile: Placed, costs: Costs, view: OpView) -> Any:
     return root
 
 
-def _tree(shown: Shown, root: Any, write: Callable[[Shown, Any], None]) -> Any:
+def _tree(shown: TreeNode, root: Any, write: Callable[[TreeNode, Any], None]) -> Any:
     waiting = [(shown, root)]
     while waiting:
         each, written = waiting.pop()

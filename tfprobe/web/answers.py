@@ -28,12 +28,12 @@ from tfprobe.web.pages.overview import header_document
 from tfprobe.web.pages.timeline import ranks as timeline_ranks
 from tfprobe.web.pages.timeline import slices, step_timeline
 from tfprobe.web.pages.timeline.slices import search_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: JSON values, as each page's module describes them
 
 # The name of a page's document -> what makes it, sorted by name.
-ANSWERS: Mapping[str, Callable[[OpenRun, Question], Document]] = {
+ANSWERS: Mapping[str, Callable[[OpenRun, Params], Document]] = {
     "code": code.document,
     "compare": compare.document,
     "findings": findings.document,
@@ -65,7 +65,7 @@ EARLY: frozenset[str] = frozenset({"header", "overview", "processes", "step", "s
 OF_TWO: frozenset[str] = frozenset({"compare"})
 
 
-def answer(run: OpenRun, name: str, question: Question) -> Document:
+def answer(run: OpenRun, name: str, question: Params) -> Document:
     """Return the document `name` of a run.
 
     Where it is made of captures, and not all of them were read, `unread` says so.
@@ -90,7 +90,7 @@ def refresh(run: OpenRun, name: str) -> None:
     (run.early if name in EARLY else run).refresh()
 
 
-def check(name: str) -> Callable[[OpenRun, Question], Document]:
+def check(name: str) -> Callable[[OpenRun, Params], Document]:
     """Return what makes the document `name`.
 
     Raises UsageError for a name that there is not.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.ops.code_view import CodeView, FileCost, code, files
-from tfprobe.analysis.ops.cost_tree import Choice, Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.costs import AT
 from tfprobe.errors import Missing
 from tfprobe.profile.graph import Frame, Graph, Node
@@ -28,7 +28,7 @@ class CodeTree:
     """The view, and its places in the order in which a question counts them: parents first."""
 
     view: CodeView
-    places: tuple[Shown, ...]
+    places: tuple[TreeNode, ...]
 
 
 def code_tree(run: OpenRun, found: Priced, *, with_libraries: bool) -> CodeTree:
@@ -77,9 +77,9 @@ def _tree(found: Priced, *, with_libraries: bool) -> CodeTree:
     nodes = tuple(_cut(node, with_libraries=with_libraries) for node in found.sampled.graph.nodes)
     sampled = replace(found.sampled, graph=Graph(nodes))
     # A level of the view is one of the tree; there is no deeper one.
-    choice = Choice(max_depth=MOST_FRAMES + 2, order_by="micros")
+    choice = ViewOptions(max_depth=MOST_FRAMES + 2, order_by="micros")
     view = code(sampled, found.costs, choice)
-    places: list[Shown] = []
+    places: list[TreeNode] = []
     waiting = [view.shown]
     while waiting:
         places.append(waiting.pop())
@@ -105,14 +105,14 @@ _OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """The lines of a file, and when it was changed last."""
 
     lines: tuple[str, ...]
     changed_unix_ns: int
 
 
-def read_source(name: str, *, beside: str = "") -> Source | Missing:
+def read_source(name: str, *, beside: str = "") -> SourceFile | Missing:
     """Return a file; one that is not absolute lies below `beside`, where the job was started."""
     if "\0" in name or not name.endswith(SUFFIXES):
         return Missing("it is not named as a source file of Python is")
@@ -132,7 +132,7 @@ def read_source(name: str, *, beside: str = "") -> Source | Missing:
         return Missing(_reason(exc))
 
 
-def _read(place: str) -> Source | Missing:
+def _read(place: str) -> SourceFile | Missing:
     with os.fdopen(os.open(place, _OPENING | os.O_NOFOLLOW), "rb") as file:
         found = os.fstat(file.fileno())
         # Looked at again: it may have been another one a moment ago.
@@ -141,7 +141,7 @@ def _read(place: str) -> Source | Missing:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         return Missing(f"it has more than {MOST_BYTES // 1_000_000} MB")
-    return Source(tuple(_text(content).split("\n")), found.st_mtime_ns)
+    return SourceFile(tuple(_text(content).split("\n")), found.st_mtime_ns)
 
 
 def _text(content: bytes) -> str:

@@ -31,7 +31,7 @@ _PAGES: Mapping[str, str] = {
 _SOUGHT_CHARACTERS = 500
 
 
-class Places:
+class EvidencePlaces:
     """Where the works and captures of a profile are, by the names that evidence has for them."""
 
     def __init__(self, profile: Profile) -> None:

@@ -23,7 +23,7 @@ from tfprobe.web.answers import ANSWERS, answer
 from tfprobe.web.loop_costs import METRICS
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline import step_timeline
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 # What a mail server takes, and a browser opens without a pause.
 MOST_BYTES = 15_000_000
@@ -38,7 +38,7 @@ _ICON = re.compile(r'<link rel="icon" href="data:[^"]*">')
 _END_OF_SCRIPT = re.compile(r"</script|<!--", re.IGNORECASE)
 
 # Any: JSON values, as each page's module describes them.
-Answer = Callable[[OpenRun, str, Question], dict[str, Any]]
+Answer = Callable[[OpenRun, str, Params], dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ def page(
         key = key_of(run_name, name, arguments)
         given = {each: str(value) for each, value in arguments.items()}
         try:
-            recording.add(key, ask(run, name, Question(given)))
+            recording.add(key, ask(run, name, Params(given)))
         except (NoAnswer, UnreadableInput) as exc:
             recording.add_trouble(key, str(exc))
     return shell.replace(_PLACE, recording.text())
@@ -291,7 +291,7 @@ def _told(run: OpenRun, name: str, arguments: Arguments | None = None) -> dict[s
     """Return a document, empty where there is none. Any: JSON, see docs/web.md."""
     given = {each: str(value) for each, value in (arguments or {}).items()}
     try:
-        return answer(run, name, Question(given))
+        return answer(run, name, Params(given))
     except (NoAnswer, UnreadableInput):
         return {}
 

@@ -13,10 +13,10 @@ from tfprobe.analysis.ops.costs import AT, Costs, Int64s, has_float_ops, known_c
 from tfprobe.analysis.ops.flops.count import FloatOps, count
 from tfprobe.analysis.ops.op_view import as_executed
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import works_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 # What pages order and colour by -> the column of costs.
 METRICS: Mapping[str, str] = {
@@ -41,7 +41,7 @@ class Priced:
     """
 
     place: int
-    sampled: SampledWork
+    sampled: TracedLoop
     float_ops: FloatOps
     costs: Costs
 
@@ -66,7 +66,7 @@ class NothingRecorded(NoAnswer):
 
 
 def told(
-    run: OpenRun, question: Question, make: Callable[[Priced], dict[str, Any]]
+    run: OpenRun, question: Params, make: Callable[[Priced], dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what `make` says of a work; where nothing is recorded, `nothing` says why.
 
@@ -79,7 +79,7 @@ def told(
         return {"works": works_document(run), "work": work, "nothing": str(exc)}
 
 
-def priced(run: OpenRun, question: Question) -> Priced:
+def priced(run: OpenRun, question: Params) -> Priced:
     """Return what the work of a question costs. Raises NothingRecorded where none was sampled."""
     work = run.work(question)
     place = run.place(work)

@@ -8,13 +8,13 @@ from typing import Any, TypeVar, cast
 
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.errors import Missing, NoAnswer
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, Work
-from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.profile.reader.traced_steps import captures_of, sampled, with_shapes_of
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Reading:
     `profile` is the newest that was read; None before the first `refresh`.
     """
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: RunReader) -> None:
         """Begin with nothing read."""
         self.lock = threading.RLock()
         self._following = following
@@ -81,7 +81,7 @@ class Reading:
         """Return all works, the main loop first."""
         return by_cost(self.profile.works)
 
-    def work(self, question: Question) -> Work:
+    def work(self, question: Params) -> Work:
         """Return the work that `work=` names by its place in the profile, else the first sampled.
 
         Raises NoAnswer where there is none.
@@ -122,15 +122,15 @@ class OpenRun(Reading):
         most_rows: int | None = MOST_ROWS,
     ) -> None:
         """Begin with nothing read; `rank` keeps the processes of one rank."""
-        super().__init__(Following(folder, here, rank=rank, most_rows=most_rows))
+        super().__init__(RunReader(folder, here, rank=rank, most_rows=most_rows))
         self.folder = folder
         self.sibling = sibling
-        self.early = Reading(Following(folder, here, rank=rank, with_captures=False))
+        self.early = Reading(RunReader(folder, here, rank=rank, with_captures=False))
 
     def _is_sampled(self, work: Work) -> bool:
         return bool(captures_of(work, self.profile))
 
-    def sampled(self, work: Work, *, with_shapes: bool = False) -> SampledWork | Missing:
+    def sampled(self, work: Work, *, with_shapes: bool = False) -> TracedLoop | Missing:
         """Return the sampled steps of a work with its graphs and code maps."""
         if not captures_of(work, self.profile):
             return Missing("no step of this work was sampled")

@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Params:
     """The arguments of a question, by name. All of its methods raise UsageError for nonsense."""
 
     arguments: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tfprobe.analysis.core.names import bounded, by_layer
-from tfprobe.analysis.ops.cost_tree import Choice, Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.web.loop_costs import Priced
@@ -21,31 +21,31 @@ MOST_LEVELS = 120
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class TreePlace:
     """A place that is told; `parent` is the number of the one above it, -1 of the first.
 
     `smaller` places directly below it are not told, and cost `smaller_cost` together.
     """
 
-    shown: Shown
+    shown: TreeNode
     parent: int
     smaller: int = 0
     smaller_cost: int = 0
-    children: list[Shown] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
 
 
-def fold(top: Shown, column: int, *, most: int = MOST_PLACES) -> list[Place]:
+def fold(top: TreeNode, column: int, *, most: int = MOST_PLACES) -> list[TreePlace]:
     """Return the places from `top` down, parents first, dearest first among those of one parent.
 
     Told are the dearest in a column of costs: none that is below 1/2,000 of the top, nor one that
     costs nothing.
     """
     told = _dearest(top, column, most)
-    places: list[Place] = []
+    places: list[TreePlace] = []
     waiting = [(top, -1)]
     while waiting:
         shown, parent = waiting.pop()
-        place = Place(shown, parent)
+        place = TreePlace(shown, parent)
         kept = [each for each in shown.children if id(each) in told]
         left = [each for each in shown.children if id(each) not in told and _is_used(each, column)]
         place.children = sorted(kept, key=lambda each: (-_cost(each, column), each.branch.name))
@@ -56,13 +56,13 @@ def fold(top: Shown, column: int, *, most: int = MOST_PLACES) -> list[Place]:
     return places
 
 
-def _dearest(top: Shown, column: int, most: int) -> Mapping[int, Shown]:
+def _dearest(top: TreeNode, column: int, most: int) -> Mapping[int, TreeNode]:
     """Return, by identity, the places that are told."""
     least = max(_cost(top, column) * SMALLEST_RATIO, 1)
     told = {id(top): top}
-    heap: list[tuple[int, str, int, int, Shown]] = []
+    heap: list[tuple[int, str, int, int, TreeNode]] = []
 
-    def add(children: Iterable[Shown], level: int) -> None:
+    def add(children: Iterable[TreeNode], level: int) -> None:
         if level > MOST_LEVELS:
             return
         for each in children:
@@ -78,11 +78,11 @@ def _dearest(top: Shown, column: int, most: int) -> Mapping[int, Shown]:
     return told
 
 
-def _cost(shown: Shown, column: int) -> int:
+def _cost(shown: TreeNode, column: int) -> int:
     return int(shown.total[column])
 
 
-def _is_used(shown: Shown, column: int) -> bool:
+def _is_used(shown: TreeNode, column: int) -> bool:
     return _cost(shown, column) > 0
 
 
@@ -90,8 +90,8 @@ def _is_used(shown: Shown, column: int) -> bool:
 class ScopeTree:
     """Everything below one root, and each place by its path, the root by ""."""
 
-    root: Shown
-    by_path: Mapping[str, Shown]
+    root: TreeNode
+    by_path: Mapping[str, TreeNode]
 
 
 def scope_tree(run: OpenRun, found: Priced, *, layers: bool) -> ScopeTree:
@@ -105,7 +105,7 @@ def _tree(found: Priced, *, layers: bool) -> ScopeTree:
         sampled = replace(sampled, graph=by_layer(sampled.graph))
     sampled = replace(sampled, graph=Graph(tuple(_bounded(each) for each in sampled.graph.nodes)))
     deepest = max((node.name.count("/") for node in sampled.graph.nodes), default=0)
-    root = scope(sampled, found.costs, Choice(max_depth=deepest + 3, order_by="micros"))
+    root = scope(sampled, found.costs, ViewOptions(max_depth=deepest + 3, order_by="micros"))
     by_path = {"": root}
     waiting = [root]
     while waiting:

@@ -15,7 +15,7 @@ from tfprobe.runs.liveness import Machine
 from tfprobe.runs.process_folder.file_cache import SETTLED_S
 from tfprobe.web import answers, path_safety
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 # Who compares two runs has two open, and goes back to a third.
 MOST_OPEN = 4
@@ -54,7 +54,7 @@ class _Entry:
     whole: _Part = field(default_factory=_Part)
 
 
-class Book:
+class RunCache:
     """Opens runs by name, for several threads at once. Only what a listing shows has a name."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Book:
         # The one asked for longest ago is first.
         self._open: dict[str, _Entry] = {}
 
-    def answer(self, name: str, page: str, question: Question) -> answers.Document:
+    def answer(self, name: str, page: str, question: Params) -> answers.Document:
         """Return a document of a run as it is now.
 
         Raises what `answers.answer` raises, and NoAnswer for a run that there is not.

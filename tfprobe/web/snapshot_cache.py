@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tfprobe.live.breakdown_cache import Latest
+from tfprobe.live.breakdown_cache import BreakdownCache
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import FleetLook
 from tfprobe.runs.layout import RunFolder
@@ -27,7 +27,7 @@ class Looks:
     ) -> None:
         """Begin with nothing read. `clock` counts seconds."""
         self._directory = directory
-        self._fleet = Fleet(directory, here, latest=Latest().time_use)
+        self._fleet = Fleet(directory, here, latest=BreakdownCache().time_use)
         self._clock = clock
         self._looking = threading.Lock()
         self._last: FleetLook | None = None

@@ -11,7 +11,7 @@ from tfprobe.analysis.steps.outliers import Outlier, Outliers
 from tfprobe.analysis.steps.phases import life
 from tfprobe.analysis.steps.slow_step_causes import Cause, told
 from tfprobe.analysis.steps.step_series import StepSeries, Trend, bands
-from tfprobe.analysis.steps.step_window import Remembered
+from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.step_report import WorkSteps
@@ -90,7 +90,7 @@ def cause_document(cause: Cause | Missing) -> Document:
     return {"cause": kind, "why": told(cause)[:_CAUSE_CHARACTERS]}
 
 
-def marked_steps(remembered: Remembered, flags: np.ndarray[Any, Any]) -> list[int]:
+def marked_steps(remembered: StepWindow, flags: np.ndarray[Any, Any]) -> list[int]:
     """Return the numbers of the latest steps that have a flag."""
     return whole(remembered.numbers[np.flatnonzero(flags)[-_MOST_MARKS:]])
 

@@ -9,14 +9,14 @@ import numpy as np
 from tfprobe.analysis.distributed import rank_comparison, rank_parts, synchronization_events
 from tfprobe.analysis.distributed.aligned import Aligned, aligned
 from tfprobe.analysis.distributed.clocks import Clocks, clocks
-from tfprobe.analysis.distributed.rank_comparison import Across
-from tfprobe.analysis.distributed.synchronization_events import Meetings
+from tfprobe.analysis.distributed.rank_comparison import RankComparison
+from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.profile.profile import Process, Profile
 from tfprobe.profile.tables import T
 from tfprobe.web.opened import OpenRun
 
 
-def meetings_of(run: OpenRun) -> Meetings:
+def meetings_of(run: OpenRun) -> SynchronizationEvents:
     """Return where processes met, by the clock of each."""
     return run.made("meetings", lambda: synchronization_events.part(run.profile))
 
@@ -31,12 +31,12 @@ def aligned_of(run: OpenRun) -> Aligned:
     return run.made("aligned", lambda: aligned(run.profile, meetings_of(run), clocks_of(run)))
 
 
-def across_of(run: OpenRun) -> Across:
+def across_of(run: OpenRun) -> RankComparison:
     """Return the processes beside each other, as `tfprobe ranks` tells of them."""
     return run.made("across", lambda: _across(run.profile))
 
 
-def _across(profile: Profile) -> Across:
+def _across(profile: Profile) -> RankComparison:
     return rank_comparison.merge(
         [rank_parts.part(alone(profile, each)) for each in profile.processes]
     )

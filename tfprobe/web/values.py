@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfprobe.analysis.core.statistics import Curve, silences
+from tfprobe.analysis.core.statistics import SampleCurve, silences
 from tfprobe.errors import Missing
 
 # Any: JSON values.
@@ -35,10 +35,10 @@ def whole(values: np.ndarray[Any, Any]) -> list[int]:
 def _told(fact: object) -> object:
     if isinstance(fact, Missing):
         return None
-    return curve(fact) if isinstance(fact, Curve) else fact
+    return curve(fact) if isinstance(fact, SampleCurve) else fact
 
 
-def curve(found: Curve) -> Document:
+def curve(found: SampleCurve) -> Document:
     """Return an amount over time; a null begins a time without samples."""
     at_ns = np.array([point.at_ns for point in found.points], dtype=np.int64)
     last, begin_ns = silences(at_ns)

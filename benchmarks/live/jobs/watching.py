@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 from tfprobe.analysis.jobs.fleet import run_rows
-from tfprobe.live.breakdown_cache import Latest
+from tfprobe.live.breakdown_cache import BreakdownCache
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
 
-fleet = Fleet(Path(sys.argv[1]), this_machine(), latest=Latest().shares)
+fleet = Fleet(Path(sys.argv[1]), this_machine(), latest=BreakdownCache().shares)
 next_s = time.monotonic()
 while True:
     run_rows(fleet.look())

@@ -10,7 +10,7 @@ from tests.support.signals import MS, WHOLE_NS, gpu_ops, loop, parts, process, u
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
-from tfprobe.findings.signals import Outliers, Python, Sample, Signals, WorkSignals
+from tfprobe.findings.signals import OutlierSignal, Python, Signals, WaitSample, WorkSignals
 
 
 def _judge(*works: WorkSignals) -> engine.Advice:
@@ -174,9 +174,9 @@ def test_what_wins_little_of_the_whole_process_is_no_alarm() -> None:
 
 def test_what_rests_on_one_traced_step_says_so_and_is_no_certainty() -> None:
     """It may have been an unusual one. What all steps tell is as sure as ever."""
-    once = (Sample(23, "captures/000023-fit-0.xplane.pb"),)
+    once = (WaitSample(23, "captures/000023-fit-0.xplane.pb"),)
     shares = parts(input_wait=0.5)
-    slow = Outliers((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
+    slow = OutlierSignal((40,), WHOLE_NS // 2, 100, every=20, is_own=True)
 
     told = {
         each.rule: each for each in _judge(work(parts=shares, outliers=slow, samples=once)).findings

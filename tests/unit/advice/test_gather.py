@@ -18,7 +18,7 @@ from tfprobe.findings.gather import code, gather
 from tfprobe.findings.gather.code import graph_loop
 from tfprobe.findings.gather.ops import busy_ns
 from tfprobe.findings.gather.processes import with_own_line
-from tfprobe.findings.signals import ActivityUse, ProcessSignals, WorkSignals
+from tfprobe.findings.signals import ActivitySignal, ProcessSignals, WorkSignals
 from tfprobe.findings.thresholds import DEFAULTS
 from tfprobe.profile.activities import Activity, Call, Gap, Pulse, ThreadTimes, ThreadUse
 from tfprobe.profile.capture_tables import Place, SpanKind
@@ -426,7 +426,7 @@ def test_callbacks_have_the_line_of_the_jobs_own_method() -> None:
     """By the account, which knows it from watched gaps; else the line that called fit."""
     own = Item("on_epoch_end", "/home/ada/train.py:16", MS, times=2)
     of_keras = Item("on_epoch_end", "/env/site-packages/keras/src/callbacks.py:9", MS, times=2)
-    told = ActivityUse("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
+    told = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 2, MS, MS, "train.py:31")
 
     sources = [
         with_own_line(told, each).source

@@ -7,7 +7,7 @@ import pytest
 from tests.support.signals import MS, found, loop, parts, process, work
 from tfprobe.analysis.core.releases import RENAMED, in_names_of, release_of
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import Input, Sample
+from tfprobe.findings.signals import Input, WaitSample
 
 SMALL = loop(usual_step_ns=1.0 * MS)
 
@@ -70,7 +70,7 @@ def test_several_steps_in_one_call_are_told_where_keras_can(
         process=process(release=release),
         loop=SMALL,
         parts=parts(idle=0.5),
-        samples=(Sample(5, capture),),
+        samples=(WaitSample(5, capture),),
     )
 
     finding = found("small_executions", fit)

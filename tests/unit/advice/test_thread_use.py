@@ -9,7 +9,7 @@ from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, pulse
 from tfprobe.errors import Missing
 from tfprobe.findings.gather.processes import thread_use
-from tfprobe.findings.signals import PythonThread, ThreadUse
+from tfprobe.findings.signals import PythonThread, ThreadUseSignal
 from tfprobe.profile.activities import Pulse, ThreadTimes
 from tfprobe.profile.activities import ThreadUse as Use
 
@@ -38,9 +38,9 @@ def sampled(at_s: int, *threads: Use, **changes) -> Pulse:
     return pulse(at_s, **{**facts, **changes})
 
 
-def known(*pulses: Pulse) -> ThreadUse:
+def known(*pulses: Pulse) -> ThreadUseSignal:
     found = thread_use(profile(pulses=pulses), 0)
-    assert isinstance(found, ThreadUse)
+    assert isinstance(found, ThreadUseSignal)
     return found
 
 
@@ -53,7 +53,7 @@ def test_the_time_of_the_first_step_is_left_out() -> None:
         sampled(3, main(0.1), other(1.0, 3, is_in_python=False), run_delay_ns=SECOND_NS // 2),
     )
 
-    assert found == ThreadUse(
+    assert found == ThreadUseSignal(
         steps_cores=0.1,
         delay_ratio=0.25,
         is_alone=False,

@@ -14,7 +14,7 @@ from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import MONO_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli.main import main
 from tfprobe.errors import UnreadableInput
-from tfprobe.live.process_request import Heard, Hearing
+from tfprobe.live.process_request import EventTail, RequestEvents
 from tfprobe.runs.trace_requests import request_samples
 
 SECRET = json.dumps({"secret": "of somebody else"}) + "\n"
@@ -252,12 +252,12 @@ def test_the_answer_to_a_request_is_not_waited_for_in_a_pipe(run: Path, private:
     (events,) = run.glob("node7/*/events.jsonl")
     events.unlink()
     os.mkfifo(events)
-    assert Hearing(events).listen(1) == Heard()
+    assert EventTail(events).listen(1) == RequestEvents()
 
     events.unlink()
     events.symlink_to(private / "key.json")
-    hearing = Hearing(events)
+    hearing = EventTail(events)
     with (private / "key.json").open("a") as file:
         file.write('{"event": "request", "request": 2, "superseded": 1}\n')
 
-    assert hearing.listen(1) == Heard()
+    assert hearing.listen(1) == RequestEvents()

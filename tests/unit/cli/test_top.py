@@ -20,7 +20,7 @@ from tests.support.rundir import (
 from tfprobe.cli.live.top import LiveSource
 from tfprobe.cli.main import main
 from tfprobe.errors import Missing, TfprobeError
-from tfprobe.live.breakdown_cache import Latest
+from tfprobe.live.breakdown_cache import BreakdownCache
 from tfprobe.live.top.source import Key
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.runs.liveness import this_machine
@@ -56,7 +56,7 @@ def key(run: Path) -> Key:
 
 def source(directory: Path) -> LiveSource:
     here = this_machine()
-    return LiveSource(Fleet(directory, here, latest=Latest().time_use), here)
+    return LiveSource(Fleet(directory, here, latest=BreakdownCache().time_use), here)
 
 
 def unwatched(_done: int, _count: int) -> None:

@@ -14,7 +14,7 @@ from tests.support.profiles import Step, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.support.step_stats import gpu_step
 from tests.support.tiers import Call, activity, calls_and_rows, pulse
-from tfprobe.export.models_profiler import RecordedStep, models_profiler
+from tfprobe.export.models_profiler import ExportedStep, models_profiler
 from tfprobe.formats.run_metadata.step_stats import step_stats, step_stats_text
 from tfprobe.formats.schema import message_class
 from tfprobe.profile.capture_tables import SpanKind
@@ -43,7 +43,7 @@ def written(steps: Any, works: Any = None, **told: Any) -> dict[str, str]:
     return files
 
 
-def step(devices: tuple[DeviceStats, ...], number: int = 4, **more: Any) -> RecordedStep:
+def step(devices: tuple[DeviceStats, ...], number: int = 4, **more: Any) -> ExportedStep:
     facts: dict[str, Any] = {
         "process": NODE,
         "work": work(name="vgg16", kind="fit"),
@@ -51,7 +51,7 @@ def step(devices: tuple[DeviceStats, ...], number: int = 4, **more: Any) -> Reco
         "devices": devices,
         "text": None,
     }
-    return RecordedStep(**{**facts, **more})
+    return ExportedStep(**{**facts, **more})
 
 
 def test_each_step_has_its_files() -> None:

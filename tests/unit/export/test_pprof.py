@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.graphs import MICROS, graph_profile
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import costs
 from tfprobe.export.pprof import NOWHERE, UNKNOWN, pprof
 from tfprobe.formats.schema import message_class
 
 
-def written(choice: Choice, **more: Any) -> Any:
+def written(choice: ViewOptions, **more: Any) -> Any:
     """Return the parsed file of the small graph. Any: messages are made at run time."""
     profile = graph_profile()
     of_step = costs(profile, choice.step)
@@ -41,7 +41,7 @@ def stacks(message: Any) -> dict[str, list[str]]:
 
 def test_every_op_is_in_it_under_its_lines() -> None:
     """An op of a line that calls others, one without code, and a gradient under its forward op."""
-    message = written(Choice())
+    message = written(ViewOptions())
 
     assert stacks(message) == {
         "loss": ["train:main:10"],
@@ -56,7 +56,7 @@ def test_every_op_is_in_it_under_its_lines() -> None:
 
 def test_all_metrics_are_in_it_with_their_units() -> None:
     """The first is time in ns, and the samples add up to the whole step."""
-    message = written(Choice(), known=("time_ns", "cpu_ns", "bytes"), comments=["of a test"])
+    message = written(ViewOptions(), known=("time_ns", "cpu_ns", "bytes"), comments=["of a test"])
 
     strings = message.string_table
     types = [(strings[each.type], strings[each.unit]) for each in message.sample_type]
@@ -69,11 +69,11 @@ def test_all_metrics_are_in_it_with_their_units() -> None:
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(trim_name_regexes=("net.*",)),
-        Choice(hide_name_regexes=("train.*",)),
-        Choice(max_depth=2),
-        Choice(max_depth=1),
-        Choice(start_name_regexes=("net.*",)),
+        ViewOptions(trim_name_regexes=("net.*",)),
+        ViewOptions(hide_name_regexes=("train.*",)),
+        ViewOptions(max_depth=2),
+        ViewOptions(max_depth=1),
+        ViewOptions(start_name_regexes=("net.*",)),
     ],
 )
 def test_no_op_is_lost_with_the_line_it_was_made_at(choice) -> None:
@@ -85,19 +85,22 @@ def test_no_op_is_lost_with_the_line_it_was_made_at(choice) -> None:
 
 def test_an_op_at_no_shown_line_says_so() -> None:
     """Nothing is shown above it."""
-    message = written(Choice(max_depth=1))
+    message = written(ViewOptions(max_depth=1))
 
     assert stacks(message)["loss"] == [f"{NOWHERE}:0"]
 
 
 def test_only_accounted_ops_are_in_it() -> None:
     """Those without code as well."""
-    assert set(stacks(written(Choice(account_type_regexes=("_F.*", "Sum"))))) == {"fused", "loss"}
+    assert set(stacks(written(ViewOptions(account_type_regexes=("_F.*", "Sum"))))) == {
+        "fused",
+        "loss",
+    }
 
 
 def test_strings_and_numbers_are_as_pprof_wants_them() -> None:
     """String 0 is empty, ids begin at 1 and are unique, all references lead somewhere."""
-    message = written(Choice())
+    message = written(ViewOptions())
 
     assert message.string_table[0] == ""
     assert len(set(message.string_table)) == len(message.string_table)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.graphs import MICROS, graph_profile
 from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import Costs, costs
 from tfprobe.analysis.ops.scope_view import scope
 from tfprobe.export.speedscope import UNKNOWN, speedscope
@@ -17,7 +17,7 @@ from tfprobe.export.speedscope import UNKNOWN, speedscope
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
 
 
-def written(view: str, choice: Choice, *, step: int = -1) -> Any:  # Any: a JSON document
+def written(view: str, choice: ViewOptions, *, step: int = -1) -> Any:  # Any: a JSON document
     profile = graph_profile()
     of_step = costs(profile, step)
     if view == "code":
@@ -29,7 +29,7 @@ def written(view: str, choice: Choice, *, step: int = -1) -> Any:  # Any: a JSON
 
 def test_lines_are_above_their_ops() -> None:
     """Outermost line first, the op last; a line says its file."""
-    document = written("code", Choice())
+    document = written("code", ViewOptions())
 
     names = [frame["name"] for frame in document["shared"]["frames"]]
     time = document["profiles"][0]
@@ -43,7 +43,7 @@ def test_lines_are_above_their_ops() -> None:
 
 def test_scopes_are_above_their_ops() -> None:
     """A node is not below itself."""
-    document = written("scope", Choice())
+    document = written("scope", ViewOptions())
 
     names = [frame["name"] for frame in document["shared"]["frames"]]
     stacks = [[names[number] for number in each] for each in document["profiles"][0]["samples"]]
@@ -51,7 +51,9 @@ def test_scopes_are_above_their_ops() -> None:
 
 
 @pytest.mark.parametrize("view", ["code", "scope"])
-@pytest.mark.parametrize("choice", [Choice(), Choice(max_depth=2), Choice(max_depth=1)])
+@pytest.mark.parametrize(
+    "choice", [ViewOptions(), ViewOptions(max_depth=2), ViewOptions(max_depth=1)]
+)
 def test_a_file_is_as_its_schema_says(view, choice) -> None:
     """As many weights as samples, which refer to frames; weights sum to the end value."""
     document = written(view, choice)
@@ -74,7 +76,7 @@ def test_a_file_without_costs_still_opens() -> None:
     profile = graph_profile()
     nothing = Costs(costs(profile, -1).rows * 0)
 
-    stacks = code_stacks(code(profile, nothing, Choice()))
+    stacks = code_stacks(code(profile, nothing, ViewOptions()))
     document = json.loads(speedscope(profile, nothing, stacks, name="a test"))
 
     assert [(each["name"], each["samples"]) for each in document["profiles"]] == [("time", [])]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.support.captures import Function, Op, graph_def
 from tfprobe.analysis.ops.parameters import parameters
-from tfprobe.formats.function_calls import Calls
+from tfprobe.formats.function_calls import FunctionCalls
 from tfprobe.formats.graph_profile import graph_nodes
 from tfprobe.formats.messages import parse
 from tfprobe.profile.graph import LoopVariable
@@ -41,8 +41,8 @@ FUNCTIONS = {
 }
 
 
-def calls(nodes: Sequence[Op], functions: Mapping[str, Function]) -> Calls:
-    return Calls(parse(graph_def(nodes, functions), "tfprobe.graph.GraphDef"))
+def calls(nodes: Sequence[Op], functions: Mapping[str, Function]) -> FunctionCalls:
+    return FunctionCalls(parse(graph_def(nodes, functions), "tfprobe.graph.GraphDef"))
 
 
 def test_a_variable_that_a_loop_reads_too_counts_once() -> None:

@@ -29,7 +29,7 @@ from tests.support.rundir import (
 )
 from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.profile.reader import captures
-from tfprobe.profile.reader.run_reader import Following, load
+from tfprobe.profile.reader.run_reader import RunReader, load
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.process_folder import events, gaps
@@ -152,8 +152,8 @@ def job(tmp_path: Path) -> Job:
     return job
 
 
-def followed(job: Job, **options: Any) -> Following:
-    return Following(RunFolder(job.root), HERE, **options)
+def followed(job: Job, **options: Any) -> RunReader:
+    return RunReader(RunFolder(job.root), HERE, **options)
 
 
 def loaded(job: Job, **options: Any) -> Any:

@@ -19,7 +19,7 @@ from tests.support.rundir import (
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader import row_budget
 from tfprobe.profile.reader.row_budget import CaptureFile
-from tfprobe.profile.reader.run_reader import Following
+from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 
@@ -59,7 +59,7 @@ def _every_row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_newest_of_each_process_are_read(tmp_path):
     """Every rank is there, and ranks that are sampled at the same steps have the same ones."""
-    following = Following(written(tmp_path, 3, 5), HERE, most_rows=6 * NODES)
+    following = RunReader(written(tmp_path, 3, 5), HERE, most_rows=6 * NODES)
 
     profile = following.refresh()
 
@@ -69,7 +69,7 @@ def test_the_newest_of_each_process_are_read(tmp_path):
 
 def test_what_is_not_read_is_said(tmp_path):
     """A reader must not take a part for the whole."""
-    following = Following(written(tmp_path, 3, 5), HERE, most_rows=2 * NODES)
+    following = RunReader(written(tmp_path, 3, 5), HERE, most_rows=2 * NODES)
 
     profile = following.refresh()
 
@@ -84,15 +84,15 @@ def test_what_fits_is_read_as_without_a_bound(tmp_path):
     """Most runs are small, and theirs are all numbers."""
     folder = written(tmp_path, 2, 3)
 
-    bounded = Following(folder, HERE, most_rows=6 * NODES).refresh()
+    bounded = RunReader(folder, HERE, most_rows=6 * NODES).refresh()
 
-    assert plain(bounded) == plain(Following(folder, HERE).refresh())
+    assert plain(bounded) == plain(RunReader(folder, HERE).refresh())
 
 
 def test_a_new_step_takes_the_place_of_an_old_one(tmp_path):
     """A job that goes on takes no more memory."""
     folder = written(tmp_path, 1, 3)
-    following = Following(folder, HERE, most_rows=2 * NODES)
+    following = RunReader(folder, HERE, most_rows=2 * NODES)
     first = following.refresh()
     (process,) = folder.processes()
 
@@ -104,7 +104,7 @@ def test_a_new_step_takes_the_place_of_an_old_one(tmp_path):
 
 def test_one_that_is_too_large_by_itself_is_read(tmp_path):
     """There is nothing smaller to show."""
-    following = Following(written(tmp_path, 2, 1), HERE, most_rows=1)
+    following = RunReader(written(tmp_path, 2, 1), HERE, most_rows=1)
 
     assert steps(following.refresh()) == [(0, 0)]
 
@@ -116,7 +116,7 @@ def test_captures_that_cannot_be_decoded_do_not_end_it(tmp_path):
         for path in process.capture_files():
             path.write_bytes(b"\xff" * 4000)
 
-    profile = Following(folder, HERE, most_rows=NODES).refresh()
+    profile = RunReader(folder, HERE, most_rows=NODES).refresh()
 
     assert profile.captures == ()
     assert len(profile.problems) == 6

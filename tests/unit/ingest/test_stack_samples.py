@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
-from tfprobe.profile.reader.run_reader import Following, load
+from tfprobe.profile.reader.run_reader import RunReader, load
 from tfprobe.profile.reader.stack_samples import LOST, ProcessStacks
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
@@ -104,7 +104,7 @@ def test_a_line_that_does_not_agree_is_a_problem(folder: Path, changes: dict[str
 
 def test_a_run_of_which_only_stacks_are_new_is_another_profile(folder: Path) -> None:
     """The last of them are written when the job has ended."""
-    following = Following(RunFolder(folder.parents[1]), Machine("elsewhere", None))
+    following = RunReader(RunFolder(folder.parents[1]), Machine("elsewhere", None))
     (folder / "stacks.jsonl").write_bytes(written(LINE))
     first = following.refresh()
     again = following.refresh()

@@ -113,7 +113,7 @@ def test_root_by_sudo_trusts_who_it_was_before(monkeypatch: pytest.MonkeyPatch) 
     assert ownership.trusted({"SUDO_UID": "1000"}) == {0, 7}
 
 
-def _prepare(output: Path) -> prepare.Run:
+def _prepare(output: Path) -> prepare.PreparedRun:
     return prepare.prepare(gather({"output": str(output)}, {}, "/"), ["job"], environment={})
 
 

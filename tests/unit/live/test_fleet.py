@@ -24,12 +24,19 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import Missing
-from tfprobe.live.watched_process import Clocks
+from tfprobe.live.watched_process import HostClocks
 from tfprobe.live.watched_runs import Fleet
-from tfprobe.profile.snapshots import ProcessLook, Request, RunLook, Shares, TimeUse, WallTime
+from tfprobe.profile.snapshots import (
+    LoopShares,
+    ProcessLook,
+    RunLook,
+    TimeUse,
+    TraceRequestState,
+    WallTime,
+)
 
 SECOND_NS = 10**9
-SHARES = Shares(0.5, 0.25, 0.25, 0.0, captures=1, newest_unix_ns=UNIX_NS)
+SHARES = LoopShares(0.5, 0.25, 0.25, 0.0, captures=1, newest_unix_ns=UNIX_NS)
 PULSE = {"mono_ns": MONO_NS, "steps": 3, "user_ns": 100, "system_ns": 20, "resident_bytes": 7}
 
 
@@ -41,8 +48,8 @@ class Time:
     unix_ns: int = UNIX_NS + 60 * SECOND_NS
 
     @property
-    def clocks(self) -> Clocks:
-        return Clocks(mono_ns=lambda: self.mono_ns, unix_ns=lambda: self.unix_ns)
+    def clocks(self) -> HostClocks:
+        return HostClocks(mono_ns=lambda: self.mono_ns, unix_ns=lambda: self.unix_ns)
 
     def pass_s(self, seconds: float) -> None:
         self.mono_ns += int(seconds * SECOND_NS)
@@ -224,7 +231,7 @@ def test_the_order_is_that_of_the_control_words(place):
     """How many samples were asked for and are still to come."""
     place.add("r1", header={32: 3, 40: 2, 41: 7})
 
-    assert _process(place.fleet()).request == Request(sequence=3, seen=2, left=7)
+    assert _process(place.fleet()).request == TraceRequestState(sequence=3, seen=2, left=7)
 
 
 def test_shares_are_asked_of_who_knows_them(place):

@@ -22,13 +22,13 @@ from tfprobe.analysis.account.account import Account, accounts
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, divide
 from tfprobe.errors import Missing
 from tfprobe.live import breakdown_cache
-from tfprobe.live.breakdown_cache import NO_PROGRESS, NONE_SAMPLED, NOT_YET, Latest
+from tfprobe.live.breakdown_cache import NO_PROGRESS, NONE_SAMPLED, NOT_YET, BreakdownCache
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader import live_process as newest_module
 from tfprobe.profile.reader import live_process as noted_module
 from tfprobe.profile.reader.live_process import noted
 from tfprobe.profile.reader.run_reader import load
-from tfprobe.profile.snapshots import Shares, WallTime
+from tfprobe.profile.snapshots import LoopShares, WallTime
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.process_folder import jsonl
@@ -130,9 +130,9 @@ def test_the_four_shares_are_those_of_the_report(tmp_path, clock):
     """Half of each cycle is the step, of it half an op; the other half is a callback."""
     folder = written(tmp_path / "r", 2, 5)
 
-    shares = Latest(clock=clock).time_use(folder).shares
+    shares = BreakdownCache(clock=clock).time_use(folder).shares
 
-    assert isinstance(shares, Shares)
+    assert isinstance(shares, LoopShares)
     four = {
         "before": shares.before_ratio,
         "on": shares.on_ratio,
@@ -152,25 +152,25 @@ def test_only_the_newest_captures_are_decoded(tmp_path, clock):
     folder = written(tmp_path / "r", 2, 5, 9, 11)
     folder.capture(name(2)).write_bytes(b"\xff\xff garbage")
 
-    shares = Latest(clock=clock).time_use(folder).shares
+    shares = BreakdownCache(clock=clock).time_use(folder).shares
 
-    assert isinstance(shares, Shares)
+    assert isinstance(shares, LoopShares)
     assert (shares.captures, shares.newest_unix_ns) == (3, UNIX_NS + 11)
 
 
 def test_of_long_logs_the_ends_are_read(tmp_path, clock, monkeypatch):
     """What was noted of the newest captures is there; a job of a week has noted much more."""
     folder = written(tmp_path / "r", *range(40))
-    whole = Latest(clock=clock).time_use(folder).shares
+    whole = BreakdownCache(clock=clock).time_use(folder).shares
     monkeypatch.setattr(newest_module, "_LAST_BYTES", 1500)
     monkeypatch.setattr(noted_module, "_NOTED_LAST_BYTES", 1500)
     parsed: list[bytes] = []
     object_of = jsonl.object_of
     monkeypatch.setattr(jsonl, "object_of", lambda line: parsed.append(line) or object_of(line))
 
-    shares = Latest(clock=clock).time_use(folder).shares
+    shares = BreakdownCache(clock=clock).time_use(folder).shares
 
-    assert (shares, isinstance(shares, Shares)) == (whole, True)
+    assert (shares, isinstance(shares, LoopShares)) == (whole, True)
     assert 6 <= len(parsed) < 20
 
 
@@ -185,16 +185,16 @@ def test_the_work_is_the_one_whose_steps_took_longest(tmp_path, clock):
     )
     folder = ProcessFolder(next(write_run(tmp_path / "r", [process]).glob("node7/*")))
 
-    shares = Latest(clock=clock).time_use(folder).shares
+    shares = BreakdownCache(clock=clock).time_use(folder).shares
 
-    assert isinstance(shares, Shares)
+    assert isinstance(shares, LoopShares)
     assert shares.newest_unix_ns == UNIX_NS + 1
 
 
 def test_nothing_is_decoded_again_until_there_is_a_new_capture(tmp_path, clock):
     """Looking costs nothing while nothing happens."""
     folder = written(tmp_path / "r", 2)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     first = look.time_use(folder).shares
     clock.now_s += 10 * PAUSE_S
 
@@ -207,7 +207,7 @@ def test_nothing_is_decoded_again_until_there_is_a_new_capture(tmp_path, clock):
 def test_a_new_capture_is_read_when_there_is_time_for_it(tmp_path, clock):
     """Until decoding took a twentieth of the time at most, the shares before it stay."""
     folder = written(tmp_path / "r", 2)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     first = look.time_use(folder).shares
     add(folder, 5, metadata("MatMul"))
 
@@ -216,14 +216,14 @@ def test_a_new_capture_is_read_when_there_is_time_for_it(tmp_path, clock):
     later = look.time_use(folder).shares
 
     assert at_once is first
-    assert isinstance(later, Shares)
+    assert isinstance(later, LoopShares)
     assert (later.captures, later.newest_unix_ns) == (2, UNIX_NS + 5)
 
 
 def test_half_written_captures_are_none(tmp_path, clock):
     """What the agent has not renamed yet is not looked at."""
     folder = written(tmp_path / "r", 2)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     first = look.time_use(folder).shares
     (folder.captures / f".tmp-7-{name(5)}").write_bytes(metadata("MatMul")[:7])
     clock.now_s += PAUSE_S
@@ -235,15 +235,15 @@ def test_what_ran_after_the_newest_step_is_read_when_it_is_told(tmp_path, clock)
     """The agent tells it when the next step begins, which may be a while after the capture."""
     folder = written(tmp_path / "r")
     add(folder, 2, metadata("MatMul"), is_told=False)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     before = look.time_use(folder).shares
     tell(folder, 2)
     clock.now_s += PAUSE_S
 
     after = look.time_use(folder).shares
 
-    assert isinstance(before, Shares)
-    assert isinstance(after, Shares)
+    assert isinstance(before, LoopShares)
+    assert isinstance(after, LoopShares)
     assert before.on_ratio == pytest.approx(0.5, abs=1e-5)
     assert after.on_ratio == pytest.approx(0.25, abs=1e-5)
 
@@ -251,16 +251,16 @@ def test_what_ran_after_the_newest_step_is_read_when_it_is_told(tmp_path, clock)
 def test_a_capture_without_its_event_does_not_stand_for_a_cycle(tmp_path, clock):
     """The event comes a moment after the file; until then the shares are as they were."""
     folder = written(tmp_path / "r", 2, 5)
-    before = Latest(clock=clock).time_use(folder).shares
+    before = BreakdownCache(clock=clock).time_use(folder).shares
     add(folder, 9, metadata("MatMul"), is_told=False)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
 
     untold = look.time_use(folder).shares
     tell(folder, 9)
     clock.now_s += PAUSE_S
     told = look.time_use(folder).shares
 
-    assert isinstance(told, Shares)
+    assert isinstance(told, LoopShares)
     assert untold == before
     assert (told.captures, told.newest_unix_ns) == (3, UNIX_NS + 9)
 
@@ -269,7 +269,7 @@ def test_a_damaged_capture_is_tried_once(tmp_path, clock):
     """It says why there are no shares, and costs nothing more until another one comes."""
     folder = written(tmp_path / "r", 2)
     folder.capture(name(2)).write_bytes(b"\xff\xff garbage")
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     damaged = look.time_use(folder).shares
     clock.now_s += PAUSE_S
     before_s = clock.now_s
@@ -282,14 +282,14 @@ def test_a_damaged_capture_is_tried_once(tmp_path, clock):
     assert "skipped" in damaged.reason
     assert again is damaged
     assert not tried_again
-    assert isinstance(look.time_use(folder).shares, Shares)
+    assert isinstance(look.time_use(folder).shares, LoopShares)
 
 
 def test_without_captures_there_is_a_reason(tmp_path, clock):
     """A process that took no sample is told from one whose samples are not read yet."""
     bare = written(tmp_path / "bare")
     gone = ProcessFolder(tmp_path / "no" / "host" / "1-1")
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
 
     assert look.time_use(bare).shares == NONE_SAMPLED
     assert look.time_use(gone).shares == NONE_SAMPLED
@@ -300,7 +300,7 @@ def test_without_its_steps_file_a_process_has_a_reason(tmp_path, clock):
     folder = written(tmp_path / "r", 2)
     os.truncate(folder.steps, 100)
 
-    shares = Latest(clock=clock).time_use(folder).shares
+    shares = BreakdownCache(clock=clock).time_use(folder).shares
 
     assert isinstance(shares, Missing)
     assert "steps.bin" in shares.reason
@@ -309,7 +309,7 @@ def test_without_its_steps_file_a_process_has_a_reason(tmp_path, clock):
 def test_whoever_waits_longest_is_next(tmp_path, clock):
     """A process that samples all the time leaves the others their turn."""
     eager, patient, last = (written(tmp_path / f"r{pid}", 2, pid=pid) for pid in (1, 2, 3))
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     turns = []
     for step in range(3, 6):
         add(eager, step, metadata("MatMul"))
@@ -323,7 +323,7 @@ def test_whoever_waits_longest_is_next(tmp_path, clock):
 def test_a_process_that_is_gone_keeps_nobody_waiting(tmp_path, clock):
     """Its turn is the next one's after a while."""
     first, gone, patient = (written(tmp_path / f"r{pid}", 2, pid=pid) for pid in (1, 2, 3))
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     for folder in (first, gone, patient):
         look.time_use(folder)
     clock.now_s += PAUSE_S
@@ -331,7 +331,7 @@ def test_a_process_that_is_gone_keeps_nobody_waiting(tmp_path, clock):
     answers = [look.time_use(patient).shares for _ in range(20)]
 
     assert answers[0] is NOT_YET
-    assert isinstance(answers[-1], Shares)
+    assert isinstance(answers[-1], LoopShares)
 
 
 def told_of(root: Path) -> tuple[int, tuple[tuple[str, int], ...]]:
@@ -362,7 +362,7 @@ def test_all_time_since_the_start_is_that_of_the_report(tmp_path, clock):
     folder = written(tmp_path / "r", 2, 5)
     note(folder, 6_100_000, 6_900_000)
 
-    found = Latest(clock=clock).time_use(folder).wall_time
+    found = BreakdownCache(clock=clock).time_use(folder).wall_time
 
     assert isinstance(found, WallTime)
     assert (found.wall_ns, found.parts_ns) == told_of(tmp_path / "r")
@@ -376,7 +376,7 @@ def test_without_captures_there_is_goodput(tmp_path, clock):
     """Steps and gaps tell it."""
     folder = written(tmp_path / "r")
 
-    found = Latest(clock=clock).time_use(folder)
+    found = BreakdownCache(clock=clock).time_use(folder)
 
     assert found.shares == NONE_SAMPLED
     assert isinstance(found.wall_time, WallTime)
@@ -386,7 +386,7 @@ def test_without_captures_there_is_goodput(tmp_path, clock):
 def test_goodput_waits_for_its_turn_and_says_so(tmp_path, clock):
     """Reading the captures of another process took all that decoding may take of late."""
     first, patient = (written(tmp_path / f"r{pid}", 2, pid=pid) for pid in (1, 2))
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     look.time_use(first)
 
     before = look.time_use(patient).wall_time
@@ -402,7 +402,7 @@ def test_what_was_noted_since_is_read_after_a_while_and_no_capture_again(
 ):
     """The traced steps that were decoded divide what came since."""
     folder = written(tmp_path / "r", 2)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     first = look.time_use(folder)
     note(folder, 6_100_000, 6_900_000)
     decoded: list[ProcessFolder] = []
@@ -423,7 +423,7 @@ def test_what_was_noted_since_is_read_after_a_while_and_no_capture_again(
 def test_while_nothing_is_noted_nothing_is_read(tmp_path, clock, monkeypatch):
     """A run that has ended costs a look at some sizes."""
     folder = written(tmp_path / "r", 2)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     first = look.time_use(folder)
     read: list[ProcessFolder] = []
     monkeypatch.setattr(breakdown_cache, "noted", read.append)
@@ -443,7 +443,7 @@ def test_what_reading_it_took_counts(tmp_path, clock, monkeypatch):
         return noted(folder)
 
     monkeypatch.setattr(breakdown_cache, "noted", slow)
-    look = Latest(clock=clock)
+    look = BreakdownCache(clock=clock)
     look.time_use(first)
     clock.now_s += PAUSE_S - 2 * COST_S
 
@@ -451,7 +451,7 @@ def test_what_reading_it_took_counts(tmp_path, clock, monkeypatch):
     clock.now_s += COST_S
 
     assert waits == NOT_YET
-    assert isinstance(look.time_use(patient).shares, Shares)
+    assert isinstance(look.time_use(patient).shares, LoopShares)
 
 
 def test_a_server_makes_no_progress(tmp_path, clock):
@@ -459,7 +459,7 @@ def test_a_server_makes_no_progress(tmp_path, clock):
     root = write_run(tmp_path / "r", [WrittenProcess(works=[])])
     folder = ProcessFolder(next(root.glob("node7/*")))
 
-    found = Latest(clock=clock).time_use(folder).wall_time
+    found = BreakdownCache(clock=clock).time_use(folder).wall_time
 
     assert isinstance(found, WallTime)
     assert found.goodput_ratio == NO_PROGRESS
@@ -470,7 +470,7 @@ def test_without_its_steps_file_goodput_has_a_reason(tmp_path, clock):
     folder = written(tmp_path / "r", 2)
     os.truncate(folder.steps, 100)
 
-    found = Latest(clock=clock).time_use(folder).wall_time
+    found = BreakdownCache(clock=clock).time_use(folder).wall_time
 
     assert isinstance(found, Missing)
     assert "steps.bin" in found.reason

@@ -21,9 +21,9 @@ from tests.support.rundir import (
 )
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.live import process_request
-from tfprobe.live.trace_requests import Order, document, order
-from tfprobe.live.watched_process import Clocks
-from tfprobe.profile.snapshots import Answer, ProcessAnswer
+from tfprobe.live.trace_requests import TraceRequest, document, order
+from tfprobe.live.watched_process import HostClocks
+from tfprobe.profile.snapshots import ProcessAnswer, RequestAnswer
 from tfprobe.report.text.runs import render_trace_request
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
@@ -60,7 +60,9 @@ class Place:
     def here(self) -> Machine:
         return Machine(HOST, BOOT_ID, self.proc)
 
-    def order(self, run: RunFolder, *, steps: int = 3, pid: str = "", work: str = "") -> Order:
+    def order(
+        self, run: RunFolder, *, steps: int = 3, pid: str = "", work: str = ""
+    ) -> TraceRequest:
         return order(run, self.here, steps=steps, pid=pid, work=work)
 
 
@@ -70,7 +72,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def _one(given: Order) -> ProcessAnswer:
+def _one(given: TraceRequest) -> ProcessAnswer:
     (answer,) = given.answers()
     return answer
 
@@ -147,7 +149,7 @@ def test_an_order_is_written_for_all_processes(place: Place) -> None:
 
     assert [_words(folder, 32, 3) for folder in run.processes()] == [(1, 3, -1)] * 2
     assert [(a.pid, a.answer, a.executed) for a in answers] == [
-        (p, Answer.NONE, 53) for p in (1, 2)
+        (p, RequestAnswer.NONE, 53) for p in (1, 2)
     ]
     assert all("no step has begun since" in str(answer.why) for answer in answers)
 
@@ -157,7 +159,7 @@ def test_a_step_is_as_old_as_the_clock_says_that_nobody_sets(place: Place, monke
     run = place.write(WrittenProcess(works=WORKS))
     end_ns = max(end for work in WORKS for _, end in work.steps)
     monkeypatch.setattr(
-        process_request, "Clocks", lambda: Clocks(mono_ns=lambda: end_ns + 7 * 10**9)
+        process_request, "HostClocks", lambda: HostClocks(mono_ns=lambda: end_ns + 7 * 10**9)
     )
 
     answer = _one(place.order(run))
@@ -174,7 +176,7 @@ def test_what_a_profiler_service_recorded_has_nobody_to_ask(place: Place) -> Non
 
     answer = _one(place.order(run))
 
-    assert (answer.answer, isinstance(answer.pid, Missing)) == (Answer.NOT_ASKED, True)
+    assert (answer.answer, isinstance(answer.pid, Missing)) == (RequestAnswer.NOT_ASKED, True)
     assert "tfprobe capture" in str(answer.why)
     with pytest.raises(NoAnswer, match=f"{HOST}/{_folder(run).root.name}"):
         place.order(run, pid="4712")
@@ -191,7 +193,7 @@ def test_captures_are_those_of_this_order(place: Place) -> None:
     second = _one(given)
 
     assert (first.answer, [c.step for c in first.captures], first.is_met) == (
-        Answer.TAKEN,
+        RequestAnswer.TAKEN,
         [40],
         False,
     )
@@ -217,16 +219,20 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(place: Place) -> 
 @pytest.mark.parametrize(
     ("events", "answer", "why"),
     [
-        ([{"event": "declined", "request": 1, "why": "off"}], Answer.DECLINED, "off"),
-        ([_took(), {"event": "declined", "request": 1, "why": "busy"}], Answer.DECLINED, "busy"),
+        ([{"event": "declined", "request": 1, "why": "off"}], RequestAnswer.DECLINED, "off"),
+        (
+            [_took(), {"event": "declined", "request": 1, "why": "busy"}],
+            RequestAnswer.DECLINED,
+            "busy",
+        ),
         (
             [_took(), {"event": "request", "request": 2, "superseded": 1}],
-            Answer.SUPERSEDED,
+            RequestAnswer.SUPERSEDED,
             "order 2",
         ),
-        ([_took(samples=9)], Answer.SUPERSEDED, "at the same moment"),
-        ([_took(work=1)], Answer.SUPERSEDED, "at the same moment"),
-        ([_took()], Answer.TAKEN, "no step has begun"),
+        ([_took(samples=9)], RequestAnswer.SUPERSEDED, "at the same moment"),
+        ([_took(work=1)], RequestAnswer.SUPERSEDED, "at the same moment"),
+        ([_took()], RequestAnswer.TAKEN, "no step has begun"),
     ],
 )
 def test_what_the_job_notes_is_the_answer(place: Place, events, answer, why) -> None:
@@ -251,7 +257,7 @@ def test_control_words_answer_where_no_event_finds_room(place: Place) -> None:
         _put(_folder(run), **words)
         found.append(_one(given).answer)
 
-    assert found == [Answer.TAKEN, Answer.DECLINED, Answer.SUPERSEDED]
+    assert found == [RequestAnswer.TAKEN, RequestAnswer.DECLINED, RequestAnswer.SUPERSEDED]
 
 
 def test_a_process_that_ended_is_not_asked(place: Place) -> None:
@@ -261,7 +267,11 @@ def test_a_process_that_ended_is_not_asked(place: Place) -> None:
 
     found = _one(place.order(run))
 
-    assert (found.answer, found.why, found.state) == (Answer.ENDED, "had ended before", "killed")
+    assert (found.answer, found.why, found.state) == (
+        RequestAnswer.ENDED,
+        "had ended before",
+        "killed",
+    )
     assert isinstance(found.request, Missing)
     assert _words(_folder(run), 32, 3) == (0, 0, 0)
 
@@ -275,7 +285,9 @@ def test_a_process_that_ends_in_the_middle_has_what_it_took(place: Place) -> Non
     place.end(4711)
     found = given.follow(until_met=True, patience_s=60, tell=_ignore)
 
-    assert [(f.answer, f.why, len(f.captures)) for f in found] == [(Answer.TAKEN, "has ended", 1)]
+    assert [(f.answer, f.why, len(f.captures)) for f in found] == [
+        (RequestAnswer.TAKEN, "has ended", 1)
+    ]
 
 
 def test_nobody_waits_for_a_stopped_process(place: Place) -> None:
@@ -285,7 +297,7 @@ def test_nobody_waits_for_a_stopped_process(place: Place) -> None:
 
     (found,) = place.order(run).follow(until_met=True, patience_s=60, tell=_ignore)
 
-    assert (found.answer, found.state) == (Answer.NONE, "stopped")
+    assert (found.answer, found.state) == (RequestAnswer.NONE, "stopped")
     assert found.why == "stopped by a signal or a debugger"
 
 
@@ -297,7 +309,7 @@ def test_a_process_that_nobody_here_can_see_is_asked_all_the_same(place: Place) 
     _tell(_folder(run), _took(1), _sample(40))
     (found,) = given.follow(until_met=True, patience_s=60, tell=_ignore)
 
-    assert (found.state, found.answer, found.is_met) == ("unknown", Answer.TAKEN, True)
+    assert (found.state, found.answer, found.is_met) == ("unknown", RequestAnswer.TAKEN, True)
 
 
 def test_waiting_ends_when_nothing_new_comes(place: Place) -> None:
@@ -312,7 +324,7 @@ def test_waiting_ends_when_nothing_new_comes(place: Place) -> None:
 
     (found,) = place.order(run).follow(until_met=True, patience_s=0.2, tell=take)
 
-    assert (found.answer, len(found.captures)) == (Answer.TAKEN, 1)
+    assert (found.answer, len(found.captures)) == (RequestAnswer.TAKEN, 1)
     assert told[:2] == [0, 1]
 
 
@@ -324,7 +336,7 @@ def test_a_run_that_vanishes_is_told(place: Place) -> None:
     _folder(run).steps.unlink()
     (found,) = given.follow(until_met=True, patience_s=60, tell=_ignore)
 
-    assert found.answer is Answer.ENDED
+    assert found.answer is RequestAnswer.ENDED
     assert "files have gone" in str(found.why)
 
 
@@ -342,7 +354,7 @@ def test_a_file_that_cannot_be_written_is_told(place: Place, monkeypatch, number
     monkeypatch.setattr(os, "open", refuse)
     found = place.order(run).answers()
 
-    assert [each.answer for each in found] == [Answer.NOT_ASKED] * 2
+    assert [each.answer for each in found] == [RequestAnswer.NOT_ASKED] * 2
     assert f"steps.bin cannot be written: {os.strerror(number)}" in str(found[0].why)
     assert found[0].why == found[1].why
 
@@ -367,7 +379,7 @@ def test_a_work_that_is_not_there_is_told(place: Place, wanted: str) -> None:
 
     found = _one(place.order(run, work=wanted))
 
-    assert found.answer is Answer.NOT_ASKED
+    assert found.answer is RequestAnswer.NOT_ASKED
     assert "0 session_run loss" in str(found.why)
     assert _words(_folder(run), 32, 1) == (0,)
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tfprobe.profile.programs import Facts, programs
+from tfprobe.profile.programs import ProgramFacts, programs
 
 S = 1_000_000_000
 
 
 def process(
     command: str, pid: int = 1, *, start_s: int = 100, end_s: int | None = 200, rank: int = -1
-) -> Facts:
-    return Facts(
+) -> ProgramFacts:
+    return ProgramFacts(
         argv=tuple(command.split()),
         machine="node0",
         pid=pid,
@@ -32,7 +32,7 @@ def titles(*commands: str) -> list[str]:
     return [each.title for each in found]
 
 
-def compared(*processes: Facts) -> set[frozenset[int]]:
+def compared(*processes: ProgramFacts) -> set[frozenset[int]]:
     """Return which processes are of one group, of those that are not alone."""
     groups: dict[int, set[int]] = {}
     for at, each in enumerate(programs(processes)):

@@ -10,7 +10,7 @@ import pytest
 from tests.support.profiler_service import empty, sent, serving, trace
 from tfprobe.attach.service import exchange
 from tfprobe.attach.service.client import addresses
-from tfprobe.attach.service.recording import Wanted, longer_s, record
+from tfprobe.attach.service.recording import WantedSteps, longer_s, record
 from tfprobe.errors import UnreadableInput
 from tfprobe.profile.reader.service_trace import whole_steps
 
@@ -37,7 +37,7 @@ def test_a_recording_is_lengthened_until_its_steps_are_whole(tmp_path: Path) -> 
     with serving(answer) as service:
         (found,) = record(
             addresses(service.address),
-            Wanted(5, 30.0),
+            WantedSteps(5, 30.0),
             exchange.private(tmp_path),
             count_steps=whole_steps,
             watch=told.append,
@@ -58,7 +58,7 @@ def test_it_ends_at_its_limit(tmp_path: Path) -> None:
     with serving(answer) as service:
         (found,) = record(
             addresses(service.address),
-            Wanted(4, 2.0),
+            WantedSteps(4, 2.0),
             exchange.private(tmp_path),
             count_steps=whole_steps,
         )
@@ -79,7 +79,7 @@ def test_a_service_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
         with pytest.raises(UnreadableInput, match="has not answered"):
             record(
                 addresses(service.address),
-                Wanted(None, 0.01),
+                WantedSteps(None, 0.01),
                 exchange.private(tmp_path),
                 count_steps=whole_steps,
                 answer_s=0.2,
@@ -92,7 +92,7 @@ def test_an_order_asks_for_what_the_agent_records(tmp_path: Path) -> None:
     with serving(sent(trace(3))) as service:
         record(
             addresses(service.address),
-            Wanted(None, 0.25),
+            WantedSteps(None, 0.25),
             exchange.private(tmp_path),
             count_steps=whole_steps,
         )

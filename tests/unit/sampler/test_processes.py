@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfprobe.attach.sampler.processes import Interpreter, JobProcesses
+from tfprobe.attach.sampler.processes import JobInterpreter, JobProcesses
 from tfprobe.runs.layout import RunFolder
 
 HOST = "node7"
@@ -58,7 +58,7 @@ def test_interpreters_are_met_once(machine: Machine) -> None:
     machine.interpreter(11)
     machine.interpreter(12, host="elsewhere")
 
-    assert list(job.new_interpreters()) == [Interpreter(10, 5, 3)]
+    assert list(job.new_interpreters()) == [JobInterpreter(10, 5, 3)]
     assert list(job.new_interpreters()) == []
     assert job.first_is_running()
 
@@ -82,7 +82,7 @@ def test_a_fork_is_met_by_its_folder(machine: Machine) -> None:
     machine.folder(10, 100)
     machine.folder(11, 200, first=10)
 
-    assert list(job.new_forks()) == [Interpreter(11, 5, 200)]
+    assert list(job.new_forks()) == [JobInterpreter(11, 5, 200)]
     assert list(job.new_forks()) == []
 
 
@@ -120,7 +120,7 @@ def test_the_end_of_the_first_process_is_seen(machine: Machine) -> None:
     machine.process(10, ticks=6)
 
     assert not job.first_is_running()
-    assert not job.is_running(Interpreter(10, 5, 0))
+    assert not job.is_running(JobInterpreter(10, 5, 0))
 
 
 def test_a_manifest_that_is_damaged_is_no_folder(machine: Machine) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfprobe.attach.sampler import sampling
-from tfprobe.attach.sampler.processes import Interpreter, JobProcesses
+from tfprobe.attach.sampler.processes import JobInterpreter, JobProcesses
 from tfprobe.attach.sampler.sampling import FULL_RATE_S, Target, _Sampling, _thrift
 from tfprobe.attach.sampler.stack_file import Chunk
 from tfprobe.runs.layout import RunFolder
@@ -24,7 +24,7 @@ def rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def read(*, processes: int = 1, age_s: float = 0, thrift: float = 1.0) -> int:
         run = RunFolder(tmp_path)
         job = _Sampling(run, JobProcesses(run, "h", 1, is_shared=False, proc=tmp_path), "py-spy")
-        target = Target(Interpreter(1, 1, 1), 1e6 - age_s, thrift=thrift)
+        target = Target(JobInterpreter(1, 1, 1), 1e6 - age_s, thrift=thrift)
         job._targets = [target] * processes
         return job._rate_per_s(target)
 

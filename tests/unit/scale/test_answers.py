@@ -23,7 +23,7 @@ from tfprobe.profile.reader.run_reader import load
 from tfprobe.profile.reader.traced_steps import dearest
 from tfprobe.query import cache
 from tfprobe.query.process_pool import Here
-from tfprobe.query.run_reports import Answer, answer
+from tfprobe.query.run_reports import RunReport, answer
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
@@ -32,10 +32,10 @@ from tfprobe.runs.liveness import Machine
 def by_the_whole(run: RunFolder, here: Machine = ELSEWHERE) -> list[object]:
     profile = load(run, here)
     advice = engine.advise(profile, dearest(run, profile))
-    return as_documents(Answer(gather(profile), advice))
+    return as_documents(RunReport(gather(profile), advice))
 
 
-def as_documents(found: Answer) -> list[object]:
+def as_documents(found: RunReport) -> list[object]:
     return [document(found.report), engine.document(found.advice), plain(found.report.hardware)]
 
 

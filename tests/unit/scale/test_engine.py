@@ -6,7 +6,7 @@ import shutil
 
 from tests.support.questions import CAPTURE, COUNT, ELSEWHERE, FAILS, write_ranks
 from tfprobe.query.process_pool import Here
-from tfprobe.query.queries import Lost, ask
+from tfprobe.query.queries import FailedShard, ask
 from tfprobe.query.shards import shards_of
 from tfprobe.runs.layout import RunFolder
 
@@ -52,7 +52,7 @@ def test_a_shard_that_vanishes_is_lost_and_the_others_answer(tmp_path):
     first, lost, last = ask(COUNT, shards, Here())
 
     assert (first.rank, last.rank) == (0, 2)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, FailedShard)
     assert lost.problem().where == shards[1].where
     assert "is there no more" in lost.problem().what
 

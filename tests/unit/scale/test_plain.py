@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.plain import plain as comparable
 from tfprobe.errors import Missing
-from tfprobe.query.codec import NotPlain, plain
+from tfprobe.query.codec import NotEncodable, plain
 
 
 class Colour(Enum):
@@ -106,13 +106,13 @@ def test_numbers_of_numpy_become_pythons():
 )
 def test_what_is_not_of_the_type_is_refused(content, kind):
     """A file that somebody else wrote cannot make anything but what is asked for."""
-    with pytest.raises(NotPlain):
+    with pytest.raises(NotEncodable):
         plain(kind).read(content)
 
 
 def test_a_value_of_another_type_is_not_written():
     """What would not come back is not kept."""
-    with pytest.raises(NotPlain):
+    with pytest.raises(NotEncodable):
         plain(int | Missing).write("seven")
 
 

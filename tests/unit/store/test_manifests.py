@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.rundir import WrittenProcess, write_run
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.runs.manifests import Rank, read_config, read_process, read_run
+from tfprobe.runs.manifests import RankRecord, read_config, read_process, read_run
 
 
 def test_run_json_is_read(tmp_path):
@@ -43,7 +43,7 @@ def test_process_json_is_read(tmp_path):
 
     process = read_process(path)
 
-    assert process.rank == Rank("TF_CONFIG", 1, 2, "worker")
+    assert process.rank == RankRecord("TF_CONFIG", 1, 2, "worker")
     assert process.tensorflow == "2.21.0"
     assert isinstance(process.devices, Missing)
 

@@ -16,7 +16,7 @@ from tests.support.profiles import profile, timed_work
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.findings.engine import advise
 from tfprobe.report.documents.run_report import gather
-from tfprobe.report.format.followed import INTERRUPTED, FollowedReport, Shown
+from tfprobe.report.format.followed import INTERRUPTED, FollowedReport, ShownReport
 
 PATIENCE_S = 30.0
 
@@ -25,10 +25,10 @@ class Answers:
     """A source that answers what a test puts in."""
 
     def __init__(self) -> None:
-        self.waiting: queue.Queue[tuple[Shown | Missing | Exception, bool]] = queue.Queue()
+        self.waiting: queue.Queue[tuple[ShownReport | Missing | Exception, bool]] = queue.Queue()
         self.has_ended = False
 
-    def next(self, watch: Callable[[int, int], None]) -> Shown | Missing:
+    def next(self, watch: Callable[[int, int], None]) -> ShownReport | Missing:
         answer, self.has_ended = self.waiting.get()
         if isinstance(answer, Exception):
             raise answer
@@ -37,11 +37,11 @@ class Answers:
     def pause_s(self) -> float:
         return 0.0
 
-    def put(self, answer: Shown | Missing | Exception, *, has_ended: bool = False) -> None:
+    def put(self, answer: ShownReport | Missing | Exception, *, has_ended: bool = False) -> None:
         self.waiting.put((answer, has_ended))
 
 
-def shown(command: str, *, works: int = 1, state: str = "running") -> Shown:
+def shown(command: str, *, works: int = 1, state: str = "running") -> ShownReport:
     base = profile()
     run = replace(base.run, command=(command,), state=state)
     made = replace(
@@ -49,7 +49,7 @@ def shown(command: str, *, works: int = 1, state: str = "running") -> Shown:
         run=run,
         works=tuple(replace(timed_work([5, 6, 7]), index=at) for at in range(works)),
     )
-    return Shown(gather(made), advise(made, ()), 0)
+    return ShownReport(gather(made), advise(made, ()), 0)
 
 
 def text(page: FollowedReport) -> str:

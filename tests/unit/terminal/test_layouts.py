@@ -11,7 +11,7 @@ from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.compare.comparison import Diff, diff
 from tfprobe.analysis.compare.gate import judge
-from tfprobe.analysis.steps.step_times import Bar
+from tfprobe.analysis.steps.step_times import HistogramBar
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import advise
 from tfprobe.profile.activities import Pulse
@@ -246,7 +246,7 @@ def test_processes_of_a_run_share_one_axis_of_time():
 
 def test_a_histogram_is_drawn_on_one_line():
     """The most frequent time is highest, a rare one is seen, and none is blank."""
-    bars = (Bar(1.0, 1.06, 80), Bar(1.06, 1.12, 1), Bar(1.31, 1.37, 10))
+    bars = (HistogramBar(1.0, 1.06, 80), HistogramBar(1.06, 1.12, 1), HistogramBar(1.31, 1.37, 10))
 
     assert histogram_sparkline(bars, 40) == "█▁  ▂"
 

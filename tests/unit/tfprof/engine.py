@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.golden import golden
-from tfprobe.analysis.ops.cost_tree import METRICS, Choice
+from tfprobe.analysis.ops.cost_tree import METRICS, ViewOptions
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.formats.graph_profile import GraphProfileBuilder
 from tfprobe.formats.profile_proto import graph_profile
@@ -56,10 +56,10 @@ def body_of(stdout: str) -> str | None:
     return rest.partition("\n======================End of Report")[0] if found else None
 
 
-def choice(options: Mapping[str, Any]) -> Choice:
+def choice(options: Mapping[str, Any]) -> ViewOptions:
     """Return the options of a recording; what they do not name is as in tf.profiler."""
     least = {metric: options.get(f"min_{metric}", 0) for metric in METRICS}
-    return Choice(
+    return ViewOptions(
         max_depth=options.get("max_depth", 10),
         least={metric: value for metric, value in least.items() if value},
         step=options.get("step", -1),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.tfprof.engine import CASES, body_of, choice, read, read_profile, recorded, rewritten
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import graph, scope
@@ -51,7 +51,7 @@ def test_bodies_are_the_engines_byte_for_byte(case: str, source: str) -> None:
     assert len(bodies) == CASES[case]
 
 
-def body(profile: GraphProfile, view: str, chosen: Choice) -> str:
+def body(profile: GraphProfile, view: str, chosen: ViewOptions) -> str:
     """Return our body."""
     of_step = costs(profile, chosen.step)
     if view == "op":

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.captures import CPU, Node, run_metadata
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import graph as graph_view
@@ -26,7 +26,7 @@ from tfprobe.formats.schema import message_class
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import layout
 
-CHOICE = Choice(as_engine=True, select=())
+CHOICE = ViewOptions(as_engine=True, select=())
 
 
 def graph() -> Any:

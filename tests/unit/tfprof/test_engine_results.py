@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import text_format
 
 from tests.unit.tfprof.engine import CASES, choice, read, recorded
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.profile.graph import Graph, Node
 from tfprobe.profile.records import GraphProfile
 from tfprobe.tfprof import results
@@ -89,7 +89,7 @@ def test_a_chain_of_ten_thousand_ops_is_a_message(tmp_path) -> None:
         covered=0,
         lacks_stream=False,
     )
-    chosen = Choice(max_depth=20_000, as_engine=True)
+    chosen = ViewOptions(max_depth=20_000, as_engine=True)
 
     message = results.message(profile, viewed(profile, "graph", chosen))
 

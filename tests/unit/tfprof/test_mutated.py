@@ -15,7 +15,7 @@ from tests.support.captures import CPU, GPU, Node, TraceEvent
 from tests.support.gpu_traces import training_step
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.ops.code_view import code
-from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, Choice
+from tfprobe.analysis.ops.cost_tree import ATTRIBUTES, ViewOptions
 from tfprobe.analysis.ops.costs import costs
 from tfprobe.analysis.ops.op_view import op
 from tfprobe.analysis.ops.scope_view import graph, scope
@@ -297,7 +297,7 @@ def test_times_beyond_all_bounds_are_refused(duration_us: int) -> None:
 
 
 def show_all(profile: GraphProfile) -> None:
-    chosen = Choice(select=ATTRIBUTES, order_by="micros", max_depth=100, as_engine=True)
+    chosen = ViewOptions(select=ATTRIBUTES, order_by="micros", max_depth=100, as_engine=True)
     of_step = costs(profile, -1)
     layout.scope_body(profile, scope(profile, of_step, chosen), chosen)
     shown = graph(profile, of_step, chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.errors import UsageError
 from tfprobe.tfprof.options import Options, Output, options_of
 
@@ -14,7 +14,7 @@ def test_an_empty_dict_shows_nothing() -> None:
     """What it does not name is not the builder's default: no type is counted, no name shown."""
     found, remarks = options_of({})
 
-    nothing = Choice(
+    nothing = ViewOptions(
         max_depth=10,
         account_type_regexes=(),
         start_name_regexes=(),

@@ -13,7 +13,7 @@ from tests.support.planted import KEY, team
 from tests.support.profiles import Step, process, profile, timed_work
 from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import row
-from tfprobe.analysis.distributed.rank_comparison import Across, merge
+from tfprobe.analysis.distributed.rank_comparison import RankComparison, merge
 from tfprobe.analysis.distributed.rank_parts import RankPart, part, parts_of, within
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
@@ -42,7 +42,7 @@ def said(parts: Sequence[RankPart]) -> str:
     return "\n".join(merge(parts).facts)
 
 
-def two(rank_1: Sequence[Any], **more: Any) -> Across:
+def two(rank_1: Sequence[Any], **more: Any) -> RankComparison:
     """Return two ranks of which the second did this in its steps; the first reduced at once."""
     made = recorded({0: [[reduce(0, 100)]] * len(rank_1), 1: rank_1}, **more)
     return merge(parts_of(made))

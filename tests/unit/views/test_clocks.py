@@ -11,7 +11,7 @@ from tests.support.known_clocks import MS, US, Known, S, errors_ns, known_clocks
 from tests.support.profiles import process
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.distributed.clocks import Clocks, clocks
-from tfprobe.analysis.distributed.synchronization_events import Meetings
+from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.errors import Missing
 
 PLAIN = {
@@ -185,6 +185,6 @@ def test_no_process_has_no_clock() -> None:
     assert clocks([], nothing()).clocks == ()
 
 
-def nothing() -> Meetings:
+def nothing() -> SynchronizationEvents:
     known = made(steps=1, collectives=1)
     return known.meetings.only(np.zeros(len(known.meetings), dtype=np.bool_))

@@ -13,7 +13,7 @@ from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, Row, SpanKind
-from tfprobe.profile.graph import Graph, Node, SampledWork
+from tfprobe.profile.graph import Graph, Node, TracedLoop
 from tfprobe.profile.profile import Profile
 
 REDUCE = "CollectiveReduceV2"
@@ -221,8 +221,8 @@ def test_a_rate_without_sizes_is_missing() -> None:
     assert isinstance(kind.bytes_per_s, Missing)
 
 
-def _sampled(made: Profile, *nodes: Node) -> SampledWork:
-    return SampledWork(
+def _sampled(made: Profile, *nodes: Node) -> TracedLoop:
+    return TracedLoop(
         work=work(),
         graph=Graph(nodes),
         devices=(None,) * len(nodes),

@@ -8,7 +8,7 @@ import pytest
 from tests.support.profiles import Step, op, profile, work
 from tfprobe.analysis.ops import costs
 from tfprobe.analysis.ops.costs import AT, sampled_costs
-from tfprobe.profile.graph import Graph, Node, SampledWork
+from tfprobe.profile.graph import Graph, Node, TracedLoop
 
 
 @pytest.mark.parametrize("table_bytes", [1, 2**26])
@@ -25,10 +25,10 @@ def test_an_average_is_over_the_steps_in_which_a_node_ran(monkeypatch, table_byt
     assert rows[:, AT["runs"]].tolist() == [1, 1]
 
 
-def _sampled(found, op_types: list[str]) -> SampledWork:
+def _sampled(found, op_types: list[str]) -> TracedLoop:
     rows = found.executions
     types = [rows.strings[at] for at in rows.op_type.tolist()]
-    return SampledWork(
+    return TracedLoop(
         work=work(),
         graph=Graph(tuple(Node(name=each, op=each) for each in op_types)),
         devices=(None,) * len(op_types),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.profiles import Step, op, process, profile, timed_work, work
 from tfprobe.analysis.compare.comparison import Diff, diff
-from tfprobe.analysis.compare.gate import Verdict, judge
+from tfprobe.analysis.compare.gate import GateVerdict, judge
 from tfprobe.analysis.compare.matching_loops import match
 from tfprobe.analysis.compare.measurements import Change, compare, sample
 from tfprobe.analysis.compare.op_changes import OpChanges
@@ -361,7 +361,7 @@ def test_another_batch_is_told_by_what_steps_are_fed():
 
 def verdict(
     times: float, *, on: str = "steps", allowed_ratio: float = 0.05, strict: bool = False
-) -> Verdict:
+) -> GateVerdict:
     """Judge steps that take so many times as long, with the time between them as it was."""
     before = profile(works=[timed_work(noisy_ns(400, seed=5), 3 * MS)])
     after = profile(works=[timed_work(noisy_ns(400, seed=6, times=times), 3 * MS)])

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.profiles import profile, timed_work
 from tfprobe.analysis.compare.change_cause import (
-    Cause,
-    Evidence,
-    Piece,
+    ChangeCause,
+    ChangeEvidence,
+    ChangePiece,
+    ChangeShape,
     Processor,
-    Shape,
     Whose,
     cause,
     processor,
@@ -29,16 +29,16 @@ MS = 1_000_000
 QUIET = Processor(wall_ns=10 * MS, cpu_ns=8 * MS, waited_ns=0.0, others_cpus=0.0)
 
 
-def piece(name: str, before_us: int, after_us: int, *, wide: float = 0.02) -> Piece:
+def piece(name: str, before_us: int, after_us: int, *, wide: float = 0.02) -> ChangePiece:
     """Return a piece whose change is known to so much on either side."""
     ratio = after_us / before_us - 1
     change = Change(before_us * 1000, after_us * 1000, ratio, ratio - wide, ratio + wide, 0.95)
-    return Piece(name, before_us * 1000, after_us * 1000, change)
+    return ChangePiece(name, before_us * 1000, after_us * 1000, change)
 
 
-def shaped(*pieces: Piece) -> Shape:
+def shaped(*pieces: ChangePiece) -> ChangeShape:
     found = shape("parts", pieces)
-    assert isinstance(found, Shape)
+    assert isinstance(found, ChangeShape)
     return found
 
 
@@ -46,8 +46,8 @@ ALIKE = shaped(piece("a", 700, 910), piece("b", 300, 390))
 CONCENTRATED = shaped(piece("a", 700, 1000), piece("b", 300, 300))
 
 
-def whose(growth: float, shapes: tuple[Shape, ...], after: Processor, **facts: Any) -> Whose:
-    return cause(Evidence(growth, QUIET, after, shapes, **facts)).whose
+def whose(growth: float, shapes: tuple[ChangeShape, ...], after: Processor, **facts: Any) -> Whose:
+    return cause(ChangeEvidence(growth, QUIET, after, shapes, **facts)).whose
 
 
 def test_a_change_of_one_part_is_the_programs():
@@ -141,8 +141,8 @@ def test_without_resource_samples_shapes_alone_tell():
     """Concentrated is the program's; alike is nobody's."""
     unknown = Missing("too short")
 
-    assert cause(Evidence(0.3, unknown, unknown, (CONCENTRATED,))).whose is Whose.PROGRAM
-    assert cause(Evidence(0.3, unknown, unknown, (ALIKE,))).whose is Whose.UNKNOWN
+    assert cause(ChangeEvidence(0.3, unknown, unknown, (CONCENTRATED,))).whose is Whose.PROGRAM
+    assert cause(ChangeEvidence(0.3, unknown, unknown, (ALIKE,))).whose is Whose.UNKNOWN
 
 
 def test_a_part_that_is_nearly_all_tells_nothing():
@@ -161,10 +161,10 @@ def test_an_unsure_witness_is_none():
 
 def test_a_new_op_is_a_change_of_the_program():
     """It has no interval, for there is nothing to compare it with."""
-    added = Piece("new", 0, 300_000, Missing("new"))
+    added = ChangePiece("new", 0, 300_000, Missing("new"))
     found = shape("ops", (piece("a", 600, 600), piece("b", 400, 400), added))
 
-    assert isinstance(found, Shape)
+    assert isinstance(found, ChangeShape)
     assert found.is_concentrated
 
 
@@ -232,6 +232,6 @@ def test_a_whole_recording_is_told():
 
     assert (machine.whose, program.whose, same.whose) == (Whose.MACHINE, Whose.PROGRAM, None)
     assert isinstance(same.works[0].cause, Missing)
-    assert program.works[0].cause == Cause(
+    assert program.works[0].cause == ChangeCause(
         Whose.PROGRAM, "the step changed most, while the time between steps hardly did"
     )

@@ -12,7 +12,7 @@ import pytest
 from tests.support.profiles import Step, op, profile, timed_work
 from tfprobe.analysis.compare.gate import judge_runs
 from tfprobe.analysis.compare.several_runs import Observation, RunsChange, compare_runs, quantile
-from tfprobe.analysis.compare.sides import Answer, Sides, levels, sides
+from tfprobe.analysis.compare.sides import Sides, SidesAnswer, levels, sides
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import UNTOLD, Profile, Run, Work
@@ -144,13 +144,13 @@ def by_turns(before_ms: Sequence[float], after_ms: Sequence[float], **facts: flo
 @pytest.mark.parametrize(
     ("after_ms", "answer"),
     [
-        ((11.0, 11.1, 10.9), Answer.SLOWER),
-        ((9.0, 9.1, 8.9), Answer.FASTER),
-        ((10.02, 10.0, 9.98), Answer.NO_CHANGE),
-        ((8.0, 14.0, 11.0), Answer.UNKNOWN),
+        ((11.0, 11.1, 10.9), SidesAnswer.SLOWER),
+        ((9.0, 9.1, 8.9), SidesAnswer.FASTER),
+        ((10.02, 10.0, 9.98), SidesAnswer.NO_CHANGE),
+        ((8.0, 14.0, 11.0), SidesAnswer.UNKNOWN),
     ],
 )
-def test_there_are_four_answers(after_ms: Sequence[float], answer: Answer):
+def test_there_are_four_answers(after_ms: Sequence[float], answer: SidesAnswer):
     """Slower, faster, none that would not have been seen, and what nobody can tell."""
     assert by_turns((10.0, 10.1, 9.9), after_ms).answer is answer
 
@@ -178,7 +178,7 @@ def test_on_a_busy_machine_cpu_time_is_judged_too():
     after = [recorded(ms, at=2 * at + 1, load=9.0, cpu_ms=9) for at, ms in enumerate((10, 20, 15))]
     found = compared(before, after)
 
-    assert found.answer is Answer.SLOWER
+    assert found.answer is SidesAnswer.SLOWER
     assert [name for name, _ in found.works[0].decisive] == ["cpu"]
     assert "9.0 on 2 CPUs" in found.load
 
@@ -188,7 +188,7 @@ def test_more_cpu_time_in_less_time_is_faster():
     before = [recorded(10, at=2 * at, load=9.0, cpu_ms=8) for at in range(3)]
     after = [recorded(6, at=2 * at + 1, load=9.0, cpu_ms=9) for at in range(3)]
 
-    assert compared(before, after).answer is Answer.FASTER
+    assert compared(before, after).answer is SidesAnswer.FASTER
 
 
 def test_sides_that_were_not_recorded_by_turns_are_told():
@@ -227,7 +227,7 @@ def test_a_run_with_too_few_steps_is_no_observation():
 
     (work,) = found.works
     assert dict(work.measures)["step"] == Missing("not all runs have enough of it")
-    assert found.answer is Answer.UNKNOWN
+    assert found.answer is SidesAnswer.UNKNOWN
     assert judge_runs(found, on="steps", allowed_ratio=0.05).fails
 
 

@@ -25,7 +25,7 @@ from tfprobe.analysis.jobs.fleet import ProcessRow, document, run_rows
 from tfprobe.analysis.jobs.job_totals import straggler
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
-from tfprobe.profile.snapshots import ProcessLook, Request, Shares
+from tfprobe.profile.snapshots import LoopShares, ProcessLook, TraceRequestState
 
 MS = 10**6
 NOTHING = Missing("nothing")
@@ -197,7 +197,11 @@ def test_a_process_that_has_ended_uses_nothing_and_makes_no_steps(state):
 
 @pytest.mark.parametrize(
     ("request_", "left"),
-    [(Request(0, 0, 0), 0), (Request(3, 3, 7), 7), (Request(3, 3, 0), 0)],
+    [
+        (TraceRequestState(0, 0, 0), 0),
+        (TraceRequestState(3, 3, 7), 7),
+        (TraceRequestState(3, 3, 0), 0),
+    ],
     ids=["nobody asked", "some", "all taken"],
 )
 def test_samples_left_are_those_of_the_latest_order(request_, left):
@@ -205,7 +209,7 @@ def test_samples_left_are_those_of_the_latest_order(request_, left):
     assert _row(process(request=request_)).samples_left == left
 
 
-@pytest.mark.parametrize("request_", [Request(4, 3, 0), Request(3, 3, -5)])
+@pytest.mark.parametrize("request_", [TraceRequestState(4, 3, 0), TraceRequestState(3, 3, -5)])
 def test_an_order_not_yet_seen_tells_no_samples(request_):
     """Nor do words that are garbage."""
     assert isinstance(_row(process(request=request_)).samples_left, Missing)
@@ -220,8 +224,8 @@ def test_the_overhead_is_that_of_the_report():
 
 def test_the_document_has_every_field_in_us():
     """What `tfprobe top --json` prints."""
-    shares = Shares(0.5, 0.25, 0.125, 0.125, 3, NOW_NS)
-    look = _at(steps(1000), since_ns=5 * MS, shares=shares, request=Request(1, 1, 2))
+    shares = LoopShares(0.5, 0.25, 0.125, 0.125, 3, NOW_NS)
+    look = _at(steps(1000), since_ns=5 * MS, shares=shares, request=TraceRequestState(1, 1, 2))
 
     told = json.loads(json.dumps(document(fleet(run([look])))))
 

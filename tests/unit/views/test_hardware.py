@@ -7,7 +7,7 @@ import pytest
 from tests.support.profiles import process, profile
 from tests.support.rundir import UNIX_NS
 from tests.support.tiers import SECOND_NS, UNKNOWN, device_pulse, pulse
-from tfprobe.analysis.core.statistics import MOST_POINTS, ONE_SAMPLE, Curve, told
+from tfprobe.analysis.core.statistics import MOST_POINTS, ONE_SAMPLE, SampleCurve, told
 from tfprobe.analysis.core.statistics import level as level_of
 from tfprobe.analysis.core.statistics import rate as rate_of
 from tfprobe.analysis.system import hardware as view
@@ -21,8 +21,8 @@ def used(*pulses, **changes) -> ProcessHardware:
     return only
 
 
-def curve(item: Curve | Missing) -> Curve:
-    assert isinstance(item, Curve)
+def curve(item: SampleCurve | Missing) -> SampleCurve:
+    assert isinstance(item, SampleCurve)
     return item
 
 

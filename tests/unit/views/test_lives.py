@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.profiles import process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.tiers import activity
-from tfprobe.analysis.steps.process_timeline import EVALUATION, STEPS, Life, lives
+from tfprobe.analysis.steps.process_timeline import EVALUATION, STEPS, ProcessTimeline, lives
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 
@@ -16,7 +16,7 @@ def on_the_clock(**changes) -> Process:
     return process(unix_minus_monotonic_ns=UNIX_NS - MONO_NS, **changes)
 
 
-def only(**changes) -> Life:
+def only(**changes) -> ProcessTimeline:
     (life,) = lives(profile(**{"processes": [on_the_clock()], **changes}))
     return life
 

@@ -10,20 +10,25 @@ from tests.support.profiles import Step, process, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.unit.views.test_collectives import recorded, reduce
 from tests.unit.views.test_transfers import row
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, merge, part
+from tfprobe.analysis.distributed.synchronization_events import (
+    SynchronizationEvents,
+    SynchronizationKind,
+    merge,
+    part,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 
 
-def facts(found: Meetings, *columns: str) -> list[tuple[object, ...]]:
+def facts(found: SynchronizationEvents, *columns: str) -> list[tuple[object, ...]]:
     """Return rows with their texts."""
     texts = found.strings.values
     return [
         tuple(
             texts[getattr(found, name)[at]]
-            if name in Meetings.TEXTS
+            if name in SynchronizationEvents.TEXTS
             else int(getattr(found, name)[at])
             for name in columns
         )
@@ -38,8 +43,8 @@ def test_each_collective_of_a_recorded_step_is_a_row() -> None:
     found = part(made)
 
     assert facts(found, "work", "step", "name", "nth", "kind", "key") == [
-        ("session_run loss", 0, "r", 0, MeetingKind.COLLECTIVE, ""),
-        ("session_run loss", 0, "r", 1, MeetingKind.COLLECTIVE, ""),
+        ("session_run loss", 0, "r", 0, SynchronizationKind.COLLECTIVE, ""),
+        ("session_run loss", 0, "r", 1, SynchronizationKind.COLLECTIVE, ""),
     ]
     assert (found.start_ns - UNIX_NS).tolist() == [0, 200_000]
     assert (found.end_ns - UNIX_NS).tolist() == [100_000, 250_000]
@@ -53,7 +58,7 @@ def test_a_tensor_from_another_task_says_which_and_how_large() -> None:
     [found] = facts(part(made), "kind", "key", "bytes", "source", "target")
 
     assert found == (
-        MeetingKind.RECV,
+        SynchronizationKind.RECV,
         "w/read",
         1536,
         f"{PS}/device:CPU:0",
@@ -70,7 +75,10 @@ def test_a_send_and_its_receive_share_a_key() -> None:
 
     found = facts(part(profile([Step(rows)])), "kind", "key", "nth")
 
-    assert found == [(MeetingKind.SEND, "w/read", 0), (MeetingKind.RECV, "w/read", 0)]
+    assert found == [
+        (SynchronizationKind.SEND, "w/read", 0),
+        (SynchronizationKind.RECV, "w/read", 0),
+    ]
 
 
 def test_what_stays_in_a_task_is_no_meeting() -> None:
@@ -108,7 +116,7 @@ def test_the_parts_of_processes_make_the_whole() -> None:
 
 
 @pytest.mark.parametrize("parts", [[], [part(profile())]])
-def test_without_recorded_steps_there_is_no_meeting(parts: list[Meetings]) -> None:
+def test_without_recorded_steps_there_is_no_meeting(parts: list[SynchronizationEvents]) -> None:
     """Nothing is made up where nothing was sampled."""
     assert len(merge(parts)) == 0
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.golden import golden
-from tfprobe.analysis.core.copies import Memory, Move, Waits
+from tfprobe.analysis.core.copies import CopyMemory, CopyWaits, Move
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.analysis.memory.memory_peak import Role
@@ -74,7 +74,7 @@ def test_bytes_and_counts_are_those_of_the_trace(name: str) -> None:
     assert {each.move: each.amount.bytes for each in found.flows} == size
     for flow in found.flows:
         amounts = dict(flow.by_memory)
-        told = amounts[Memory.PAGEABLE].count if Memory.PAGEABLE in amounts else 0
+        told = amounts[CopyMemory.PAGEABLE].count if CopyMemory.PAGEABLE in amounts else 0
         assert told == pageable[flow.move]
 
 
@@ -143,8 +143,8 @@ def test_the_copies_of_a_real_step_are_told_with_size_op_and_call() -> None:
     found = moved(golden("tfprof_testdata", "run_meta"))
 
     assert [(each.move, each.amount.bytes, each.by_waits) for each in found.flows] == [
-        (Move.HOST_TO_DEVICE, 112, ((Waits.SYNCHRONOUS, 1),)),
-        (Move.DEVICE_TO_HOST, 384, ((Waits.ASYNCHRONOUS, 1),)),
+        (Move.HOST_TO_DEVICE, 112, ((CopyWaits.SYNCHRONOUS, 1),)),
+        (Move.DEVICE_TO_HOST, 384, ((CopyWaits.ASYNCHRONOUS, 1),)),
     ]
     assert {(each.label, each.move) for each in found.causes} == {
         ("Conv2D", Move.HOST_TO_DEVICE),

@@ -20,7 +20,7 @@ from tfprobe.profile.profile import Profile
 from tfprobe.report.documents.breakdown_document import shares_document
 from tfprobe.report.documents.run_report import document, gather
 from tfprobe.web import answers
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
@@ -45,7 +45,7 @@ def told() -> Profile:
 
 
 def _page(told: Profile, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = answers.answer(ToldRun(told), name, Question({}))
+    found: dict[str, Any] = answers.answer(ToldRun(told), name, Params({}))
     return found
 
 

@@ -10,7 +10,7 @@ from tfprobe.analysis.ops.tfprof_records import graph_profile
 from tfprobe.export.profile_proto import profile_proto
 from tfprobe.formats.profile_proto import graph_profile as parsed
 from tfprobe.profile.capture_tables import Place, Row
-from tfprobe.profile.graph import Graph, Node, SampledWork
+from tfprobe.profile.graph import Graph, Node, TracedLoop
 from tfprobe.profile.records import GraphProfile
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -25,7 +25,7 @@ def row(device: str, place: Place, start_ns: int, duration_ns: int, size: int = 
 def records(*steps: list[Row]) -> GraphProfile:
     """Return the profile of a graph with one node that ran and one that did not."""
     found = profile([Step(rows) for rows in steps], works=[work()])
-    sampled = SampledWork(
+    sampled = TracedLoop(
         work=found.works[0],
         graph=Graph((Node("idle", "B"), Node("a", "A"))),
         devices=(None, None),

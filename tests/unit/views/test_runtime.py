@@ -12,7 +12,7 @@ from tests.support.golden import golden
 from tests.support.profiles import Step, op, profile
 from tests.support.tiers import Call, calls_and_rows
 from tfprobe.analysis.system import runtime as view
-from tfprobe.analysis.system.runtime import Launches, Runtime, runtime
+from tfprobe.analysis.system.runtime import KernelLaunches, Runtime, runtime
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, SpanKind
 
@@ -31,9 +31,9 @@ def called(*steps) -> Runtime:
     return found
 
 
-def launched(*steps) -> Launches:
+def launched(*steps) -> KernelLaunches:
     found = called(*steps).launches
-    assert isinstance(found, Launches)
+    assert isinstance(found, KernelLaunches)
     return found
 
 

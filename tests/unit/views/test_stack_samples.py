@@ -11,7 +11,13 @@ from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.support.stacks import FRAMES, MAIN, MS, sampled
 from tfprobe.analysis.core.intervals import Intervals, one
-from tfprobe.analysis.system.stack_samples import Call, in_step, of_thread, samples_within, trees
+from tfprobe.analysis.system.stack_samples import (
+    StackCall,
+    in_step,
+    of_thread,
+    samples_within,
+    trees,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.stack_samples import SampledThread
 
@@ -19,7 +25,7 @@ S = 1_000_000_000
 POOL = SampledThread(78, "pool_0")
 
 
-def lasted(calls: tuple[Call, ...]) -> dict[str, object]:
+def lasted(calls: tuple[StackCall, ...]) -> dict[str, object]:
     """Calls as nested names with their ms."""
     names = {frame: name for name, frame in FRAMES.items()}
     return {

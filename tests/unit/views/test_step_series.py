@@ -9,8 +9,8 @@ import numpy as np
 from tests.support.profiles import process, profile, timed_work, work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.steps.phases import life
-from tfprobe.analysis.steps.step_series import Band, bands, series, usual_most_ns
-from tfprobe.analysis.steps.step_window import Remembered, remember
+from tfprobe.analysis.steps.step_series import PhaseBand, bands, series, usual_most_ns
+from tfprobe.analysis.steps.step_window import StepWindow, remember
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import RecentSteps
@@ -19,7 +19,7 @@ MS = 1_000_000
 SHIFT_NS = UNIX_NS - MONO_NS
 
 
-def remembered(times_ns: list[int], first_step: int = 0) -> Remembered:
+def remembered(times_ns: list[int], first_step: int = 0) -> StepWindow:
     recent = timed_work(times_ns).recent
     moved = RecentSteps(first_step, recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
     told = timed_work(times_ns, recent=moved)
@@ -99,7 +99,7 @@ def test_a_function_that_is_traced_makes_a_band():
 
     found = bands(remember(told, [told]), life(made, made.processes[0]), SHIFT_NS)
 
-    assert Band("compile", 50, 50) in found
+    assert PhaseBand("compile", 50, 50) in found
 
 
 def test_without_a_life_there_are_no_bands():

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tests.support.profiles import work
-from tfprobe.analysis.steps.step_times import StepTimes, recent_steps, summarise
+from tfprobe.analysis.steps.step_times import StepTimeSummary, recent_steps, summarise
 from tfprobe.errors import Missing
 
 VALUES_NS = [random.Random(9).randrange(1_000, 50_000_000) for _ in range(5_000)]
 
 
-def times(*args, **kwargs) -> StepTimes:
+def times(*args, **kwargs) -> StepTimeSummary:
     found = summarise(work(*args, **kwargs))
-    assert isinstance(found, StepTimes)
+    assert isinstance(found, StepTimeSummary)
     return found
 
 

@@ -9,10 +9,16 @@ import pytest
 
 from tests.support.profiles import Step, process, profile
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.core.copies import Memory, Move, Waits
+from tfprobe.analysis.core.copies import CopyMemory, CopyWaits, Move
 from tfprobe.analysis.core.intervals import covered_ns, union
 from tfprobe.analysis.core.source_lines import Origins
-from tfprobe.analysis.transfers.bus_transfers import NO_OP, Flow, Transfers, cause, transfers
+from tfprobe.analysis.transfers.bus_transfers import (
+    NO_OP,
+    TransferFlow,
+    Transfers,
+    cause,
+    transfers,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place, Row, SpanKind, Spans
 from tfprobe.profile.profile import Profile
@@ -46,7 +52,7 @@ def found(*steps: Sequence[Row], by="op", **changes) -> Transfers:
     return shown
 
 
-def flow(shown: Transfers, move: Move) -> Flow:
+def flow(shown: Transfers, move: Move) -> TransferFlow:
     return next(each for each in shown.flows if each.move is move)
 
 
@@ -171,14 +177,14 @@ def test_memsets_stand_apart() -> None:
 @pytest.mark.parametrize(
     ("more", "memory", "waits"),
     [
-        ({"detail": PAGEABLE}, Memory.PAGEABLE, Waits.SYNCHRONOUS),
-        ({"detail": PINNED}, Memory.PINNED, Waits.ASYNCHRONOUS),
-        ({"op_type": "Memcpy HtoD (Pageable -> Device)"}, Memory.PAGEABLE, Waits.UNKNOWN),
-        ({"detail": "num_bytes: 4 async: false"}, Memory.UNKNOWN, Waits.SYNCHRONOUS),
-        ({"detail": "num_bytes: 4 async: true"}, Memory.UNKNOWN, Waits.ASYNCHRONOUS),
-        ({"detail": "bytes:4096 aync"}, Memory.UNKNOWN, Waits.ASYNCHRONOUS),
-        ({"detail": "bytes:4096"}, Memory.UNKNOWN, Waits.SYNCHRONOUS),
-        ({"detail": "size:4"}, Memory.UNKNOWN, Waits.UNKNOWN),
+        ({"detail": PAGEABLE}, CopyMemory.PAGEABLE, CopyWaits.SYNCHRONOUS),
+        ({"detail": PINNED}, CopyMemory.PINNED, CopyWaits.ASYNCHRONOUS),
+        ({"op_type": "Memcpy HtoD (Pageable -> Device)"}, CopyMemory.PAGEABLE, CopyWaits.UNKNOWN),
+        ({"detail": "num_bytes: 4 async: false"}, CopyMemory.UNKNOWN, CopyWaits.SYNCHRONOUS),
+        ({"detail": "num_bytes: 4 async: true"}, CopyMemory.UNKNOWN, CopyWaits.ASYNCHRONOUS),
+        ({"detail": "bytes:4096 aync"}, CopyMemory.UNKNOWN, CopyWaits.ASYNCHRONOUS),
+        ({"detail": "bytes:4096"}, CopyMemory.UNKNOWN, CopyWaits.SYNCHRONOUS),
+        ({"detail": "size:4"}, CopyMemory.UNKNOWN, CopyWaits.UNKNOWN),
     ],
 )
 def test_the_hosts_memory_is_what_the_copys_record_says(more, memory, waits) -> None:
@@ -219,8 +225,8 @@ def test_who_waits_is_told_by_the_name_of_the_call_where_the_copy_is_silent() ->
 
     shown = found(rows, spans=calls)
 
-    assert flow(shown, Move.HOST_TO_DEVICE).by_waits == ((Waits.ASYNCHRONOUS, 1),)
-    assert flow(shown, Move.DEVICE_TO_HOST).by_waits == ((Waits.SYNCHRONOUS, 1),)
+    assert flow(shown, Move.HOST_TO_DEVICE).by_waits == ((CopyWaits.ASYNCHRONOUS, 1),)
+    assert flow(shown, Move.DEVICE_TO_HOST).by_waits == ((CopyWaits.SYNCHRONOUS, 1),)
 
 
 def test_a_copy_without_a_name_counts_for_the_op_that_was_running_when_it_was_called() -> None:

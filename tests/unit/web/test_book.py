@@ -20,8 +20,8 @@ from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
 from tfprobe.web.opened import OpenRun, Reading
-from tfprobe.web.params import Question
-from tfprobe.web.run_cache import FRESH_S, Book
+from tfprobe.web.params import Params
+from tfprobe.web.run_cache import FRESH_S, RunCache
 
 HERE = Machine(HOST, BOOT_ID, Path("/nonexistent"))
 
@@ -68,7 +68,7 @@ def write(root: Path, steps: int = 10) -> Path:
 
 def test_questions_at_one_moment_read_once(directory, clock, reads):
     """A page asks for several documents."""
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
 
     for _ in range(5):
         book.opened("r1")
@@ -79,7 +79,7 @@ def test_questions_at_one_moment_read_once(directory, clock, reads):
 def test_a_run_that_grows_is_read_again(directory, clock, reads, monkeypatch):
     """At the next question, not before a while has passed."""
     monkeypatch.setattr(Reading, "has_ended", False)
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
 
     for _ in range(5):
         book.opened("r1")
@@ -90,7 +90,7 @@ def test_a_run_that_grows_is_read_again(directory, clock, reads, monkeypatch):
 
 def test_a_run_that_is_known_to_have_grown_is_read_at_once(directory, clock, reads):
     """A page that was told so asks now, and is not told again."""
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
     book.opened("r1")
     book.opened("r2")
 
@@ -105,7 +105,7 @@ def test_a_run_that_is_known_to_have_grown_is_read_at_once(directory, clock, rea
 def test_a_run_that_has_ended_is_read_no_more(directory, clock, reads, monkeypatch):
     """But once more a while after its end: file servers tell of changes late."""
     monkeypatch.setattr(Reading, "has_ended", True)
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
 
     for _ in range(1000):
         book.opened("r1")
@@ -116,7 +116,7 @@ def test_a_run_that_has_ended_is_read_no_more(directory, clock, reads, monkeypat
 
 def test_the_run_that_was_asked_for_longest_ago_is_closed(directory, clock):
     """What is open takes memory."""
-    book = Book(directory, HERE, most=2, clock=clock)
+    book = RunCache(directory, HERE, most=2, clock=clock)
     first, second = book.opened("r1"), book.opened("r2")
 
     assert book.opened("r1") is first
@@ -129,7 +129,7 @@ def test_the_run_that_was_asked_for_longest_ago_is_closed(directory, clock):
 def test_of_large_runs_two_are_open(directory, clock, monkeypatch):
     """To be compared; a third closes the one that was asked for longest ago."""
     monkeypatch.setattr(Reading, "row_count", 1_000_000)
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
     first, second = book.opened("r1"), book.opened("r2")
 
     assert (book.opened("r1"), book.opened("r2")) == (first, second)
@@ -141,7 +141,7 @@ def test_of_large_runs_two_are_open(directory, clock, monkeypatch):
 
 def test_another_run_of_the_same_name_is_opened_anew(directory, clock):
     """Removed and recorded again."""
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
     before = book.opened("r1")
 
     (directory / "r1").rename(directory / "old")
@@ -153,7 +153,7 @@ def test_another_run_of_the_same_name_is_opened_anew(directory, clock):
 
 def test_a_run_that_is_removed_is_no_run(directory, clock):
     """In a sentence."""
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
     book.opened("r1")
 
     shutil.rmtree(directory / "r1")
@@ -164,7 +164,7 @@ def test_a_run_that_is_removed_is_no_run(directory, clock):
 
 def test_a_run_that_could_not_be_read_is_tried_again(directory, clock):
     """Once whoever wrote it has removed the link."""
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
     (directory / "r1" / "out").symlink_to("/etc")
     with pytest.raises(UnreadableInput, match="leads out"):
         book.opened("r1")
@@ -176,7 +176,7 @@ def test_a_run_that_could_not_be_read_is_tried_again(directory, clock):
 
 def test_runs_of_a_pair_know_each_other(directory, clock):
     """As comparing them needs."""
-    run = Book(directory, HERE, clock=clock).opened("r1")
+    run = RunCache(directory, HERE, clock=clock).opened("r1")
 
     assert run.sibling is not None
     assert run.sibling("r2").profile.run.id == "r2"
@@ -184,7 +184,7 @@ def test_runs_of_a_pair_know_each_other(directory, clock):
 
 def test_reading_one_run_keeps_nobody_from_another(directory, clock, monkeypatch):
     """However long it takes."""
-    book = Book(directory, HERE, clock=clock)
+    book = RunCache(directory, HERE, clock=clock)
     is_at_it, may_go_on = threading.Event(), threading.Event()
     refresh = Reading.refresh
 
@@ -200,7 +200,7 @@ def test_reading_one_run_keeps_nobody_from_another(directory, clock, monkeypatch
     assert is_at_it.wait(60)
 
     other = book.opened("r2")
-    early = book.answer("r1", min(answers.EARLY), Question())
+    early = book.answer("r1", min(answers.EARLY), Params())
     may_go_on.set()
     reading.join(60)
 

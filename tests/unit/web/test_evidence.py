@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from tests.support.profiles import Step, op, process, profile, work
 from tfprobe.findings.finding import Evidence, Subject
-from tfprobe.web.evidence import Places
+from tfprobe.web.evidence import EvidencePlaces
 
 STEPS = [Step([op("MatMul", 0, 1)]), Step([op("MatMul", 0, 1)])]
-PLACES = Places(profile(STEPS, works=[work(index=1), work(name="other")], processes=[process()]))
+PLACES = EvidencePlaces(
+    profile(STEPS, works=[work(index=1), work(name="other")], processes=[process()])
+)
 
 
 def places(evidence: Evidence, work: int | None = 0) -> list[tuple[str, dict]]:
@@ -75,8 +77,8 @@ def test_a_finding_belongs_to_the_work_of_its_process():
 
     subject = Subject("node7", 4712, None, "session_run", "loss")
 
-    assert Places(two).work(subject) == 1
-    assert Places(two).work(Subject()) is None
+    assert EvidencePlaces(two).work(subject) == 1
+    assert EvidencePlaces(two).work(Subject()) is None
 
 
 def test_a_long_name_makes_no_long_address():

@@ -11,7 +11,7 @@ from tfprobe.errors import Missing
 from tfprobe.web.pages import loop_choice
 from tfprobe.web.pages.loop_choice import works_document
 from tfprobe.web.pages.overview import header_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 
 def test_the_header_tells_what_was_run():
@@ -23,7 +23,7 @@ def test_the_header_tells_what_was_run():
         started="2026-11-21T23:40:15+00:00",
     )
 
-    found = header_document(ToldRun(replace(profile(), run=run)), Question())
+    found = header_document(ToldRun(replace(profile(), run=run)), Params())
 
     assert (found["command"], found["state"], found["is_live"], found["started"]) == (
         "python train.py",
@@ -37,7 +37,7 @@ def test_what_the_recording_does_not_tell_is_null():
     """A run without manifest has neither command nor beginning."""
     run = replace(profile().run, command=Missing("no"), started=Missing("no"))
 
-    found = header_document(ToldRun(replace(profile(), run=run)), Question())
+    found = header_document(ToldRun(replace(profile(), run=run)), Params())
 
     assert (found["command"], found["started"]) == (None, None)
 
@@ -65,4 +65,4 @@ def test_long_names_are_cut():
     """A fetch of a Session may have a name of a megabyte."""
     run = ToldRun(profile(works=[work(name="x" * 10**6)]))
 
-    assert len(json.dumps(header_document(run, Question()))) < 2_000
+    assert len(json.dumps(header_document(run, Params()))) < 2_000

@@ -23,7 +23,7 @@ from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 
 @pytest.fixture
@@ -59,15 +59,15 @@ def test_the_dearest_sampled_work_is_meant_where_none_is_named():
     rare, dear = work([1000], index=0, sampled=1), work([9000], index=1)
     run = ToldRun(profile([Step([op("MatMul", 0, 1)], work=0)], works=[rare, dear]))
 
-    assert run.work(Question()) is rare
-    assert run.early.work(Question()) is rare
-    assert run.work(Question({"work": "1"})) is dear
+    assert run.work(Params()) is rare
+    assert run.early.work(Params()) is rare
+    assert run.work(Params({"work": "1"})) is dear
 
 
 def test_a_run_without_steps_has_no_work():
     """The page says so instead of showing nothing."""
     with pytest.raises(NoAnswer, match="No step has been recorded"):
-        ToldRun(profile()).work(Question())
+        ToldRun(profile()).work(Params())
 
 
 def test_a_document_that_there_is_not_is_no_answer(run):
@@ -87,11 +87,11 @@ def test_a_document_says_which_captures_were_not_read(tmp_path, monkeypatch):
     run = OpenRun(folder, Machine(HOST, BOOT_ID), most_rows=20)
     run.refresh()
 
-    shares = answers.answer(run, "shares", Question())
+    shares = answers.answer(run, "shares", Params())
 
     assert shares["captures"] == 2
     assert shares["unread"].startswith("Of 5 recorded steps the newest 2 are read")
-    assert "unread" not in answers.answer(run, "steps", Question())
+    assert "unread" not in answers.answer(run, "steps", Params())
 
 
 def step_of(nodes: int) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from tfprobe.errors import Missing
 from tfprobe.web import code_tree
-from tfprobe.web.code_tree import Source, read_source
+from tfprobe.web.code_tree import SourceFile, read_source
 
 
 def reason(path: Path | str, **more: str) -> str:
@@ -24,7 +24,7 @@ def test_a_source_file_is_read_with_its_lines(tmp_path: Path) -> None:
 
     found = read_source(str(tmp_path / "a.py"))
 
-    assert isinstance(found, Source)
+    assert isinstance(found, SourceFile)
     assert found.lines == ("one", "two\x0c\ufffd", "three")
 
 
@@ -32,7 +32,7 @@ def test_a_relative_name_lies_where_the_job_was_started(tmp_path: Path) -> None:
     """Without that it is nowhere."""
     (tmp_path / "a.py").write_text("x")
 
-    assert isinstance(read_source("a.py", beside=str(tmp_path)), Source)
+    assert isinstance(read_source("a.py", beside=str(tmp_path)), SourceFile)
     assert reason("a.py") == "the recording does not say in which directory it is"
 
 
@@ -41,7 +41,7 @@ def test_links_between_source_files_are_followed(tmp_path: Path) -> None:
     (tmp_path / "real.py").write_text("x")
     (tmp_path / "link.py").symlink_to(tmp_path / "real.py")
 
-    assert isinstance(read_source(str(tmp_path / "link.py")), Source)
+    assert isinstance(read_source(str(tmp_path / "link.py")), SourceFile)
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "a.py\0", "key.pem", "a.pyc", "", "/", "a.PY"])

@@ -9,10 +9,10 @@ import numpy as np
 
 from tfprobe.analysis.account.categories import SETUP, Category
 from tfprobe.analysis.account.division import fill
-from tfprobe.analysis.account.facts import Facts
-from tfprobe.analysis.account.gaps import Gaps, Loops, Steps, divide, gaps_of, steps_of
-from tfprobe.analysis.account.ledger import Item, Part, merged
-from tfprobe.analysis.account.timeline import Bounds, Layer, Timeline, draw
+from tfprobe.analysis.account.facts import AccountFacts
+from tfprobe.analysis.account.gaps import Gaps, Loops, LoopSteps, divide, gaps_of, steps_of
+from tfprobe.analysis.account.ledger import AccountPart, Item, merged
+from tfprobe.analysis.account.timeline import LifeBounds, Timeline, TimelineLayer, draw
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.analysis.core.intervals import within_ns
 from tfprobe.errors import Missing
@@ -36,7 +36,7 @@ class Account:
 
     wall_ns: int
     processes: int
-    parts: tuple[Part, ...]
+    parts: tuple[AccountPart, ...]
     steps: int
     loop: tuple[str, str] | None
     strip: Strip | None
@@ -111,7 +111,7 @@ def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -
     bounds = _bounds(process, loops, steps, activities, shift_ns)
     gaps = _gaps(loops, steps, activities, bounds)
     pulses = [each for each in profile.pulses if each.process == process.index]
-    facts = Facts(
+    facts = AccountFacts(
         profile=profile,
         process=process,
         works=works,
@@ -144,13 +144,15 @@ def _is_of(parts: WorkParts, process: Process) -> bool:
     return not isinstance(parts.work, Missing) and parts.work.process == process.index
 
 
-def _steps(loops: Loops, works: Sequence[Work], shift_ns: int) -> Steps:
+def _steps(loops: Loops, works: Sequence[Work], shift_ns: int) -> LoopSteps:
     if loops.main:
         return steps_of(loops.main, works, shift_ns)
-    return Steps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_FLAGS, _NO_FLAGS, _NO_FLAGS)
+    return LoopSteps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_FLAGS, _NO_FLAGS, _NO_FLAGS)
 
 
-def _gaps(loops: Loops, steps: Steps, activities: Sequence[Activity], bounds: Bounds) -> Gaps:
+def _gaps(
+    loops: Loops, steps: LoopSteps, activities: Sequence[Activity], bounds: LifeBounds
+) -> Gaps:
     if loops.main:
         return gaps_of(steps, loops.main, activities, bounds.forgotten[1])
     return Gaps(_NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS)
@@ -159,10 +161,10 @@ def _gaps(loops: Loops, steps: Steps, activities: Sequence[Activity], bounds: Bo
 def _bounds(
     process: Process,
     loops: Loops,
-    steps: Steps,
+    steps: LoopSteps,
     activities: Sequence[Activity],
     shift_ns: int,
-) -> Bounds:
+) -> LifeBounds:
     hooks = process.hooks
     noted_ns = process.started_unix_ns + (0 if isinstance(hooks, Missing) else hooks.wall_ns)
     booted_ns = min([process.started_unix_ns, *(each.start_ns for each in activities)])
@@ -172,7 +174,7 @@ def _bounds(
     ends_ns = [noted_ns, *(each.end_ns for each in activities)]
     if not loops.main:
         end_ns = max(ends_ns)
-        return Bounds(start_ns, booted_ns, booted_ns, end_ns, end_ns, end_ns, (0, 0))
+        return LifeBounds(start_ns, booted_ns, booted_ns, end_ns, end_ns, end_ns, (0, 0))
     first_seen_ns = [
         min(work.first_seen_ns or _first_ns(work, shift_ns), _first_ns(work, shift_ns))
         for work in loops.main
@@ -188,7 +190,7 @@ def _bounds(
         for each in activities
         if each.kind == "train" and each.start_ns < last_ns <= each.end_ns
     ]
-    return Bounds(
+    return LifeBounds(
         start_ns=start_ns,
         booted_ns=booted_ns,
         first_ns=min(first_seen_ns),
@@ -206,7 +208,7 @@ def _first_ns(work: Work, shift_ns: int) -> int:
 # A screen and a page have no more room.
 SLICES = 200
 # What lies between steps is drawn as what most of it went to.
-_GAPS = (Layer.USUAL_GAP, Layer.TRACED_GAP, Layer.LONG_GAP)
+_GAPS = (TimelineLayer.USUAL_GAP, TimelineLayer.TRACED_GAP, TimelineLayer.LONG_GAP)
 _OF_GAPS = (
     Category.PYTHON,
     Category.CALLBACKS,
@@ -215,32 +217,32 @@ _OF_GAPS = (
     Category.OTHERS,
 )
 # The time of steps as a whole counts as productive here: only sums divide it further.
-_OF_LAYER: Mapping[Layer, Category] = {
-    Layer.COLLECTION: Category.COLLECTION,
-    Layer.TRACE: Category.COMPILE,
-    Layer.FIRST_STEP: Category.COMPILE,
-    Layer.SAVE: Category.CHECKPOINTS,
-    Layer.EVALUATION: Category.EVALUATION,
-    Layer.SUMMARY: Category.CALLBACKS,
-    Layer.IMPORT: Category.IMPORTS,
-    Layer.SINGLE_STEP: Category.PREPARATION,
-    Layer.WARM_STEP: Category.WARM_UP,
-    Layer.STEP: Category.PRODUCTIVE,
-    Layer.CALLBACKS: Category.CALLBACKS,
-    Layer.BUILD: Category.PREPARATION,
-    Layer.USER: Category.PYTHON,
-    Layer.SETUP: Category.PREPARATION,
-    Layer.WARM_GAP: Category.WARM_UP,
-    Layer.USUAL_GAP: Category.PYTHON,
-    Layer.TRACED_GAP: Category.PYTHON,
-    Layer.LONG_GAP: Category.PYTHON,
-    Layer.EPOCH_END: Category.EPOCH_ENDS,
-    Layer.BETWEEN_CALLS: Category.PYTHON,
-    Layer.FORGOTTEN: Category.PRODUCTIVE,
-    Layer.INTERPRETER: Category.INTERPRETER_START,
-    Layer.LAST_CALL: Category.EPOCH_ENDS,
-    Layer.BEFORE: Category.PREPARATION,
-    Layer.AFTER: Category.IDLE,
+_OF_LAYER: Mapping[TimelineLayer, Category] = {
+    TimelineLayer.COLLECTION: Category.COLLECTION,
+    TimelineLayer.TRACE: Category.COMPILE,
+    TimelineLayer.FIRST_STEP: Category.COMPILE,
+    TimelineLayer.SAVE: Category.CHECKPOINTS,
+    TimelineLayer.EVALUATION: Category.EVALUATION,
+    TimelineLayer.SUMMARY: Category.CALLBACKS,
+    TimelineLayer.IMPORT: Category.IMPORTS,
+    TimelineLayer.SINGLE_STEP: Category.PREPARATION,
+    TimelineLayer.WARM_STEP: Category.WARM_UP,
+    TimelineLayer.STEP: Category.PRODUCTIVE,
+    TimelineLayer.CALLBACKS: Category.CALLBACKS,
+    TimelineLayer.BUILD: Category.PREPARATION,
+    TimelineLayer.USER: Category.PYTHON,
+    TimelineLayer.SETUP: Category.PREPARATION,
+    TimelineLayer.WARM_GAP: Category.WARM_UP,
+    TimelineLayer.USUAL_GAP: Category.PYTHON,
+    TimelineLayer.TRACED_GAP: Category.PYTHON,
+    TimelineLayer.LONG_GAP: Category.PYTHON,
+    TimelineLayer.EPOCH_END: Category.EPOCH_ENDS,
+    TimelineLayer.BETWEEN_CALLS: Category.PYTHON,
+    TimelineLayer.FORGOTTEN: Category.PRODUCTIVE,
+    TimelineLayer.INTERPRETER: Category.INTERPRETER_START,
+    TimelineLayer.LAST_CALL: Category.EPOCH_ENDS,
+    TimelineLayer.BEFORE: Category.PREPARATION,
+    TimelineLayer.AFTER: Category.IDLE,
 }
 
 
@@ -253,7 +255,7 @@ class Strip:
     slices: tuple[Category, ...]
 
 
-def strip_of(timeline: Timeline, parts: Sequence[Part]) -> Strip:
+def strip_of(timeline: Timeline, parts: Sequence[AccountPart]) -> Strip:
     """Return the strip of a process, whose account has these parts."""
     edges = np.linspace(timeline.start_ns, timeline.end_ns, SLICES + 1).astype(np.int64)
     categories, between = list(Category), _of_gaps(timeline, parts)
@@ -269,7 +271,7 @@ def strip_of(timeline: Timeline, parts: Sequence[Part]) -> Strip:
     )
 
 
-def _of_gaps(timeline: Timeline, parts: Sequence[Part]) -> Category:
+def _of_gaps(timeline: Timeline, parts: Sequence[AccountPart]) -> Category:
     """Return what most of the time between steps went to: what no layer of its own explains."""
     left_ns = {part.category: part.ns for part in parts}
     for layer, category in _OF_LAYER.items():

@@ -23,9 +23,13 @@ from tfprobe.analysis.core.intervals import NONE, Intervals, joined, within_ns
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.rank_facts import name
-from tfprobe.analysis.distributed.rank_slots import seats
+from tfprobe.analysis.distributed.rank_slots import rank_slots
 from tfprobe.analysis.distributed.rank_waits import CollectiveWaits, in_collectives
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, in_several
+from tfprobe.analysis.distributed.synchronization_events import (
+    SynchronizationEvents,
+    SynchronizationKind,
+    in_several,
+)
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.profile.tables import Int64s
@@ -103,15 +107,15 @@ def with_waits(
     alone: Sequence[Account | Missing],
     told: Sequence[ProcessCollectives],
     processes: Sequence[Process],
-    met: Meetings,
+    met: SynchronizationEvents,
 ) -> tuple[Account | Missing, ...]:
     """Return the accounts of processes, in which what each waited for others is no longer
     productive. `processes` are in the order of the accounts, and `met` numbers them so.
     """
-    joint = met.only(met.kind == MeetingKind.COLLECTIVE)
+    joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
     if sum(map(bool, told)) < 2 or not _has_meeting(joint):
         return tuple(alone)
-    generation = [each.matched_by for each in seats(processes)]
+    generation = [each.matched_by for each in rank_slots(processes)]
     waits = in_collectives(joint, clocks(processes, met), generation)
     everywhere = _steps_of(joint)
     found: list[Account | Missing] = []
@@ -160,7 +164,7 @@ def _columns(work: Work, steps: Sequence[StepParts]) -> LoopCollectives:
     )
 
 
-def _has_meeting(joint: Meetings) -> bool:
+def _has_meeting(joint: SynchronizationEvents) -> bool:
     """Say whether several processes recorded collectives of one step."""
     if not len(joint):
         return False
@@ -168,11 +172,11 @@ def _has_meeting(joint: Meetings) -> bool:
     return bool(in_several(group, joint.process.astype(np.int64)).any())
 
 
-def _keys(joint: Meetings) -> Int64s:
+def _keys(joint: SynchronizationEvents) -> Int64s:
     return np.stack((joint.work.astype(np.int64), joint.step))
 
 
-def _steps_of(joint: Meetings) -> dict[str, Int64s]:
+def _steps_of(joint: SynchronizationEvents) -> dict[str, Int64s]:
     """Return the steps of each work in which a collective was recorded."""
     return {
         joint.strings[work]: np.unique(joint.step[joint.work == work])
@@ -183,7 +187,7 @@ def _steps_of(joint: Meetings) -> dict[str, Int64s]:
 def _waited(
     account: Account,
     loops: ProcessCollectives,
-    joint: Meetings,
+    joint: SynchronizationEvents,
     own: CollectiveWaits,
     lost: Mapping[str, Int64s],
 ) -> _Waited:
@@ -216,7 +220,7 @@ def _in_collectives_ns(account: Account) -> int:
 
 
 def _of_loop(
-    loop: LoopCollectives, joint: Meetings, own: CollectiveWaits, all_ns: float
+    loop: LoopCollectives, joint: SynchronizationEvents, own: CollectiveWaits, all_ns: float
 ) -> Iterator[_Wait]:
     """Give what a loop waited by op and process, of all its time in collectives."""
     at = np.minimum(np.searchsorted(loop.step, joint.step[own.row]), len(loop.step) - 1)

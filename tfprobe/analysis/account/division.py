@@ -12,12 +12,11 @@ import numpy as np
 
 from tfprobe.analysis.account import shares
 from tfprobe.analysis.account.categories import BEFORE_STEPS, OF_KIND, SETUP, Category, of_step
-from tfprobe.analysis.account.facts import Facts, names_of, title
+from tfprobe.analysis.account.facts import AccountFacts, names_of, title
 from tfprobe.analysis.account.gap_division import add_gaps
-from tfprobe.analysis.account.ledger import Item, Ledger
-from tfprobe.analysis.account.ledger import Part as AccountPart
+from tfprobe.analysis.account.ledger import AccountPart, Item, Ledger
 from tfprobe.analysis.account.shares import add_lines, item_of, label
-from tfprobe.analysis.account.timeline import TRAINS_ANEW, Layer, first_steps
+from tfprobe.analysis.account.timeline import TRAINS_ANEW, TimelineLayer, first_steps
 from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference, joined, one
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.steps import recording_overhead
@@ -25,23 +24,23 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work
 
 # Activities by layer: their names are what its time went to.
-_KINDS: Mapping[Layer, tuple[Category, tuple[str, ...]]] = {
-    Layer.TRACE: (Category.COMPILE, ("trace",)),
-    Layer.SAVE: (Category.CHECKPOINTS, ("save",)),
-    Layer.SUMMARY: (Category.CALLBACKS, ("summary",)),
-    Layer.IMPORT: (Category.IMPORTS, ("import",)),
-    Layer.CALLBACKS: (Category.CALLBACKS, ("callbacks",)),
-    Layer.BUILD: (Category.PREPARATION, ("build", "compile", "data")),
+_KINDS: Mapping[TimelineLayer, tuple[Category, tuple[str, ...]]] = {
+    TimelineLayer.TRACE: (Category.COMPILE, ("trace",)),
+    TimelineLayer.SAVE: (Category.CHECKPOINTS, ("save",)),
+    TimelineLayer.SUMMARY: (Category.CALLBACKS, ("summary",)),
+    TimelineLayer.IMPORT: (Category.IMPORTS, ("import",)),
+    TimelineLayer.CALLBACKS: (Category.CALLBACKS, ("callbacks",)),
+    TimelineLayer.BUILD: (Category.PREPARATION, ("build", "compile", "data")),
 }
 # Layers whose time went to one thing.
-_WHOLE: Mapping[Layer, tuple[Category, str]] = {
-    Layer.WARM_STEP: (Category.WARM_UP, "steps"),
-    Layer.WARM_GAP: (Category.WARM_UP, "between steps"),
-    Layer.INTERPRETER: (Category.INTERPRETER_START, ""),
-    Layer.BEFORE: (Category.PREPARATION, "before the first step"),
-    Layer.LAST_CALL: (Category.EPOCH_ENDS, "the return of the last training call"),
-    Layer.AFTER: (Category.IDLE, "after the last step"),
-    Layer.BETWEEN_CALLS: (Category.PYTHON, "between two training calls"),
+_WHOLE: Mapping[TimelineLayer, tuple[Category, str]] = {
+    TimelineLayer.WARM_STEP: (Category.WARM_UP, "steps"),
+    TimelineLayer.WARM_GAP: (Category.WARM_UP, "between steps"),
+    TimelineLayer.INTERPRETER: (Category.INTERPRETER_START, ""),
+    TimelineLayer.BEFORE: (Category.PREPARATION, "before the first step"),
+    TimelineLayer.LAST_CALL: (Category.EPOCH_ENDS, "the return of the last training call"),
+    TimelineLayer.AFTER: (Category.IDLE, "after the last step"),
+    TimelineLayer.BETWEEN_CALLS: (Category.PYTHON, "between two training calls"),
 }
 _COLLECT = "gc.collect"
 # Time of the job's own that recording and collections took, unseen, a little of everywhere.
@@ -49,7 +48,7 @@ _SPREAD = (Category.PRODUCTIVE, Category.INPUT_WAIT, Category.PYTHON, Category.N
 _EVERYWHERE = tuple(each for each in Category if each is not Category.COLLECTION)
 
 
-def fill(facts: Facts) -> tuple[AccountPart, ...]:
+def fill(facts: AccountFacts) -> tuple[AccountPart, ...]:
     """Return all categories of a process; they sum to its wall time."""
     ledger = Ledger()
     if facts.loops.main:
@@ -66,17 +65,17 @@ def fill(facts: Facts) -> tuple[AccountPart, ...]:
     return ledger.parts(facts.timeline.wall_ns)
 
 
-def _add_activities(facts: Facts, ledger: Ledger) -> None:
+def _add_activities(facts: AccountFacts, ledger: Ledger) -> None:
     timeline = facts.timeline
     for layer, (category, kinds) in _KINDS.items():
         _spread(ledger, category, names_of(facts.activities, kinds), timeline.total_ns(layer))
     evaluated = dict(names_of(facts.activities, ("evaluate", "predict")))
     for loop in facts.loops.evaluating:
         evaluated.setdefault((title(loop), ""), loop.times.sum_ns)
-    _spread(ledger, Category.EVALUATION, evaluated, timeline.total_ns(Layer.EVALUATION))
+    _spread(ledger, Category.EVALUATION, evaluated, timeline.total_ns(TimelineLayer.EVALUATION))
     slow = first_steps(facts.loops.main, facts.steps)
     firsts = {(f"first step of {title(facts.loops.main[at])}", ""): ns for at, ns in slow.items()}
-    _spread(ledger, Category.COMPILE, firsts, timeline.total_ns(Layer.FIRST_STEP))
+    _spread(ledger, Category.COMPILE, firsts, timeline.total_ns(TimelineLayer.FIRST_STEP))
     for layer, (category, what) in _WHOLE.items():
         _add_by_line(facts, ledger, category, what, timeline.layers[layer])
     _add_setups(facts, ledger)
@@ -84,47 +83,47 @@ def _add_activities(facts: Facts, ledger: Ledger) -> None:
     _add_single(facts, ledger)
 
 
-def _add_setups(facts: Facts, ledger: Ledger) -> None:
+def _add_setups(facts: AccountFacts, ledger: Ledger) -> None:
     """Add what an Estimator does before the first step of each of its training calls."""
     calls = [each for each in facts.activities if (each.kind, each.name) == TRAINS_ANEW]
     called_at = names_of(calls, TRAINS_ANEW[:1])
     source = max(called_at, key=lambda key: called_at[key])[1] if called_at else ""
-    ns = facts.timeline.total_ns(Layer.SETUP)
+    ns = facts.timeline.total_ns(TimelineLayer.SETUP)
     ledger.add(Category.PREPARATION, Item(SETUP, source, ns, times=len(calls)))
 
 
 def _add_by_line(
-    facts: Facts, ledger: Ledger, category: Category, what: str, times: Intervals
+    facts: AccountFacts, ledger: Ledger, category: Category, what: str, times: Intervals
 ) -> None:
     """Add the time of some intervals, by lines of the program where stacks were read in them."""
     left_ns = add_lines(facts, ledger, category, times, times.length_ns, what)
     ledger.add(category, Item(what, "", left_ns))
 
 
-def _add_single(facts: Facts, ledger: Ledger) -> None:
+def _add_single(facts: AccountFacts, ledger: Ledger) -> None:
     """Add steps that ran once or twice: an initialisation, or the first run of further fetches."""
-    before_ns, after_ns = _split(facts, Layer.SINGLE_STEP)
+    before_ns, after_ns = _split(facts, TimelineLayer.SINGLE_STEP)
     what = "steps that ran once or twice"
     ledger.add(Category.PREPARATION, Item(what, "", before_ns))
     ledger.add(Category.COMPILE, Item(f"{what}, each with its own preparation", "", after_ns))
 
 
-def _split(facts: Facts, layer: Layer) -> tuple[int, int]:
+def _split(facts: AccountFacts, layer: TimelineLayer) -> tuple[int, int]:
     """Return how much of a layer lies before the first step, and how much after its start."""
     times = facts.timeline.layers[layer]
     before_ns = np.clip(facts.bounds.first_ns - times.start_ns, 0, times.end_ns - times.start_ns)
     return int(before_ns.sum()), times.length_ns - int(before_ns.sum())
 
 
-def _add_named_by_program(facts: Facts, ledger: Ledger) -> None:
+def _add_named_by_program(facts: AccountFacts, ledger: Ledger) -> None:
     """Add what the program named itself: before the first step that is preparation."""
-    before_ns, after_ns = _split(facts, Layer.USER)
+    before_ns, after_ns = _split(facts, TimelineLayer.USER)
     named = names_of(facts.activities, ("user",))
     _spread(ledger, Category.PREPARATION, named, before_ns)
     _spread(ledger, Category.PYTHON, named, after_ns)
 
 
-def _add_stepless(facts: Facts, ledger: Ledger) -> None:
+def _add_stepless(facts: AccountFacts, ledger: Ledger) -> None:
     """Add the time of a process that took no step."""
     rest_ns = facts.timeline.wall_ns - ledger.sum_ns()
     if facts.process.role == SERVER_ROLE:
@@ -149,9 +148,9 @@ def _spread(
     ledger.add(category, Item("", "", left_ns))
 
 
-def _forgotten(facts: Facts) -> tuple[Int64s, int]:
+def _forgotten(facts: AccountFacts) -> tuple[Int64s, int]:
     """Return the time of forgotten steps by main loop, and that of the gaps between them."""
-    there_ns = facts.timeline.total_ns(Layer.FORGOTTEN)
+    there_ns = facts.timeline.total_ns(TimelineLayer.FORGOTTEN)
     lost_ns = np.zeros(len(facts.loops.main), dtype=np.int64)
     for at, loop in enumerate(facts.loops.main):
         recent = loop.recent
@@ -163,7 +162,7 @@ def _forgotten(facts: Facts) -> tuple[Int64s, int]:
     return lost_ns, there_ns - int(lost_ns.sum())
 
 
-def _add_steps(facts: Facts, ledger: Ledger, forgotten_ns: Int64s) -> None:
+def _add_steps(facts: AccountFacts, ledger: Ledger, forgotten_ns: Int64s) -> None:
     """Divide the time of steps between loops, and that of each by its traced steps."""
     steps = facts.steps
     counted = ~steps.warm
@@ -172,7 +171,7 @@ def _add_steps(facts: Facts, ledger: Ledger, forgotten_ns: Int64s) -> None:
         weights=(steps.end_ns - steps.start_ns)[counted].astype(np.float64),
         minlength=len(facts.loops.main),
     )
-    there_ns = facts.timeline.total_ns(Layer.STEP)
+    there_ns = facts.timeline.total_ns(TimelineLayer.STEP)
     whole_ns = float(own_ns.sum()) or 1.0
     left_ns = there_ns
     for at, loop in enumerate(facts.loops.main):
@@ -182,7 +181,7 @@ def _add_steps(facts: Facts, ledger: Ledger, forgotten_ns: Int64s) -> None:
     ledger.add(Category.PRODUCTIVE, Item("steps", "", left_ns))
 
 
-def _divide_steps(facts: Facts, ledger: Ledger, loop: Work, ns: int) -> None:
+def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Work, ns: int) -> None:
     parts = facts.parts_of(loop)
     knows_traces = any(each.kind == "trace" for each in facts.activities)
     found = (
@@ -202,7 +201,7 @@ def _divide_steps(facts: Facts, ledger: Ledger, loop: Work, ns: int) -> None:
     ledger.add(Category.PRODUCTIVE, Item("", "", left_ns))
 
 
-def _take_recording(facts: Facts, ledger: Ledger) -> None:
+def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
     """Give recording what it took by the agent's own measure, and the rest back to the job."""
     cost = recording_overhead.measure(facts.process, facts.works)
     if isinstance(cost, Missing):
@@ -219,7 +218,7 @@ def _take_recording(facts: Facts, ledger: Ledger) -> None:
         ledger.move(_SPREAD, Category.RECORDING, Item("within steps", "", took_ns - seen_ns))
 
 
-def _take_unkept(facts: Facts, ledger: Ledger) -> None:
+def _take_unkept(facts: AccountFacts, ledger: Ledger) -> None:
     """Move the time of activities of which only counts and sums were kept to their category."""
     for kind in {each.kind for each in facts.activities}:
         category = OF_KIND.get(kind)
@@ -233,9 +232,9 @@ def _take_unkept(facts: Facts, ledger: Ledger) -> None:
                 ledger.move(_SPREAD, category, Item(name, "", lost_ns))
 
 
-def _take_collections(facts: Facts, ledger: Ledger) -> None:
+def _take_collections(facts: AccountFacts, ledger: Ledger) -> None:
     """Add garbage collections: the longest by their moments, and those only counted."""
-    before_ns, after_ns = _split(facts, Layer.COLLECTION)
+    before_ns, after_ns = _split(facts, TimelineLayer.COLLECTION)
     ledger.add(Category.COLLECTION, Item(BEFORE_STEPS, "", before_ns))
     ledger.add(Category.COLLECTION, Item("while steps ran", _asked_to_collect(facts), after_ns))
     counters = [each.gc_ns for each in facts.pulses if not isinstance(each.gc_ns, Missing)]
@@ -246,7 +245,7 @@ def _take_collections(facts: Facts, ledger: Ledger) -> None:
     ledger.move(_EVERYWHERE, Category.COLLECTION, item)
 
 
-def _asked_to_collect(facts: Facts) -> str:
+def _asked_to_collect(facts: AccountFacts) -> str:
     """Return the line of the job that calls gc.collect() between steps; "" where none was seen."""
     for loop in facts.loops.main:
         for gap in shares.watched(facts.profile, facts.process, loop):

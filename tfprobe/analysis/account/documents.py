@@ -6,7 +6,7 @@ from typing import Any
 
 from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.errors import Missing
 
 # Every ratio is a multiple of this, which a binary float holds exactly.
@@ -41,7 +41,7 @@ def _units(account: Account) -> dict[Category, int]:
     return units
 
 
-def _part(part: Part, units: int, wall_ns: int) -> Document:
+def _part(part: AccountPart, units: int, wall_ns: int) -> Document:
     return {
         "part": part.category.value,
         "us": part.ns / 1000,

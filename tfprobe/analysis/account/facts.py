@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.account.gaps import Gaps, Loops, Steps
-from tfprobe.analysis.account.timeline import Bounds, Timeline
+from tfprobe.analysis.account.gaps import Gaps, Loops, LoopSteps
+from tfprobe.analysis.account.timeline import LifeBounds, Timeline
 from tfprobe.analysis.breakdown.cycles import WorkParts
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Gap, Pulse
@@ -16,19 +16,19 @@ from tfprobe.profile.profile import Process, Profile, Work
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AccountFacts:
     """What is known of one process: its `works`, `parts` (traced steps) and notes alone."""
 
     profile: Profile
     process: Process
     works: Sequence[Work]
     loops: Loops
-    steps: Steps
+    steps: LoopSteps
     gaps: Gaps
     activities: Sequence[Activity]
     pulses: Sequence[Pulse]
     parts: Sequence[WorkParts]
-    bounds: Bounds
+    bounds: LifeBounds
     timeline: Timeline
     shift_ns: int
 

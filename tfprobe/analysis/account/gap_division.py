@@ -9,11 +9,11 @@ import numpy as np
 
 from tfprobe.analysis.account import shares
 from tfprobe.analysis.account.categories import OF_KIND, Category, of_gap
-from tfprobe.analysis.account.facts import Facts, title
+from tfprobe.analysis.account.facts import AccountFacts, title
 from tfprobe.analysis.account.gaps import Flags, GapKind
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.account.shares import Shares, add_lines, item_of, label
-from tfprobe.analysis.account.timeline import Layer
+from tfprobe.analysis.account.timeline import TimelineLayer
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
 from tfprobe.analysis.core.intervals import Int64s, union
@@ -28,7 +28,7 @@ _LONG = "long gaps of {loop}: no reason was seen"
 _ALIKE_TIMES = 2.0
 
 
-def add_gaps(facts: Facts, ledger: Ledger, forgotten_ns: int) -> None:
+def add_gaps(facts: AccountFacts, ledger: Ledger, forgotten_ns: int) -> None:
     gaps, left_ns = facts.gaps, facts.timeline.left_ns(facts.gaps)
     count = len(facts.loops.main)
     usual = _sums(gaps.loop, left_ns, gaps.kind == GapKind.USUAL, count)
@@ -52,7 +52,7 @@ def _sums(loop: Int64s, ns: Int64s, chosen: Flags, count: int) -> Int64s:
     return sums.astype(np.int64)
 
 
-def _traced_gaps(facts: Facts, left_ns: Int64s) -> Int64s:
+def _traced_gaps(facts: AccountFacts, left_ns: Int64s) -> Int64s:
     """Return what of the gaps after traced steps is the job's, by loop: no more than usual."""
     gaps = facts.gaps
     found = np.zeros(len(facts.loops.main), dtype=np.int64)
@@ -65,7 +65,7 @@ def _traced_gaps(facts: Facts, left_ns: Int64s) -> Int64s:
 
 
 def _divide_usual(
-    facts: Facts, ledger: Ledger, at: int, ns: int, covered: float, left_ns: Int64s
+    facts: AccountFacts, ledger: Ledger, at: int, ns: int, covered: float, left_ns: Int64s
 ) -> None:
     """Divide the usual gaps of a main loop by those that were watched."""
     loop = facts.loops.main[at]
@@ -103,7 +103,7 @@ def _divide_gap(
     ledger.add(category or Category.PYTHON, Item("", "", left_ns))
 
 
-def _watched(facts: Facts, loop: Work, *kinds: GapKind) -> list[Gap]:
+def _watched(facts: AccountFacts, loop: Work, *kinds: GapKind) -> list[Gap]:
     """Return the watched gaps of a loop that are of these kinds."""
     found = []
     for gap in shares.watched(facts.profile, facts.process, loop):
@@ -113,7 +113,7 @@ def _watched(facts: Facts, loop: Work, *kinds: GapKind) -> list[Gap]:
     return found
 
 
-def _add_long(facts: Facts, ledger: Ledger, left_ns: Int64s) -> None:
+def _add_long(facts: AccountFacts, ledger: Ledger, left_ns: Int64s) -> None:
     """Add long gaps: by what went on, by watching, or else as not known."""
     gaps = facts.gaps
     for at, loop in enumerate(facts.loops.main):
@@ -143,7 +143,7 @@ def _add_long(facts: Facts, ledger: Ledger, left_ns: Int64s) -> None:
 
 
 def _add_unknown(
-    facts: Facts, ledger: Ledger, reason: str, rows: Sequence[int], left_ns: Int64s
+    facts: AccountFacts, ledger: Ledger, reason: str, rows: Sequence[int], left_ns: Int64s
 ) -> None:
     """Add gaps of which nothing is known: by line where stacks were read in them."""
     ns = int(left_ns[rows].sum())
@@ -160,15 +160,15 @@ def _alike(watched: Sequence[Gap], length_ns: int) -> list[Gap]:
     ]
 
 
-def _add_epoch_ends(facts: Facts, ledger: Ledger) -> None:
+def _add_epoch_ends(facts: AccountFacts, ledger: Ledger) -> None:
     """Add the ends of epochs, divided by those that were watched."""
-    ns = facts.timeline.total_ns(Layer.EPOCH_END)
+    ns = facts.timeline.total_ns(TimelineLayer.EPOCH_END)
     watched = [gap for loop in facts.loops.main for gap in _watched(facts, loop, GapKind.EPOCH_END)]
     found = shares.of_gaps(watched, has_accelerator=shares.on_device(facts.parts))
     ends = int((facts.gaps.kind == GapKind.EPOCH_END).sum())
     if isinstance(found, Missing):
         what = "outside of callbacks: the data set ends, the next iterator begins"
-        times = facts.timeline.layers[Layer.EPOCH_END]
+        times = facts.timeline.layers[TimelineLayer.EPOCH_END]
         left_ns = add_lines(facts, ledger, Category.EPOCH_ENDS, times, ns)
         ledger.add(Category.EPOCH_ENDS, Item(what, "", left_ns, times=ends))
     else:

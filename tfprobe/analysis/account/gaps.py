@@ -35,7 +35,7 @@ class GapKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class LoopSteps:
     """The remembered steps of the main loops by start, in unix ns; `loop` is a place among them.
 
     `sampled` steps were traced, `warm` ones came before the loop was as fast as later. Of those
@@ -73,7 +73,7 @@ class Gaps:
         return Intervals(self.start_ns[chosen], self.end_ns[chosen])
 
 
-def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> Steps:
+def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> LoopSteps:
     """Return the remembered steps of main loops, which are among the works of the process."""
     columns: list[tuple[npt.NDArray[np.generic], ...]] = []
     for at, work in enumerate(loops):
@@ -87,7 +87,7 @@ def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> Ste
     joined = [np.concatenate(each) for each in zip(*columns, strict=True)]
     order = np.argsort(joined[2], kind="stable")
     loop, number, start_ns, end_ns, sampled, warm, after = (each[order] for each in joined)
-    return Steps(
+    return LoopSteps(
         loop.astype(np.int64),
         number.astype(np.int64),
         start_ns.astype(np.int64),
@@ -99,7 +99,7 @@ def steps_of(loops: Sequence[Work], works: Sequence[Work], shift_ns: int) -> Ste
 
 
 def gaps_of(
-    steps: Steps, loops: Sequence[Work], activities: Sequence[Activity], remembered_from_ns: int
+    steps: LoopSteps, loops: Sequence[Work], activities: Sequence[Activity], remembered_from_ns: int
 ) -> Gaps:
     """Return the gaps between steps; those before `remembered_from_ns` hold forgotten steps."""
     busy = union(steps.start_ns, steps.end_ns)

@@ -30,7 +30,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AccountPart:
     """One category: its time in ns, and what it went to, largest first; items sum to at most it."""
 
     category: Category
@@ -45,7 +45,7 @@ class Ledger:
     _items: dict[Category, dict[tuple[str, str], Item]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> Ledger:
+    def of(cls, parts: Iterable[AccountPart]) -> Ledger:
         """Return the sums that parts are."""
         ledger = cls()
         for part in parts:
@@ -101,11 +101,11 @@ class Ledger:
         self._items[source][key] = replace(left, ns=there.ns - moved_ns)
         self.add(target, replace(item, ns=moved_ns))
 
-    def parts(self, wall_ns: int) -> tuple[Part, ...]:
+    def parts(self, wall_ns: int) -> tuple[AccountPart, ...]:
         """Return all categories, which sum to `wall_ns`: what is left over is not known."""
         self.add(Category.NOT_KNOWN, Item("", "", wall_ns - self.sum_ns()))
         return tuple(
-            Part(category, self.total_ns(category), tuple(self._largest(category)))
+            AccountPart(category, self.total_ns(category), tuple(self._largest(category)))
             for category in Category
         )
 
@@ -117,7 +117,7 @@ class Ledger:
         return [each for each in items if each.ns][:MOST_ITEMS]
 
 
-def merged(accounts: Iterable[Iterable[Part]]) -> tuple[Part, ...]:
+def merged(accounts: Iterable[Iterable[AccountPart]]) -> tuple[AccountPart, ...]:
     """Return the sums of the parts of several accounts."""
     parts = [part for each in accounts for part in each]
     return Ledger.of(parts).parts(sum(part.ns for part in parts))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.facts import Facts
+from tfprobe.analysis.account.facts import AccountFacts
 from tfprobe.analysis.account.ledger import Item, Ledger
 from tfprobe.analysis.breakdown import gap_breakdown
 from tfprobe.analysis.breakdown.cycles import WorkParts
-from tfprobe.analysis.breakdown.gap_breakdown import Between, Usual
+from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, Usual
 from tfprobe.analysis.breakdown.step_parts import LABELS, ON_DEVICE, Part
 from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.analysis.core.intervals import Intervals
@@ -130,7 +130,7 @@ def on_device(parts: Iterable[WorkParts]) -> bool:
     return any(_ON_DEVICE & set(step.inside) for each in parts for step in each.steps)
 
 
-def _causes(row: Between) -> Iterable[tuple[tuple[Part, str, str], int]]:
+def _causes(row: GapBreakdown) -> Iterable[tuple[tuple[Part, str, str], int]]:
     named_ns = 0
     for cause in row.causes:
         source = f"{cause.file}:{cause.line}" if cause.file else ""
@@ -161,7 +161,12 @@ _NO_STACKS = Missing("its stacks were not sampled (`tfprobe run --stacks`)")
 
 
 def add_lines(
-    facts: Facts, ledger: Ledger, category: Category, times: Intervals, ns: int, what: str = ""
+    facts: AccountFacts,
+    ledger: Ledger,
+    category: Category,
+    times: Intervals,
+    ns: int,
+    what: str = "",
 ) -> int:
     """Add a time by the lines of the program that stacks in some intervals tell; `what` is added.
 
@@ -181,7 +186,7 @@ def add_lines(
 
 
 def lines_within(
-    facts: Facts, intervals: Intervals
+    facts: AccountFacts, intervals: Intervals
 ) -> tuple[tuple[tuple[str, str, float], ...], int] | Missing:
     """Return what the main thread did in these intervals, and how many stacks tell it.
 

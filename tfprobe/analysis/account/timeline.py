@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tfprobe.analysis.account.gaps import GapKind, Gaps, Loops, Steps
+from tfprobe.analysis.account.gaps import GapKind, Gaps, Loops, LoopSteps
 from tfprobe.analysis.core.intervals import (
     NONE,
     Int64s,
@@ -29,7 +29,7 @@ from tfprobe.profile.activities import Activity, Pulse
 from tfprobe.profile.profile import Work
 
 
-class Layer(IntEnum):
+class TimelineLayer(IntEnum):
     """What a moment is, the most particular first.
 
     What is collected while modules are imported and functions traced belongs to these.
@@ -65,29 +65,35 @@ class Layer(IntEnum):
 # Kind and name of a call that begins with a graph and a session of its own.
 TRAINS_ANEW = ("train", "Estimator.train")
 # Layers that lie above the gaps.
-_ABOVE_GAPS = tuple(layer for layer in Layer if layer < Layer.WARM_GAP)
-_PREPARING = (Layer.SINGLE_STEP, Layer.BUILD, Layer.USER, Layer.SETUP, Layer.BEFORE)
-_OF_KIND: Mapping[str, Layer] = {
-    "trace": Layer.TRACE,
-    "save": Layer.SAVE,
-    "evaluate": Layer.EVALUATION,
-    "predict": Layer.EVALUATION,
-    "summary": Layer.SUMMARY,
-    "import": Layer.IMPORT,
-    "callbacks": Layer.CALLBACKS,
-    "build": Layer.BUILD,
-    "compile": Layer.BUILD,
-    "data": Layer.BUILD,
-    "user": Layer.USER,
+_ABOVE_GAPS = tuple(layer for layer in TimelineLayer if layer < TimelineLayer.WARM_GAP)
+_PREPARING = (
+    TimelineLayer.SINGLE_STEP,
+    TimelineLayer.BUILD,
+    TimelineLayer.USER,
+    TimelineLayer.SETUP,
+    TimelineLayer.BEFORE,
+)
+_OF_KIND: Mapping[str, TimelineLayer] = {
+    "trace": TimelineLayer.TRACE,
+    "save": TimelineLayer.SAVE,
+    "evaluate": TimelineLayer.EVALUATION,
+    "predict": TimelineLayer.EVALUATION,
+    "summary": TimelineLayer.SUMMARY,
+    "import": TimelineLayer.IMPORT,
+    "callbacks": TimelineLayer.CALLBACKS,
+    "build": TimelineLayer.BUILD,
+    "compile": TimelineLayer.BUILD,
+    "data": TimelineLayer.BUILD,
+    "user": TimelineLayer.USER,
 }
-_OF_GAP: Mapping[GapKind, Layer] = {
-    GapKind.WARM_UP: Layer.WARM_GAP,
-    GapKind.USUAL: Layer.USUAL_GAP,
-    GapKind.TRACED: Layer.TRACED_GAP,
-    GapKind.LONG: Layer.LONG_GAP,
-    GapKind.EPOCH_END: Layer.EPOCH_END,
-    GapKind.BETWEEN_CALLS: Layer.BETWEEN_CALLS,
-    GapKind.FORGOTTEN: Layer.FORGOTTEN,
+_OF_GAP: Mapping[GapKind, TimelineLayer] = {
+    GapKind.WARM_UP: TimelineLayer.WARM_GAP,
+    GapKind.USUAL: TimelineLayer.USUAL_GAP,
+    GapKind.TRACED: TimelineLayer.TRACED_GAP,
+    GapKind.LONG: TimelineLayer.LONG_GAP,
+    GapKind.EPOCH_END: TimelineLayer.EPOCH_END,
+    GapKind.BETWEEN_CALLS: TimelineLayer.BETWEEN_CALLS,
+    GapKind.FORGOTTEN: TimelineLayer.FORGOTTEN,
 }
 
 
@@ -100,13 +106,13 @@ class Timeline:
 
     start_ns: int
     end_ns: int
-    layers: Mapping[Layer, Intervals]
+    layers: Mapping[TimelineLayer, Intervals]
 
     @property
     def wall_ns(self) -> int:
         return self.end_ns - self.start_ns
 
-    def total_ns(self, layer: Layer) -> int:
+    def total_ns(self, layer: TimelineLayer) -> int:
         """Return how long a layer is in all."""
         return self.layers.get(layer, NONE).length_ns
 
@@ -124,7 +130,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LifeBounds:
     """When a process began, imported, took its first and last step, and ended, in unix ns.
 
     `last_call_ns` is the end of the training call that took the last step, or that of the step.
@@ -141,26 +147,26 @@ class Bounds:
 
 def draw(
     loops: Loops,
-    steps: Steps,
+    steps: LoopSteps,
     gaps: Gaps,
     activities: Sequence[Activity],
     pulses: Sequence[Pulse],
-    bounds: Bounds,
+    bounds: LifeBounds,
     shift_ns: int,
 ) -> Timeline:
     """Return the timeline of a process."""
-    found: dict[Layer, list[Intervals]] = {}
+    found: dict[TimelineLayer, list[Intervals]] = {}
     for layer, times in (
         *_of_activities(activities, with_evaluation=is_training(loops.main) or not loops.main),
         *_of_steps(loops, steps, shift_ns),
-        (Layer.SETUP, setups(activities, steps)),
+        (TimelineLayer.SETUP, setups(activities, steps)),
         *((layer, gaps.of(kind)) for kind, layer in _OF_GAP.items()),
         *_of_rest(pulses, bounds),
     ):
         found.setdefault(layer, []).append(times)
-    layers: dict[Layer, Intervals] = {}
+    layers: dict[TimelineLayer, Intervals] = {}
     covered = NONE
-    for layer in Layer:
+    for layer in TimelineLayer:
         times = clipped(joined(NONE, *found.get(layer, ())), bounds.start_ns, bounds.end_ns)
         layers[layer] = difference(times, covered)
         covered = joined(covered, times)
@@ -169,27 +175,32 @@ def draw(
 
 def _of_activities(
     activities: Sequence[Activity], *, with_evaluation: bool
-) -> Iterator[tuple[Layer, Intervals]]:
+) -> Iterator[tuple[TimelineLayer, Intervals]]:
     for kind, layer in _OF_KIND.items():
-        if layer is Layer.EVALUATION and not with_evaluation:
+        if layer is TimelineLayer.EVALUATION and not with_evaluation:
             continue
         times = [(a.start_ns, a.end_ns) for a in activities if a.kind == kind]
         yield layer, _intervals(times)
 
 
-def _of_steps(loops: Loops, steps: Steps, shift_ns: int) -> Iterator[tuple[Layer, Intervals]]:
-    yield Layer.FIRST_STEP, _slow_firsts(loops.main, steps)
-    yield Layer.WARM_STEP, union(steps.start_ns[steps.warm], steps.end_ns[steps.warm])
-    yield Layer.STEP, union(steps.start_ns[~steps.warm], steps.end_ns[~steps.warm])
+def _of_steps(
+    loops: Loops, steps: LoopSteps, shift_ns: int
+) -> Iterator[tuple[TimelineLayer, Intervals]]:
+    yield TimelineLayer.FIRST_STEP, _slow_firsts(loops.main, steps)
+    yield TimelineLayer.WARM_STEP, union(steps.start_ns[steps.warm], steps.end_ns[steps.warm])
+    yield TimelineLayer.STEP, union(steps.start_ns[~steps.warm], steps.end_ns[~steps.warm])
     for each in loops.single:
         recent = each.recent
-        yield Layer.SINGLE_STEP, union(recent.start_ns + shift_ns, recent.end_ns + shift_ns)
+        yield TimelineLayer.SINGLE_STEP, union(recent.start_ns + shift_ns, recent.end_ns + shift_ns)
     for spans in of_steps((*loops.main, *loops.evaluating)):
         if spans.phase == "evaluation":
-            yield Layer.EVALUATION, union(spans.start_ns + shift_ns, spans.end_ns + shift_ns)
+            yield (
+                TimelineLayer.EVALUATION,
+                union(spans.start_ns + shift_ns, spans.end_ns + shift_ns),
+            )
 
 
-def setups(activities: Sequence[Activity], steps: Steps) -> Intervals:
+def setups(activities: Sequence[Activity], steps: LoopSteps) -> Intervals:
     """Return the time from each start of an Estimator's training to its first main step.
 
     It makes a graph and a session, and reads the latest checkpoint.
@@ -203,7 +214,7 @@ def setups(activities: Sequence[Activity], steps: Steps) -> Intervals:
     return _intervals(spans)
 
 
-def first_steps(loops: Sequence[Work], steps: Steps) -> Mapping[int, int]:
+def first_steps(loops: Sequence[Work], steps: LoopSteps) -> Mapping[int, int]:
     """Return how long the first step of a loop took, in ns, where only tracing takes as long.
 
     The keys are places among `loops`.
@@ -219,18 +230,23 @@ def first_steps(loops: Sequence[Work], steps: Steps) -> Mapping[int, int]:
     return found
 
 
-def _slow_firsts(loops: Sequence[Work], steps: Steps) -> Intervals:
+def _slow_firsts(loops: Sequence[Work], steps: LoopSteps) -> Intervals:
     rows = [int(np.flatnonzero(steps.loop == at)[0]) for at in first_steps(loops, steps)]
     return union(steps.start_ns[rows], steps.end_ns[rows])
 
 
-def _of_rest(pulses: Sequence[Pulse], bounds: Bounds) -> Iterator[tuple[Layer, Intervals]]:
-    yield Layer.COLLECTION, _intervals([pause for each in pulses for pause in each.gc_pauses])
-    yield Layer.FORGOTTEN, one(*bounds.forgotten)
-    yield Layer.INTERPRETER, one(bounds.start_ns, bounds.booted_ns)
-    yield Layer.BEFORE, one(bounds.booted_ns, bounds.first_ns)
-    yield Layer.LAST_CALL, one(bounds.last_ns, bounds.last_call_ns)
-    yield Layer.AFTER, one(bounds.last_ns, bounds.end_ns)
+def _of_rest(
+    pulses: Sequence[Pulse], bounds: LifeBounds
+) -> Iterator[tuple[TimelineLayer, Intervals]]:
+    yield (
+        TimelineLayer.COLLECTION,
+        _intervals([pause for each in pulses for pause in each.gc_pauses]),
+    )
+    yield TimelineLayer.FORGOTTEN, one(*bounds.forgotten)
+    yield TimelineLayer.INTERPRETER, one(bounds.start_ns, bounds.booted_ns)
+    yield TimelineLayer.BEFORE, one(bounds.booted_ns, bounds.first_ns)
+    yield TimelineLayer.LAST_CALL, one(bounds.last_ns, bounds.last_call_ns)
+    yield TimelineLayer.AFTER, one(bounds.last_ns, bounds.end_ns)
 
 
 def _intervals(times: Sequence[tuple[int, int]]) -> Intervals:

@@ -38,7 +38,7 @@ class Claims(NamedTuple):
     end_ns: Int64s
 
 
-class Stretches(NamedTuple):
+class ClaimedIntervals(NamedTuple):
     """Who has what: disjoint, in order of time, and together all of the segments."""
 
     segment: Int64s
@@ -53,7 +53,7 @@ class Stretches(NamedTuple):
         return length
 
 
-def charge(length_ns: Int64s, claims: Claims) -> Stretches:
+def charge(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
     """Return the stretches of segments of these lengths."""
     if len(length_ns) > 1 and length_ns.sum(dtype=np.float64) > _LONGEST_NS:
         return _halved(length_ns, claims)
@@ -73,7 +73,7 @@ def charge(length_ns: Int64s, claims: Claims) -> Stretches:
     lasts = _holds(order, of_segments, of_segments + len(offset))[:-1] & (at[1:] > at[:-1])
     begins = at[:-1][lasts]
     segment = np.searchsorted(offset, begins, side="right") - 1
-    return Stretches(
+    return ClaimedIntervals(
         segment=segment,
         rank=first[:-1][lasts],
         start_ns=begins - offset[segment],
@@ -81,7 +81,7 @@ def charge(length_ns: Int64s, claims: Claims) -> Stretches:
     )
 
 
-def _halved(length_ns: Int64s, claims: Claims) -> Stretches:
+def _halved(length_ns: Int64s, claims: Claims) -> ClaimedIntervals:
     """Charge two halves by themselves: damaged times may be too long for one axis."""
     half = len(length_ns) // 2
     is_first = claims.segment < half
@@ -89,7 +89,7 @@ def _halved(length_ns: Int64s, claims: Claims) -> Stretches:
     first = charge(length_ns[:half], mine)
     second = charge(length_ns[half:], others._replace(segment=others.segment - half))
     second = second._replace(segment=second.segment + half)
-    return Stretches(*map(np.concatenate, zip(first, second, strict=True)))
+    return ClaimedIntervals(*map(np.concatenate, zip(first, second, strict=True)))
 
 
 def _merged(claims: Claims, length_ns: Int64s, offset: Int64s) -> tuple[Intervals, Int64s]:
@@ -138,7 +138,7 @@ for _at, _order in enumerate(_ORDERS):
     _PARTS[_at, : len(_order)] = [_NUMBER[part] for part in _order]
 
 
-class Steps(NamedTuple):
+class StepWindows(NamedTuple):
     """Recorded steps with what was told of each; `capture` in rows and spans is its place here.
 
     `traced` are functions traced in its process, `fed_ns` how long handing over arrays may take.
@@ -190,11 +190,11 @@ class Charged:
     high_ns: Int64s
     first_ns: Int64s
     segments: Segments
-    stretches: Stretches
+    stretches: ClaimedIntervals
     part: Int64s
 
 
-def charged(steps: Steps, known: Names) -> Charged:
+def charged(steps: StepWindows, known: Names) -> Charged:
     """Return the stretches of all steps."""
     rows = steps.rows.only(~steps.rows.background)
     spans = steps.spans.only(~steps.spans.background)

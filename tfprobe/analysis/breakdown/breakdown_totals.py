@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
-from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import DEVICE_COMPUTE, GROUPS, ON_DEVICE, Part
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
@@ -26,7 +26,7 @@ class Cycle:
     weight_ns: float
     cycle_ns: float
     shares: Mapping[Part, float]
-    causes: tuple[Cause, ...]
+    causes: tuple[GapCause, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Breakdown:
         return sum(each.weight_ns for each in self.works)
 
     @property
-    def causes(self) -> tuple[tuple[Cause, float], ...]:
+    def causes(self) -> tuple[tuple[GapCause, float], ...]:
         """Return what time went to in the cycles of all works, with its share, largest first."""
         total_ns = self.total_ns or 1
-        found: dict[tuple[Part, str, str, int], tuple[Cause, float]] = {}
+        found: dict[tuple[Part, str, str, int], tuple[GapCause, float]] = {}
         for each in self.works:
             for cause in each.causes:
                 share = cause.duration_ns / (each.cycle_ns or 1) * each.weight_ns / total_ns
@@ -141,7 +141,7 @@ DOES: Mapping[Bound, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Bottleneck:
     """Shares of the cycle by whom it waits for, largest first; those of nothing are left out."""
 
     shares: tuple[tuple[Bound, float], ...]
@@ -151,10 +151,10 @@ class Verdict:
         return self.shares[0]
 
 
-def judge(shares: Mapping[Part, float]) -> Verdict:
+def judge(shares: Mapping[Part, float]) -> Bottleneck:
     """Return the verdict over the shares of a cycle, of what is not spent on recording it."""
     sums = {bound: sum(shares.get(part, 0.0) for part in parts) for bound, parts in BOUNDS.items()}
     whole = sum(sums.values()) or 1.0
     sums = {bound: share / whole for bound, share in sums.items()}
     found = sorted(sums.items(), key=lambda each: -each[1])
-    return Verdict(tuple((bound, share) for bound, share in found if share > 0))
+    return Bottleneck(tuple((bound, share) for bound, share in found if share > 0))

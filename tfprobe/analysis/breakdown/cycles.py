@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.breakdown import step_breakdown
-from tfprobe.analysis.breakdown.attribution import Steps
-from tfprobe.analysis.breakdown.gap_breakdown import Between, Cause
+from tfprobe.analysis.breakdown.attribution import StepWindows
+from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, GapCause
 from tfprobe.analysis.breakdown.row_kinds import names
-from tfprobe.analysis.breakdown.step_breakdown import Inside
+from tfprobe.analysis.breakdown.step_breakdown import StepBreakdown
 from tfprobe.analysis.breakdown.step_parts import ON_DEVICE, Part
 from tfprobe.analysis.breakdown.watched_gaps import WatchedGaps, watched_gaps
 from tfprobe.analysis.core.intervals import Intervals
@@ -38,8 +38,8 @@ class StepParts:
     between_ns: int | Missing
     inside: Mapping[Part, int]
     after: Mapping[Part, int]
-    causes_inside: tuple[Cause, ...]
-    causes_after: tuple[Cause, ...]
+    causes_inside: tuple[GapCause, ...]
+    causes_after: tuple[GapCause, ...]
     collectives: tuple[Intervals, ...] = ()
 
     @property
@@ -51,7 +51,7 @@ class StepParts:
         return _summed((self.inside, self.after))
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[GapCause, ...]:
         return self.causes_inside + self.causes_after
 
 
@@ -65,13 +65,13 @@ class WorkParts:
 
     work: Work | Missing
     steps: tuple[StepParts, ...]
-    others: tuple[Between, ...] = ()
+    others: tuple[GapBreakdown, ...] = ()
 
     @property
-    def watched(self) -> tuple[Between, ...]:
+    def watched(self) -> tuple[GapBreakdown, ...]:
         """Return the watched times up to the next step."""
         after = tuple(
-            Between(step.between_ns, step.after, step.causes_after)
+            GapBreakdown(step.between_ns, step.after, step.causes_after)
             for step in self.steps
             if not isinstance(step.between_ns, Missing)
         )
@@ -117,7 +117,7 @@ class WorkParts:
         return {part: ns / total_ns for part, ns in parts_ns.items()}
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[GapCause, ...]:
         """Return what time went to in the mean cycle, longest first."""
         inside = _mean_causes([step.causes_inside for step in self.steps])
         after = _mean_causes([gap.causes for gap in self.watched])
@@ -160,7 +160,7 @@ def of_steps(profile: Profile) -> tuple[StepParts, ...]:
 
 def _others(
     gaps: WatchedGaps | None, steps: Sequence[tuple[StepParts, int]]
-) -> tuple[Between, ...]:
+) -> tuple[GapBreakdown, ...]:
     """Return the usual gaps after steps that were not recorded, as those after recorded ones."""
     if gaps is None:
         return ()
@@ -183,7 +183,7 @@ def _of_steps(
     all_traced = [each for each in profile.activities if each.kind == "trace"]
     traced = [list(step_breakdown.traced_in(all_traced, capture)) for capture in profile.captures]
     kinds = ["" if work is None else work.kind for work in of_captures]
-    steps = Steps(
+    steps = StepWindows(
         captures=profile.captures,
         rows=profile.executions,
         spans=profile.spans,
@@ -202,10 +202,10 @@ def _key(capture: Capture) -> tuple[int, int]:
 
 
 def _step(
-    capture: Capture, step: Inside, traced: Sequence[Activity], gaps: WatchedGaps | None
+    capture: Capture, step: StepBreakdown, traced: Sequence[Activity], gaps: WatchedGaps | None
 ) -> StepParts:
     between_ns: int | Missing = Missing("the usual time after this step was not watched")
-    after = Between(0, {}, ())
+    after = GapBreakdown(0, {}, ())
     if gaps is not None and capture.step in gaps.by_step:
         has_accelerator = bool(set(ON_DEVICE) & set(step.parts))
         after = gaps.divide(capture.step, has_accelerator=has_accelerator, late_ns=step.late_ns)
@@ -222,20 +222,20 @@ def _step(
     )
 
 
-def _inside_causes(step: Inside, traced: Iterable[Activity]) -> Iterable[Cause]:
+def _inside_causes(step: StepBreakdown, traced: Iterable[Activity]) -> Iterable[GapCause]:
     idle_ns = step.parts.get(Part.IDLE, 0)
     before_ns = min(step.idle_before_ns, idle_ns)
     if before_ns:
-        yield Cause(Part.IDLE, "before the first op", "", 0, before_ns)
+        yield GapCause(Part.IDLE, "before the first op", "", 0, before_ns)
     if idle_ns > before_ns:
-        yield Cause(Part.IDLE, "between ops", "", 0, idle_ns - before_ns)
+        yield GapCause(Part.IDLE, "between ops", "", 0, idle_ns - before_ns)
     rest_ns = step.parts.get(Part.COMPILE, 0)
     for each in traced:
         traced_ns = min(each.end_ns - each.start_ns, rest_ns)
         rest_ns -= traced_ns
-        yield Cause(Part.COMPILE, f"tracing {each.name}", "", 0, traced_ns)
+        yield GapCause(Part.COMPILE, f"tracing {each.name}", "", 0, traced_ns)
     if rest_ns:
-        yield Cause(Part.COMPILE, "preparing and compiling graphs", "", 0, rest_ns)
+        yield GapCause(Part.COMPILE, "preparing and compiling graphs", "", 0, rest_ns)
 
 
 def _summed(each: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
@@ -246,10 +246,10 @@ def _summed(each: Iterable[Mapping[Part, int]]) -> dict[Part, int]:
     return total
 
 
-def _mean_causes(steps: Sequence[Sequence[Cause]]) -> list[Cause]:
+def _mean_causes(steps: Sequence[Sequence[GapCause]]) -> list[GapCause]:
     total: dict[tuple[Part, str, str, int], int] = {}
     for causes in steps:
         for each in causes:
             key = (each.part, each.what, each.file, each.line)
             total[key] = total.get(key, 0) + each.duration_ns
-    return [Cause(*key, ns // len(steps)) for key, ns in total.items()]
+    return [GapCause(*key, ns // len(steps)) for key, ns in total.items()]

@@ -126,7 +126,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class GapCause:
     """Something that time went to, by the call or the phase it was spent in.
 
     `file` is "" and `line` 0 where no line of Python stands for it.
@@ -140,7 +140,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class GapBreakdown:
     """The parts of the time between two steps, summing to `duration_ns`, and what they went to.
 
     What watching cost is taken out.
@@ -148,7 +148,7 @@ class Between:
 
     duration_ns: int
     parts: Mapping[Part, int]
-    causes: tuple[Cause, ...]
+    causes: tuple[GapCause, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def own_times(gap: Gap, usual: Usual | None = None) -> Iterator[OwnTime]:
         yield OwnTime(at, part, *described[shown], own_ns, in_callback)
 
 
-def divide(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> Between:
+def divide(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> GapBreakdown:
     """Return the parts of a gap. Without an accelerator, reading a value waits for nothing.
 
     Where watching made it several times as long, it is taken to have been as long as is `usual`.
@@ -199,15 +199,15 @@ def divide(gap: Gap, *, has_accelerator: bool, usual: Usual | None = None) -> Be
         key = (part, each.what, each.file, each.line)
         causes[key] = causes.get(key, 0) + each.own_ns
         whole_ns += each.own_ns
-    found = [Cause(*key, duration_ns=ns) for key, ns in causes.items() if ns]
-    return Between(
+    found = [GapCause(*key, duration_ns=ns) for key, ns in causes.items() if ns]
+    return GapBreakdown(
         duration_ns=whole_ns,
         parts={part: ns for part, ns in parts.items() if ns},
         causes=tuple(sorted(found, key=lambda cause: -cause.duration_ns)),
     )
 
 
-def resized(item: Between, kept_ns: int) -> Between:
+def resized(item: GapBreakdown, kept_ns: int) -> GapBreakdown:
     """Return a gap made so long, each part in its share; what a division leaves over is idle."""
     whole_ns = item.duration_ns or 1
     parts = {part: ns * kept_ns // whole_ns for part, ns in item.parts.items()}
@@ -217,7 +217,7 @@ def resized(item: Between, kept_ns: int) -> Between:
     causes = tuple(
         replace(each, duration_ns=each.duration_ns * kept_ns // whole_ns) for each in item.causes
     )
-    return Between(kept_ns, {part: ns for part, ns in parts.items() if ns}, causes)
+    return GapBreakdown(kept_ns, {part: ns for part, ns in parts.items() if ns}, causes)
 
 
 def added_ns(gap: Gap, usual: Usual | None) -> int:

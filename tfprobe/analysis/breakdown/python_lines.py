@@ -19,7 +19,7 @@ from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.profile.activities import Call, Gap
 
 
-class Kind(Enum):
+class LineKind(Enum):
     """What Python does between steps. The value is its name in documents."""
 
     SLEEP = "sleep"
@@ -37,33 +37,33 @@ class Kind(Enum):
     __hash__ = object.__hash__
 
 
-_KINDS: tuple[tuple[Kind, re.Pattern[str], re.Pattern[str]], ...] = tuple(
+_KINDS: tuple[tuple[LineKind, re.Pattern[str], re.Pattern[str]], ...] = tuple(
     (kind, re.compile(file), re.compile(function))
     for kind, file, function in (
-        (Kind.SUBPROCESS, r"/subprocess\.py$", r""),
+        (LineKind.SUBPROCESS, r"/subprocess\.py$", r""),
         (
-            Kind.SUBPROCESS,
+            LineKind.SUBPROCESS,
             r"^$",
             r"^(posix\.(fork|system|wait\w*|posix_spawn\w*)|_posixsubprocess)",
         ),
-        (Kind.SLEEP, r"^$", r"^time\.sleep$"),
-        (Kind.SYNC_TO_DISK, r"^$", r"^posix\.(fsync|fdatasync|sync)$"),
-        (Kind.COLLECTION, r"^$", r"^gc\.collect$"),
-        (Kind.NETWORK, r"/(socket|ssl|urllib/\w+|http/client|requests/\w+)\.py$", r""),
-        (Kind.NETWORK, r"^$", r"^_?(socket|ssl)\."),
+        (LineKind.SLEEP, r"^$", r"^time\.sleep$"),
+        (LineKind.SYNC_TO_DISK, r"^$", r"^posix\.(fsync|fdatasync|sync)$"),
+        (LineKind.COLLECTION, r"^$", r"^gc\.collect$"),
+        (LineKind.NETWORK, r"/(socket|ssl|urllib/\w+|http/client|requests/\w+)\.py$", r""),
+        (LineKind.NETWORK, r"^$", r"^_?(socket|ssl)\."),
         (
-            Kind.WAIT,
+            LineKind.WAIT,
             r"/(threading|queue|selectors|concurrent/futures/\w+|multiprocessing/\w+)\.py$",
             r"^(join|wait\w*|result|acquire|select|recv\w*|get|_wait_for_tstate_lock)$",
         ),
-        (Kind.WAIT, r"^$", r"^(_thread\.\w*lock\.(acquire|__enter__)|select\.)"),
+        (LineKind.WAIT, r"^$", r"^(_thread\.\w*lock\.(acquire|__enter__)|select\.)"),
         (
-            Kind.GRAPH,
+            LineKind.GRAPH,
             r"tensorflow(_core)?/python/framework/(ops|op_def_library|importer)\.py$",
             r"^_?(create_op\w*|apply_op\w*|import_graph_def|add_op)$",
         ),
-        (Kind.OUTPUT, r"/(logging/\w+|json/\w+|csv|pickle|numpy/lib/npyio)\.py$", r""),
-        (Kind.OUTPUT, r"^$", r"^(builtins\.print|_io\.\w+\.(write|flush)|_?pickle\.|_json\.)"),
+        (LineKind.OUTPUT, r"/(logging/\w+|json/\w+|csv|pickle|numpy/lib/npyio)\.py$", r""),
+        (LineKind.OUTPUT, r"^$", r"^(builtins\.print|_io\.\w+\.(write|flush)|_?pickle\.|_json\.)"),
     )
 )
 _RELEASES = re.compile(r"^_thread\.\w*[lL]ock\.(__exit__|release)$")
@@ -82,7 +82,7 @@ class PythonLine:
     what: str
     file: str
     line: int
-    kind: Kind
+    kind: LineKind
     ratio: float
     calls: int
 
@@ -101,12 +101,12 @@ def python_lines(gaps: Sequence[Gap], usual: Usual | None = None) -> tuple[Pytho
             if each.part not in _OF_LOOP or is_of_library(each.file):
                 continue
             place = _Place(each.what, each.file, each.line)
-            kind = Kind.READS if each.part is not Part.IDLE else _kind_of(gap.calls, each.at)
+            kind = LineKind.READS if each.part is not Part.IDLE else _kind_of(gap.calls, each.at)
             # `with lock:` is no call that anybody sees, but its end is.
-            if kind is Kind.PYTHON and gap.calls[each.at].parent is None and lock:
-                kind, place = Kind.LOCK, place._replace(line=lock)
+            if kind is LineKind.PYTHON and gap.calls[each.at].parent is None and lock:
+                kind, place = LineKind.LOCK, place._replace(line=lock)
             leaf, count = place, gap.calls[each.at].count
-            if kind not in (Kind.PYTHON, Kind.LOCK):
+            if kind not in (LineKind.PYTHON, LineKind.LOCK):
                 leaf, count = _leaf(gap.calls, each.at, place)
             of_line = lines.setdefault((place.file, place.line), _Times())
             of_line.add(kind, leaf, each.own_ns, count)
@@ -136,10 +136,10 @@ class _Times:
     """What a line took, by kind and by what was called."""
 
     def __init__(self) -> None:
-        self._by_kind: dict[Kind, int] = {}
-        self._by_place: dict[tuple[Kind, _Place], tuple[int, int]] = {}
+        self._by_kind: dict[LineKind, int] = {}
+        self._by_place: dict[tuple[LineKind, _Place], tuple[int, int]] = {}
 
-    def add(self, kind: Kind, place: _Place, own_ns: int, count: int) -> None:
+    def add(self, kind: LineKind, place: _Place, own_ns: int, count: int) -> None:
         """Add the own time of so many calls."""
         self._by_kind[kind] = self._by_kind.get(kind, 0) + own_ns
         time_ns, calls = self._by_place.get((kind, place), (0, 0))
@@ -158,13 +158,13 @@ class _Times:
         return self._by_place[self._dearest][1]
 
     @property
-    def main(self) -> Kind:
+    def main(self) -> LineKind:
         """Return what more than half of the time is spent on, else that it is Python."""
         kind = max(self._by_kind, key=lambda each: self._by_kind[each])
-        return kind if 2 * self._by_kind[kind] > self.total_ns else Kind.PYTHON
+        return kind if 2 * self._by_kind[kind] > self.total_ns else LineKind.PYTHON
 
     @property
-    def _dearest(self) -> tuple[Kind, _Place]:
+    def _dearest(self) -> tuple[LineKind, _Place]:
         own = [key for key in self._by_place if key[0] is self.main] or [*self._by_place]
         return max(own, key=lambda key: self._by_place[key])
 
@@ -184,7 +184,7 @@ def _leaf(calls: Sequence[Call], at: int, place: _Place) -> tuple[_Place, int]:
     return place, calls[at].count
 
 
-def _kind_of(calls: Sequence[Call], at: int) -> Kind:
+def _kind_of(calls: Sequence[Call], at: int) -> LineKind:
     """Return the kind of the innermost call around this one, or itself, that has one."""
     position: int | None = at
     while position is not None:
@@ -193,11 +193,11 @@ def _kind_of(calls: Sequence[Call], at: int) -> Kind:
         # Queues and events take locks, too: those are waits for others.
         if _ACQUIRES.search(call.function) and position == at and call.parent is not None:
             of_library = is_of_library(calls[call.parent].file)
-            kind = kind if of_library else Kind.LOCK
+            kind = kind if of_library else LineKind.LOCK
         if kind is not None:
             return kind
         position = call.parent
-    return Kind.PYTHON
+    return LineKind.PYTHON
 
 
 def _lock_line(calls: Sequence[Call]) -> int:
@@ -213,7 +213,7 @@ def _lock_line(calls: Sequence[Call]) -> int:
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _known(file: str, function: str) -> Kind | None:
+def _known(file: str, function: str) -> LineKind | None:
     return next(
         (kind for kind, files, names in _KINDS if files.search(file) and names.search(function)),
         None,

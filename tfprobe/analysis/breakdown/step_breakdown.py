@@ -12,7 +12,7 @@ from tfprobe.analysis.breakdown.attribution import (
     COLLECTIVES,
     IDLE,
     Charged,
-    Steps,
+    StepWindows,
     charged,
     shifts_ns,
 )
@@ -32,7 +32,7 @@ _FEED_NS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class StepBreakdown:
     """The parts of one step in ns, summing to `duration_ns`; in which order its idle time lay.
 
     `before_ns` of the idle time passed before the first op began, the rest between ops.
@@ -61,7 +61,7 @@ class Moments:
     by_device: Mapping[str, Mapping[Part, Intervals]]
 
 
-def divide(steps: Steps, known: Names) -> tuple[Inside, ...]:
+def divide(steps: StepWindows, known: Names) -> tuple[StepBreakdown, ...]:
     """Return the parts of each step.
 
     A step lasts until the last kernel it launched has ended, which may be after it returned:
@@ -96,7 +96,7 @@ def moments(
     fed_ns: int,
 ) -> Moments:
     """Return when a step did what; `rows` and `spans` are those of its capture alone."""
-    mine = Steps((capture,), _as_first(rows), _as_first(spans), (traced,), (fed_ns,))
+    mine = StepWindows((capture,), _as_first(rows), _as_first(spans), (traced,), (fed_ns,))
     found = charged(mine, known)
     low_ns = int(found.low_ns[0])
     by_device: dict[str, dict[Part, Intervals]] = {}
@@ -149,7 +149,7 @@ def _inside(
     by_part: Sequence[int],
     idle_before_ns: int,
     collectives: tuple[Intervals, ...],
-) -> Inside:
+) -> StepBreakdown:
     parts = {part: ns for part, ns in zip(ORDER, by_part, strict=True) if ns}
     parts.pop(Part.IDLE, None)
     idle_ns = duration_ns - sum(parts.values())
@@ -157,7 +157,7 @@ def _inside(
         parts[Part.IDLE] = idle_ns
     before_ns = idle_before_ns
     before_ns -= _take_out_recording(parts, capture, idle_before_ns=before_ns)
-    return Inside(
+    return StepBreakdown(
         duration_ns=duration_ns,
         late_ns=duration_ns - capture.duration_ns,
         parts={part: ns for part, ns in parts.items() if ns},

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.breakdown import gap_breakdown
-from tfprobe.analysis.breakdown.gap_breakdown import Between, Usual
+from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, Usual
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Gap
 from tfprobe.profile.profile import Profile, Work
@@ -37,7 +37,7 @@ class WatchedGaps:
     usual: Usual | None = None
     scale: float = 1.0
 
-    def divide(self, step: int, *, has_accelerator: bool, late_ns: int) -> Between:
+    def divide(self, step: int, *, has_accelerator: bool, late_ns: int) -> GapBreakdown:
         """Return the parts of the gap after a step whose kernels ended so much after its call."""
         gap = self.by_step[step]
         found = gap_breakdown.divide(gap, has_accelerator=has_accelerator, usual=self.usual)

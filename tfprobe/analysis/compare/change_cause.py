@@ -15,7 +15,7 @@ from enum import Enum
 import numpy as np
 
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.compare.measurements import Change, Level
+from tfprobe.analysis.compare.measurements import Change, MeasuredLevel
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import StepChange
 from tfprobe.errors import Missing
@@ -40,7 +40,7 @@ class Whose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ChangeCause:
     """Whose doing a change of steps is, and what says so, as the rest of a sentence."""
 
     whose: Whose
@@ -55,7 +55,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ChangeEvidence:
     """What is known of a change of `growth_ratio`, which is +0.12 where steps are 12 % longer.
 
     `fed_ratio` is by how much a step is fed more bytes in B, `asked_ratio` by how much more its
@@ -66,7 +66,7 @@ class Evidence:
     growth_ratio: float
     before: Processor | Missing
     after: Processor | Missing
-    shapes: tuple[Shape, ...]
+    shapes: tuple[ChangeShape, ...]
     fed_ratio: float = 0.0
     asked_ratio: float = 0.0
     same_setup: bool = True
@@ -76,31 +76,37 @@ class Evidence:
 NO_EVIDENCE = "the recordings do not tell the program from the machine"
 
 
-def cause(evidence: Evidence) -> Cause:
+def cause(evidence: ChangeEvidence) -> ChangeCause:
     """Return whose doing a change is."""
     grown = math.log1p(evidence.growth_ratio)
     if _goes_with(evidence.fed_ratio, grown):
-        return Cause(Whose.PROGRAM, f"a step is fed {1 + evidence.fed_ratio:.3g} times the bytes")
+        return ChangeCause(
+            Whose.PROGRAM, f"a step is fed {1 + evidence.fed_ratio:.3g} times the bytes"
+        )
     if _goes_with(evidence.asked_ratio, grown):
         times = f"{1 + evidence.asked_ratio:.3g} times the memory"
-        return Cause(Whose.PROGRAM, f"the ops of a step ask for {times}")
+        return ChangeCause(Whose.PROGRAM, f"the ops of a step ask for {times}")
     waited = _waited_ratio(evidence)
     concentrated = _concentrated(evidence)
     if concentrated is not None:
         return _of_concentrated(evidence, concentrated, waited)
     alike = next((shape for shape in _matching(evidence) if shape.is_alike), None)
     if alike is None:
-        return Cause(Whose.UNKNOWN, NO_EVIDENCE)
+        return ChangeCause(Whose.UNKNOWN, NO_EVIDENCE)
     parts = "steps and the time between them" if alike.of == "cycle" else f"all {alike.of}"
     if waited is not None and waited >= _EXPLAINS_RATIO:
-        return Cause(
+        return ChangeCause(
             Whose.MACHINE,
             f"{parts} changed alike, and {min(waited, 1) * 100:.0f} % of the change is waiting "
             "for a CPU",
         )
     if evidence.same_setup and _cpu_is_same(evidence, grown):
-        return Cause(Whose.MACHINE, f"{parts} changed alike, and a step takes as much CPU time")
-    return Cause(Whose.UNKNOWN, f"{parts} changed alike, and nothing shows that the machine did")
+        return ChangeCause(
+            Whose.MACHINE, f"{parts} changed alike, and a step takes as much CPU time"
+        )
+    return ChangeCause(
+        Whose.UNKNOWN, f"{parts} changed alike, and nothing shows that the machine did"
+    )
 
 
 def _goes_with(ratio: float, grown: float) -> bool:
@@ -108,17 +114,19 @@ def _goes_with(ratio: float, grown: float) -> bool:
     return bool(grown) and grown * math.log1p(max(ratio, -0.99)) >= _FOLLOWS_CPU_RATIO * grown**2
 
 
-def _of_concentrated(evidence: Evidence, shape: Shape, waited: float | None) -> Cause:
+def _of_concentrated(
+    evidence: ChangeEvidence, shape: ChangeShape, waited: float | None
+) -> ChangeCause:
     where = _where(shape)
     if waited is not None and waited >= _MATTERS_RATIO:
         why = f"{where}, but {min(waited, 1) * 100:.0f} % of the change is waiting for a CPU"
-        return Cause(Whose.UNKNOWN, why)
+        return ChangeCause(Whose.UNKNOWN, why)
     if evidence.is_busy and not _is_own(evidence, shape, waited):
-        return Cause(Whose.UNKNOWN, f"{where}, but others kept the machine busy")
-    return Cause(Whose.PROGRAM, where)
+        return ChangeCause(Whose.UNKNOWN, f"{where}, but others kept the machine busy")
+    return ChangeCause(Whose.PROGRAM, where)
 
 
-def _is_own(evidence: Evidence, shape: Shape, waited: float | None) -> bool:
+def _is_own(evidence: ChangeEvidence, shape: ChangeShape, waited: float | None) -> bool:
     """Say whether a piece is the program's own although others kept the machine busy.
 
     The first thread waits for no CPU between steps, or that was seen. Ops run in threads of which
@@ -131,16 +139,16 @@ def _is_own(evidence: Evidence, shape: Shape, waited: float | None) -> bool:
     return cpu is not None and cpu * grown >= _FOLLOWS_CPU_RATIO * grown**2
 
 
-def _where(shape: Shape) -> str:
+def _where(shape: ChangeShape) -> str:
     least = "" if shape.witness is None else f", while {shape.witness.name} hardly did"
     return f"{shape.most.name} changed most{least}"
 
 
-def _concentrated(evidence: Evidence) -> Shape | None:
+def _concentrated(evidence: ChangeEvidence) -> ChangeShape | None:
     return next((shape for shape in _matching(evidence) if shape.is_concentrated), None)
 
 
-def _matching(evidence: Evidence) -> Sequence[Shape]:
+def _matching(evidence: ChangeEvidence) -> Sequence[ChangeShape]:
     """Return the shapes that show the change: traced steps may differ from the others."""
     grown = math.log1p(evidence.growth_ratio)
     return [
@@ -151,7 +159,7 @@ def _matching(evidence: Evidence) -> Sequence[Shape]:
     ]
 
 
-def _waited_ratio(evidence: Evidence) -> float | None:
+def _waited_ratio(evidence: ChangeEvidence) -> float | None:
     """Return which part of the change of a step was waiting for a CPU, None where nobody knows."""
     one, other = evidence.before, evidence.after
     if isinstance(one, Missing) or isinstance(other, Missing):
@@ -162,7 +170,7 @@ def _waited_ratio(evidence: Evidence) -> float | None:
     return max((other.waited_ns - one.waited_ns) / change_ns, 0.0)
 
 
-def _cpu_growth(evidence: Evidence) -> float | None:
+def _cpu_growth(evidence: ChangeEvidence) -> float | None:
     """Return the change of the CPU time of a step, as a logarithm."""
     one, other = evidence.before, evidence.after
     if isinstance(one, Missing) or isinstance(other, Missing):
@@ -172,7 +180,7 @@ def _cpu_growth(evidence: Evidence) -> float | None:
     return math.log(max(other.cpu_ns, 1.0) / max(one.cpu_ns, 1.0))
 
 
-def _cpu_is_same(evidence: Evidence, grown: float) -> bool:
+def _cpu_is_same(evidence: ChangeEvidence, grown: float) -> bool:
     cpu = _cpu_growth(evidence)
     return cpu is not None and abs(cpu) <= _SAME_CPU_RATIO * abs(grown)
 
@@ -188,7 +196,7 @@ ALIKE_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ChangePiece:
     """A piece of a whole, in ns; `change` says how sure its change is, if that is known."""
 
     name: str
@@ -203,7 +211,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ChangeShape:
     """How the change of a whole lies in its pieces.
 
     `excess_ratio` is the part of the change that would not be there if all had changed alike;
@@ -216,8 +224,8 @@ class Shape:
     others_growth_ratio: float
     excess_ratio: float
     largest_share_ratio: float
-    most: Piece
-    witness: Piece | None
+    most: ChangePiece
+    witness: ChangePiece | None
     is_one_way: bool
 
     @property
@@ -239,7 +247,7 @@ class Shape:
         return has_others and self.is_one_way and self.excess_ratio <= ALIKE_RATIO
 
 
-def shape(of: str, pieces: Sequence[Piece]) -> Shape | Missing:
+def shape(of: str, pieces: Sequence[ChangePiece]) -> ChangeShape | Missing:
     """Return how the change of a whole lies in its pieces, which together are the whole."""
     whole_ns = sum(piece.before_ns for piece in pieces)
     delta_ns = sum(piece.after_ns - piece.before_ns for piece in pieces)
@@ -252,7 +260,7 @@ def shape(of: str, pieces: Sequence[Piece]) -> Shape | Missing:
     others = [piece for piece in pieces if excess_ns[piece.name] <= 0]
     large = [piece for piece in pieces if piece.before_ns >= LEAST_SHARE_RATIO * whole_ns]
     witnesses = [piece for piece in large if _changed_less(piece, growth)]
-    return Shape(
+    return ChangeShape(
         of=of,
         growth_ratio=growth,
         others_growth_ratio=_growth(others),
@@ -264,42 +272,42 @@ def shape(of: str, pieces: Sequence[Piece]) -> Shape | Missing:
     )
 
 
-def _growth(pieces: Sequence[Piece]) -> float:
+def _growth(pieces: Sequence[ChangePiece]) -> float:
     before_ns = sum(piece.before_ns for piece in pieces)
     return sum(piece.after_ns for piece in pieces) / before_ns - 1 if before_ns else 0.0
 
 
-def _changed_less(piece: Piece, growth: float) -> bool:
+def _changed_less(piece: ChangePiece, growth: float) -> bool:
     change = piece.change
     if not isinstance(change, Change):
         return False
     return change.high_ratio < growth if growth > 0 else change.low_ratio > growth
 
 
-def of_cycle(steps: StepChange) -> Shape | Missing:
+def of_cycle(steps: StepChange) -> ChangeShape | Missing:
     """Return the shape of a change by steps and gaps, of which there are many."""
     changes = (("the step", steps.step), ("the time between steps", steps.gap))
     pieces = [
-        Piece(name, change.before, change.after, change)
+        ChangePiece(name, change.before, change.after, change)
         for name, change in changes
         if isinstance(change, Change)
     ]
     return shape("cycle", pieces)
 
 
-def of_parts(parts: Sequence[CostChange] | Missing) -> Shape | Missing:
+def of_parts(parts: Sequence[CostChange] | Missing) -> ChangeShape | Missing:
     """Return the shape of a change by the parts of traced steps, without what tracing took."""
     if isinstance(parts, Missing):
         return parts
     return shape("parts", _pieces(part for part in parts if part.name != Part.RECORDING.value))
 
 
-def of_ops(ops: OpChanges | Missing) -> Shape | Missing:
+def of_ops(ops: OpChanges | Missing) -> ChangeShape | Missing:
     """Return the shape of a change by types of op."""
     return ops if isinstance(ops, Missing) else shape("ops", _pieces(ops.types))
 
 
-def _pieces(costs: Iterable[CostChange]) -> list[Piece]:
+def _pieces(costs: Iterable[CostChange]) -> list[ChangePiece]:
     """Return the levels of what was compared, and the means of what only one side has.
 
     What there were too few samples of is left out: means of a few tell nothing.
@@ -307,9 +315,11 @@ def _pieces(costs: Iterable[CostChange]) -> list[Piece]:
     found = []
     for cost in costs:
         if isinstance(cost.change, Change):
-            found.append(Piece(cost.name, cost.change.before, cost.change.after, cost.change))
+            found.append(ChangePiece(cost.name, cost.change.before, cost.change.after, cost.change))
         elif cost.before_ns is None or cost.after_ns is None:
-            found.append(Piece(cost.name, cost.before_ns or 0, cost.after_ns or 0, cost.change))
+            found.append(
+                ChangePiece(cost.name, cost.before_ns or 0, cost.after_ns or 0, cost.change)
+            )
     return found
 
 
@@ -370,7 +380,7 @@ def fast_cpu_ns(profile: Profile, work: Work) -> float | Missing:
             rates_ns.append(cpu_ns / steps)
     if not rates_ns:
         return Missing("no step ended between two resource samples that tell CPU time")
-    return float(np.quantile(rates_ns, Level.FAST.value or 0.0))
+    return float(np.quantile(rates_ns, MeasuredLevel.FAST.value or 0.0))
 
 
 def _ends(samples: Sequence[Pulse]) -> tuple[Pulse, Pulse]:

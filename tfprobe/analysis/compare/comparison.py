@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.analysis.compare.change_cause import (
-    Cause,
-    Evidence,
+    ChangeCause,
+    ChangeEvidence,
     Processor,
     Whose,
     cause,
@@ -17,7 +17,7 @@ from tfprobe.analysis.compare.change_cause import (
     of_parts,
     processor,
 )
-from tfprobe.analysis.compare.matching_loops import Pair, match
+from tfprobe.analysis.compare.matching_loops import LoopPair, match
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges, op_changes
 from tfprobe.analysis.compare.parity import (
@@ -49,12 +49,12 @@ class WorkDiff:
     `after` are what the processor did for a step.
     """
 
-    pair: Pair
+    pair: LoopPair
     steps: StepChange
     ops: OpChanges | Missing
     parts: tuple[CostChange, ...] | Missing
-    cause: Cause | Missing
-    op_cause: Cause | Missing
+    cause: ChangeCause | Missing
+    op_cause: ChangeCause | Missing
     before: Processor | Missing
     after: Processor | Missing
 
@@ -90,7 +90,7 @@ class Diff:
 
         None where no step time changed significantly.
         """
-        found = {work.cause.whose for work in self.works if isinstance(work.cause, Cause)}
+        found = {work.cause.whose for work in self.works if isinstance(work.cause, ChangeCause)}
         return next(
             (whose for whose in (Whose.PROGRAM, Whose.UNKNOWN) if whose in found), None
         ) or (Whose.MACHINE if found else None)
@@ -148,7 +148,7 @@ def _work(setup: _Setup, steps: StepChange) -> WorkDiff:
     ops = op_changes(before, after, pair)
     parts = part_changes(*setup.parts, pair)
     processors = (processor(before, pair.before), processor(after, pair.after))
-    evidence = Evidence(
+    evidence = ChangeEvidence(
         0.0,
         *processors,
         shapes=(),
@@ -173,7 +173,9 @@ def _work(setup: _Setup, steps: StepChange) -> WorkDiff:
     )
 
 
-def _cause(evidence: Evidence, steps: StepChange, judged: tuple[str, ...]) -> Cause | Missing:
+def _cause(
+    evidence: ChangeEvidence, steps: StepChange, judged: tuple[str, ...]
+) -> ChangeCause | Missing:
     """Return whose doing the largest of the significant changes is."""
     changes = [
         change.ratio
@@ -185,7 +187,7 @@ def _cause(evidence: Evidence, steps: StepChange, judged: tuple[str, ...]) -> Ca
     return cause(replace(evidence, growth_ratio=max(changes, key=abs)))
 
 
-def _op_cause(evidence: Evidence, ops: OpChanges | Missing) -> Cause | Missing:
+def _op_cause(evidence: ChangeEvidence, ops: OpChanges | Missing) -> ChangeCause | Missing:
     """Return whose doing it is that all ops together take another time."""
     shape = of_ops(ops)
     if isinstance(shape, Missing):

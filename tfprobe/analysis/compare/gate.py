@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.compare.change_cause import Cause, Whose
+from tfprobe.analysis.compare.change_cause import ChangeCause, Whose
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import OpChanges
@@ -19,7 +19,7 @@ WATCHED: tuple[str, ...] = ("steps", "memory", "op")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """Whether it fails, and one line that says why.
 
     `is_known` is false where something grew and nobody knows by whose doing.
@@ -44,17 +44,17 @@ class _Measure:
     what: str
     ratio: float
     is_significant: bool
-    cause: Cause | Missing | None = None
+    cause: ChangeCause | Missing | None = None
 
     @property
     def is_programs(self) -> bool:
         """Say whether it is known to be the program's doing; memory is nobody else's."""
         return self.cause is None or (
-            isinstance(self.cause, Cause) and self.cause.whose is Whose.PROGRAM
+            isinstance(self.cause, ChangeCause) and self.cause.whose is Whose.PROGRAM
         )
 
 
-def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -> Verdict:
+def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -> GateVerdict:
     """Return whether the program got worse by more than is allowed, and significantly.
 
     Step times and ops have to be outside their interval of no change, and it has to be known that
@@ -65,24 +65,26 @@ def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -
     measures = list(_measures(found, on))
     allowed = f"{allowed_ratio * 100:g} %"
     if not measures:
-        return Verdict(True, f"{_LACKING[on]}, so it cannot be told")
+        return GateVerdict(True, f"{_LACKING[on]}, so it cannot be told")
     over = [each for each in measures if each.is_significant and each.ratio > allowed_ratio]
     if not over:
-        return Verdict(False, f"nothing grew by more than {allowed}, as far as can be told")
+        return GateVerdict(False, f"nothing grew by more than {allowed}, as far as can be told")
     failing = over if strict else [each for each in over if each.is_programs]
     worst = max(failing or over, key=lambda each: each.ratio)
     # Then it may not be the job's fault.
     busy = f", but the load of the machine was {found.load}" if found.load and failing else ""
     grew = f"{worst.what} grew by {worst.ratio * 100:.1f} %; {allowed} are allowed{busy}"
     if failing:
-        return Verdict(True, grew)
-    if all(isinstance(each.cause, Cause) and each.cause.whose is Whose.MACHINE for each in over):
-        return Verdict(False, f"{grew}, but that is the machine")
+        return GateVerdict(True, grew)
+    if all(
+        isinstance(each.cause, ChangeCause) and each.cause.whose is Whose.MACHINE for each in over
+    ):
+        return GateVerdict(False, f"{grew}, but that is the machine")
     unclear = "one run each does not tell the program from the machine"
-    return Verdict(False, f"{grew}, but {unclear}; compare several runs a side", is_known=False)
+    return GateVerdict(False, f"{grew}, but {unclear}; compare several runs a side", is_known=False)
 
 
-def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> Verdict:
+def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
     """Return whether the runs of B are significantly slower than those of A, by more than allowed.
 
     Where the runs scatter too far to tell it does not fail; where nothing could be compared it
@@ -90,7 +92,7 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> Verdict:
     """
     changes = list(_run_changes(found, on))
     if not changes:
-        return Verdict(True, f"{_LACKING[on]}, so it cannot be told")
+        return GateVerdict(True, f"{_LACKING[on]}, so it cannot be told")
     over = [
         (what, change)
         for what, change, is_decisive in changes
@@ -99,12 +101,14 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> Verdict:
     allowed = f"{allowed_ratio * 100:g} %"
     if over:
         what, change = max(over, key=lambda each: each[1].ratio)
-        return Verdict(True, f"{what} grew by {change.ratio * 100:.1f} %; {allowed} are allowed")
+        return GateVerdict(
+            True, f"{what} grew by {change.ratio * 100:.1f} %; {allowed} are allowed"
+        )
     least_ratio = max(change.least_ratio for _, change, _ in changes)
     seen = f"{least_ratio * 100:.1f} % more would have been seen"
     if least_ratio > max(allowed_ratio, NO_CHANGE_RATIO):
-        return Verdict(False, f"the runs scatter: {seen}", is_known=False)
-    return Verdict(False, f"nothing grew by more than {allowed}; {seen}")
+        return GateVerdict(False, f"the runs scatter: {seen}", is_known=False)
+    return GateVerdict(False, f"nothing grew by more than {allowed}; {seen}")
 
 
 def _run_changes(found: Sides, on: str) -> Iterator[tuple[str, RunsChange, bool]]:

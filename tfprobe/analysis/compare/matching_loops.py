@@ -9,7 +9,7 @@ from tfprobe.profile.profile import SERVICE_KIND, Profile, Work
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LoopPair:
     """A work of A and the work of B that is the same; `rank` is that of their processes in A.
 
     `is_renamed` says that only the kind is the same: each has one work of it that has no other.
@@ -25,7 +25,7 @@ class Pair:
 class Matches:
     """Pairs, those with most time in A first, and the works that only one recording has."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[LoopPair, ...]
     only_before: tuple[Work, ...]
     only_after: tuple[Work, ...]
 
@@ -48,12 +48,12 @@ def match(before: Profile, after: Profile) -> Matches:
     works belong together that are the last of their key on both sides.
     """
     ones, others = list(before.works), list(after.works)
-    pairs: list[Pair] = list(_with_file(before, ones, others))
+    pairs: list[LoopPair] = list(_with_file(before, ones, others))
     for at, key in enumerate(() if pairs else _KEYS):
         groups = _by(key, before, ones), _by(key, after, others)
         for one, other in _same(*groups, alone=at > 0):
             rank = before.processes[one.process].rank
-            pairs.append(Pair(one, other, rank, is_renamed=one.name != other.name))
+            pairs.append(LoopPair(one, other, rank, is_renamed=one.name != other.name))
         ones = _left(ones, [pair.before for pair in pairs])
         others = _left(others, [pair.after for pair in pairs])
     pairs.sort(key=lambda pair: -pair.before.times.sum_ns)
@@ -69,7 +69,7 @@ def _left(works: Sequence[Work], taken: Sequence[Work]) -> list[Work]:
     return [each for each in works if all(each is not one for one in taken)]
 
 
-def _with_file(before: Profile, ones: Sequence[Work], others: Sequence[Work]) -> Iterator[Pair]:
+def _with_file(before: Profile, ones: Sequence[Work], others: Sequence[Work]) -> Iterator[LoopPair]:
     """Give the pair of a file by itself, which may be of any work: the one with most time.
 
     So may what one profiler service recorded, beside a run that says what its steps are.
@@ -78,7 +78,7 @@ def _with_file(before: Profile, ones: Sequence[Work], others: Sequence[Work]) ->
     is_file = [[_FILE_KIND] in kinds, [SERVICE_KIND] in kinds and kinds[0] != kinds[1]]
     if any(is_file) and ones and others:
         one, other = (max(works, key=_weight) for works in (ones, others))
-        yield Pair(one, other, before.processes[one.process].rank, is_renamed=True)
+        yield LoopPair(one, other, before.processes[one.process].rank, is_renamed=True)
 
 
 def _weight(work: Work) -> int:

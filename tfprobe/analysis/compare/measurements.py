@@ -38,7 +38,7 @@ _SUREST = 0.999
 LEAST_CHANGE_RATIO = 0.02
 
 
-class Level(Enum):
+class MeasuredLevel(Enum):
     """What is taken of measurements. What disturbs a step only makes it longer: FAST is least."""
 
     MEDIAN = 0.50
@@ -48,7 +48,7 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MeasuredSample:
     """Measurements as a level, that of each block in turn, and how far blocks are from each other.
 
     `scatter` is the deviation of logarithms of the levels of blocks as the MAD tells it: what
@@ -89,27 +89,27 @@ class Change:
 
 
 def sample(
-    values: npt.NDArray[np.int64], *, each_block: int, level: Level = Level.MEDIAN
-) -> Sample:
+    values: npt.NDArray[np.int64], *, each_block: int, level: MeasuredLevel = MeasuredLevel.MEDIAN
+) -> MeasuredSample:
     """Return measurements in the order in which they were made, at least `each_block` a block."""
     if not len(values):
-        return Sample(0, 0.0, np.zeros(0), 0.0, takes_mean=False)
+        return MeasuredSample(0, 0.0, np.zeros(0), 0.0, takes_mean=False)
     blocks = np.array_split(values.astype(np.float64), _blocks(len(values), each_block))
     levels = _levels(blocks, level)
     scatter = _scatter(levels)
-    if level is Level.MEAN:
+    if level is MeasuredLevel.MEAN:
         # Means of a few blocks may agree by luck where steps do not.
-        scatter = max(scatter, _scatter(_levels(blocks, Level.MEDIAN)))
-    return Sample(
+        scatter = max(scatter, _scatter(_levels(blocks, MeasuredLevel.MEDIAN)))
+    return MeasuredSample(
         count=len(values),
         level=float(_levels([values], level)[0]),
         blocks=levels,
         scatter=scatter,
-        takes_mean=level is Level.MEAN,
+        takes_mean=level is MeasuredLevel.MEAN,
     )
 
 
-def _levels(blocks: Sequence[npt.NDArray[Any]], level: Level) -> Floats:
+def _levels(blocks: Sequence[npt.NDArray[Any]], level: MeasuredLevel) -> Floats:
     found = [
         float(block.mean() if level.value is None else np.quantile(block, level.value))
         for block in blocks
@@ -127,7 +127,7 @@ def _blocks(count: int, each_block: int) -> int:
     return max(min(count // each_block, MOST_BLOCKS), 1)
 
 
-def compare(before: Sample, after: Sample, *, asked: int) -> Change | Missing:
+def compare(before: MeasuredSample, after: MeasuredSample, *, asked: int) -> Change | Missing:
     """Return the change between two samples, one of `asked` that are looked at together."""
     if min(len(before.blocks), len(after.blocks)) < LEAST_BLOCKS:
         return Missing("too few to tell")
@@ -149,7 +149,7 @@ def compare(before: Sample, after: Sample, *, asked: int) -> Change | Missing:
     )
 
 
-def _replicates(one: Sample, random: np.random.Generator) -> Floats:
+def _replicates(one: MeasuredSample, random: np.random.Generator) -> Floats:
     """Return by how much the logarithm of a level may be off, again and again."""
     count = len(one.blocks)
     drawn = one.blocks[random.integers(0, count, (_REPLICATES, count))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.compare.matching_loops import Pair
+from tfprobe.analysis.compare.matching_loops import LoopPair
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change, compare, sample
 from tfprobe.analysis.core.names import by_layer, scopes_around
 from tfprobe.errors import Missing
@@ -56,7 +56,7 @@ class OpChanges:
     of op that only one of them ran.
     """
 
-    pair: Pair
+    pair: LoopPair
     before_steps: int
     after_steps: int
     before_ns: float
@@ -68,7 +68,7 @@ class OpChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class OpCosts:
     """What each node cost in each sampled step of a work: a row for each step, in ns."""
 
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ class Costs:
     rows_ns: Int64s
 
 
-def op_changes(before: Profile, after: Profile, pair: Pair) -> OpChanges | Missing:
+def op_changes(before: Profile, after: Profile, pair: LoopPair) -> OpChanges | Missing:
     """Return what changed in the sampled steps of a pair of works."""
     one, other = costs_of(before, pair.before), costs_of(after, pair.after)
     sides = ((one, "A"), (other, "B"))
@@ -100,7 +100,7 @@ def op_changes(before: Profile, after: Profile, pair: Pair) -> OpChanges | Missi
     )
 
 
-def costs_of(profile: Profile, work: Work) -> Costs:
+def costs_of(profile: Profile, work: Work) -> OpCosts:
     """Return what the nodes of a work's sampled steps cost."""
     chosen = _spread_out([capture.index for capture in usual_captures(profile, work)])
     rows = profile.executions
@@ -115,7 +115,7 @@ def costs_of(profile: Profile, work: Work) -> Costs:
         minlength=len(chosen) * len(keys),
     )
     names, types = np.divmod(keys, len(rows.strings.values))
-    return Costs(
+    return OpCosts(
         names=tuple(rows.strings[int(each)] for each in names),
         types=tuple(rows.strings[int(each)] for each in types),
         rows_ns=spent_ns.astype(np.int64).reshape(len(chosen), len(keys)),
@@ -141,17 +141,17 @@ def _spread_out(captures: Sequence[int]) -> Int64s:
     return chosen
 
 
-def by_type(costs: Costs) -> dict[str, Int64s]:
+def by_type(costs: OpCosts) -> dict[str, Int64s]:
     """Return what each type of op cost in each sampled step."""
     return _summed(costs, ((name,) for name in costs.types))
 
 
-def _by_scope(costs: Costs, layers: Mapping[str, str]) -> dict[str, Int64s]:
+def _by_scope(costs: OpCosts, layers: Mapping[str, str]) -> dict[str, Int64s]:
     """Return what each scope costs; gradients are below the layer they are of."""
     return _summed(costs, (scopes_around(layers[name])[::-1] for name in costs.names))
 
 
-def _layers(before: Costs, after: Costs) -> dict[str, str]:
+def _layers(before: OpCosts, after: OpCosts) -> dict[str, str]:
     """Return the place of each node by its layer, found among the nodes of both sides.
 
     A layer is told by its forward ops, and in a single step one of them may be missing.
@@ -163,7 +163,7 @@ def _layers(before: Costs, after: Costs) -> dict[str, str]:
     return {name: node.name for name, node in zip(types, placed, strict=True)}
 
 
-def _summed(costs: Costs, keys: Iterable[Iterable[str]]) -> dict[str, Int64s]:
+def _summed(costs: OpCosts, keys: Iterable[Iterable[str]]) -> dict[str, Int64s]:
     """Return the ns of each step by key, of which a node may have several."""
     members: dict[str, list[int]] = {}
     for at, of_node in enumerate(keys):

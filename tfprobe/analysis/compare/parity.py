@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tfprobe.analysis.compare.matching_loops import Matches, Pair
+from tfprobe.analysis.compare.matching_loops import LoopPair, Matches
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import Profile, Work
@@ -123,7 +123,7 @@ def _names(works: Sequence[Work]) -> str:
     return ", ".join(names) or "none"
 
 
-def fed_bytes(before: Profile, after: Profile, pair: Pair) -> Difference | None:
+def fed_bytes(before: Profile, after: Profile, pair: LoopPair) -> Difference | None:
     """Say how many bytes a step is fed where that differs: the batch is not the same."""
     sides = (_fed(before, pair.before), _fed(after, pair.after))
     least, most = min(sides), max(sides)
@@ -133,7 +133,7 @@ def fed_bytes(before: Profile, after: Profile, pair: Pair) -> Difference | None:
     return _both(name, *(f"{round(each):,}" for each in sides))
 
 
-def fed_growth_ratio(before: Profile, after: Profile, pair: Pair) -> float:
+def fed_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> float:
     """Return by how much a step is given more in B: bytes that are fed, or training steps in it."""
     fed = (_fed(before, pair.before), _fed(after, pair.after))
     steps = (pair.before.steps_per_execution, pair.after.steps_per_execution)

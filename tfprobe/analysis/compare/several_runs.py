@@ -13,9 +13,14 @@ from statistics import fmean, variance
 
 from tfprobe.analysis.account.account import merge
 from tfprobe.analysis.account.collectives import of_run
-from tfprobe.analysis.compare.change_cause import Cause
+from tfprobe.analysis.compare.change_cause import ChangeCause
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff, diff
-from tfprobe.analysis.compare.measurements import LEAST_CHANGE_RATIO, NOTHING, Change, Sample
+from tfprobe.analysis.compare.measurements import (
+    LEAST_CHANGE_RATIO,
+    NOTHING,
+    Change,
+    MeasuredSample,
+)
 from tfprobe.analysis.compare.step_changes import times_of
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile, Work
@@ -59,7 +64,7 @@ class RunsChange:
         return outside and abs(self.ratio) >= LEAST_CHANGE_RATIO
 
 
-def observed(sample: Sample) -> Observation | Missing:
+def observed(sample: MeasuredSample) -> Observation | Missing:
     """Return a run's level of some measurements, and how sure the run itself is of it."""
     if sample.level <= NOTHING:
         return Missing("there is none of it in most steps")
@@ -194,7 +199,7 @@ class Step:
     measure: str
     ratio: float
     is_significant: bool
-    cause: Cause | Missing
+    cause: ChangeCause | Missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _LEAST_WORK_RATIO = 0.05
 NO_CHANGE_RATIO = 0.05
 
 
-class Answer(Enum):
+class SidesAnswer(Enum):
     """What the runs of two sides say. The value is its word in documents and texts."""
 
     SLOWER = "slower"
@@ -45,7 +45,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class SideCosts:
     """How what a traced step consists of changed, by name, the largest difference first."""
 
     of: str
@@ -60,8 +60,8 @@ class SidesWork:
     rank: int | None
     measures: tuple[tuple[str, RunsChange | Missing], ...]
     judged: tuple[str, ...]
-    parts: Costs
-    ops: Costs
+    parts: SideCosts
+    ops: SideCosts
 
     @property
     def name(self) -> str:
@@ -87,15 +87,15 @@ class SidesWork:
         return tuple(times or significant)
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> SidesAnswer:
         """Say what its runs say; one measure that is worse outweighs one that is better."""
         changes = [change for _, change in self.verdicts]
         if self.decisive:
             is_worse = any(change.ratio > 0 for _, change in self.decisive)
-            return Answer.SLOWER if is_worse else Answer.FASTER
+            return SidesAnswer.SLOWER if is_worse else SidesAnswer.FASTER
         if changes and all(change.least_ratio <= NO_CHANGE_RATIO for change in changes):
-            return Answer.NO_CHANGE
-        return Answer.UNKNOWN
+            return SidesAnswer.NO_CHANGE
+        return SidesAnswer.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class Sides:
     is_in_turns: bool
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> SidesAnswer:
         """Return the answer of the judged works: that anything is slower comes first."""
         found = {work.answer for work in self.works if work.judged}
-        order = (Answer.SLOWER, Answer.UNKNOWN, Answer.FASTER, Answer.NO_CHANGE)
-        return next((answer for answer in order if answer in found), Answer.UNKNOWN)
+        order = (SidesAnswer.SLOWER, SidesAnswer.UNKNOWN, SidesAnswer.FASTER, SidesAnswer.NO_CHANGE)
+        return next((answer for answer in order if answer in found), SidesAnswer.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,9 @@ def _change(
     )
 
 
-def _costs(of: str, place: int, before: Sequence[RunLevels], after: Sequence[RunLevels]) -> Costs:
+def _costs(
+    of: str, place: int, before: Sequence[RunLevels], after: Sequence[RunLevels]
+) -> SideCosts:
     """Return how parts or ops changed that all runs have and that cost enough."""
     one, other = ([getattr(run, of)[place] for run in side] for side in (before, after))
     every = (*one, *other)
@@ -265,7 +267,9 @@ def _costs(of: str, place: int, before: Sequence[RunLevels], after: Sequence[Run
         for name in large
         if isinstance(change := _change(name, one, other, asked=len(large)), RunsChange)
     ]
-    return Costs(of, tuple(sorted(changes, key=lambda each: -abs(each[1].after - each[1].before))))
+    return SideCosts(
+        of, tuple(sorted(changes, key=lambda each: -abs(each[1].after - each[1].before)))
+    )
 
 
 def _is_large(name: str, levels: Mapping[str, Observation]) -> bool:

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
 from tfprobe.analysis.breakdown.step_parts import Part
-from tfprobe.analysis.compare.matching_loops import Matches, Pair
+from tfprobe.analysis.compare.matching_loops import LoopPair, Matches
 from tfprobe.analysis.compare.measurements import (
     LEAST_BLOCKS,
     Change,
-    Level,
-    Sample,
+    MeasuredLevel,
+    MeasuredSample,
     compare,
     sample,
 )
@@ -55,7 +55,7 @@ class StepChange:
     `fast_cycle` is the step with its gap that a tenth are faster than.
     """
 
-    pair: Pair
+    pair: LoopPair
     step: Change | Missing
     fast: Change | Missing
     gap: Change | Missing
@@ -72,11 +72,11 @@ class StepChange:
 class Times:
     """What is compared of one recording."""
 
-    step: Sample
-    fast: Sample
-    gap: Sample
-    cycle: Sample
-    fast_cycle: Sample
+    step: MeasuredSample
+    fast: MeasuredSample
+    gap: MeasuredSample
+    cycle: MeasuredSample
+    fast_cycle: MeasuredSample
 
 
 def step_changes(before: Profile, after: Profile, matches: Matches) -> tuple[StepChange, ...]:
@@ -108,20 +108,20 @@ def times_of(profile: Profile, work: Work) -> Times:
     gaps = remembered.gap_counts & is_warm
     cycles_ns = (remembered.step_ns + remembered.gap_ns)[steps & gaps]
     return Times(
-        step=_sample(remembered.step_ns[steps], Level.MEDIAN),
-        fast=_sample(remembered.step_ns[steps], Level.FAST),
-        gap=_sample(remembered.gap_ns[gaps], Level.MEDIAN),
-        cycle=_sample(cycles_ns, Level.MEAN),
-        fast_cycle=_sample(cycles_ns, Level.FAST),
+        step=_sample(remembered.step_ns[steps], MeasuredLevel.MEDIAN),
+        fast=_sample(remembered.step_ns[steps], MeasuredLevel.FAST),
+        gap=_sample(remembered.gap_ns[gaps], MeasuredLevel.MEDIAN),
+        cycle=_sample(cycles_ns, MeasuredLevel.MEAN),
+        fast_cycle=_sample(cycles_ns, MeasuredLevel.FAST),
     )
 
 
-def _sample(times_ns: Int64s, level: Level) -> Sample:
+def _sample(times_ns: Int64s, level: MeasuredLevel) -> MeasuredSample:
     return sample(times_ns, each_block=STEPS_A_BLOCK, level=level)
 
 
 def part_changes(
-    before: Sequence[WorkParts], after: Sequence[WorkParts], pair: Pair
+    before: Sequence[WorkParts], after: Sequence[WorkParts], pair: LoopPair
 ) -> tuple[CostChange, ...] | Missing:
     """Return how the parts of a pair's recorded cycles changed, the largest first."""
     one, other = traced_cycles(before, pair.before), traced_cycles(after, pair.after)
@@ -190,7 +190,7 @@ class MemoryChange:
 
 
 def memory_changes(
-    before: Profile, after: Profile, pairs: Sequence[Pair]
+    before: Profile, after: Profile, pairs: Sequence[LoopPair]
 ) -> tuple[MemoryChange, ...] | Missing:
     """Return what both recordings tell of memory, or why they tell nothing."""
     found = [
@@ -207,14 +207,14 @@ def memory_changes(
     return known or Missing("they do not both tell of memory")
 
 
-def _requested(before: Profile, after: Profile, pair: Pair) -> MemoryChange | None:
+def _requested(before: Profile, after: Profile, pair: LoopPair) -> MemoryChange | None:
     name = f"{pair.before.kind} {pair.before.name}: requested by ops in a step"
     return _memory_changes_change(
         name, _of_steps(before, pair.before), _of_steps(after, pair.after)
     )
 
 
-def requested_growth_ratio(before: Profile, after: Profile, pair: Pair) -> float:
+def requested_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> float:
     """Return by how much more the ops of a step ask for in B; 0 where that is not known."""
     found = _requested(before, after, pair)
     return 0.0 if found is None else found.ratio

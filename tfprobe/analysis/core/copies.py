@@ -28,7 +28,7 @@ class Move(IntEnum):
     MEMSET = 3
 
 
-class Memory(IntEnum):
+class CopyMemory(IntEnum):
     """The host's memory at one end of a copy. From pageable memory the driver copies it once more,
     to a buffer of its own, while the caller waits.
     """
@@ -39,7 +39,7 @@ class Memory(IntEnum):
     MANAGED = 3
 
 
-class Waits(IntEnum):
+class CopyWaits(IntEnum):
     """Whether the call that started a copy returned only when it was done."""
 
     UNKNOWN = 0
@@ -73,10 +73,10 @@ _ENDS = {
     Move.DEVICE_TO_HOST: re.compile(r"kind_dst:(\w+)|-> (\w+)\)", re.IGNORECASE),
 }
 _MEMORIES = {
-    "pageable": Memory.PAGEABLE,
-    "pinned": Memory.PINNED,
-    "managed": Memory.MANAGED,
-    "managed_static": Memory.MANAGED,
+    "pageable": CopyMemory.PAGEABLE,
+    "pinned": CopyMemory.PINNED,
+    "managed": CopyMemory.MANAGED,
+    "managed_static": CopyMemory.MANAGED,
 }
 _SIZE = re.compile(r"(?:size|num_bytes|bytes): ?(\d+)")
 # "aync" is how TensorFlow's tracer of 1.14 to 2.3 writes it, and its absence the contrary.
@@ -136,10 +136,10 @@ def _memory(rows: Executions, move: Int8s, detail: Int32s, op_type: Int32s) -> I
             def of_text(text: str, end: re.Pattern[str] = end) -> int:
                 found = end.search(text)
                 word = (found[1] or found[2]) if found else ""
-                return int(_MEMORIES.get((word or "").lower(), Memory.UNKNOWN))
+                return int(_MEMORIES.get((word or "").lower(), CopyMemory.UNKNOWN))
 
             told = _told(rows, column[chosen], of_text)
-            memory[chosen] = np.where(told != Memory.UNKNOWN, told, memory[chosen])
+            memory[chosen] = np.where(told != CopyMemory.UNKNOWN, told, memory[chosen])
     return memory
 
 
@@ -147,7 +147,7 @@ def _waits(rows: Executions, at: Int64s, spans: Spans) -> Int8s:
     """Return who waits: as the copy's record says, else as the call's name says."""
     waits = _told(rows, rows.detail[at], _waits_of_detail).astype(np.int8)
     calls = spans.only(spans.kind == SpanKind.COPY_CALL)
-    unknown = np.flatnonzero((waits == Waits.UNKNOWN) & (rows.correlation[at] > 0))
+    unknown = np.flatnonzero((waits == CopyWaits.UNKNOWN) & (rows.correlation[at] > 0))
     if not len(calls) or not len(unknown):
         return waits
     call = matching(
@@ -197,10 +197,10 @@ def _size(text: str) -> int:
 def _waits_of_detail(text: str) -> int:
     found = _ASYNC.search(text)
     if found is None:
-        return Waits.UNKNOWN
+        return CopyWaits.UNKNOWN
     is_async = found["told"] not in ("0", "false") if found["told"] else bool(found["flag"])
-    return Waits.ASYNCHRONOUS if is_async else Waits.SYNCHRONOUS
+    return CopyWaits.ASYNCHRONOUS if is_async else CopyWaits.SYNCHRONOUS
 
 
 def _waits_of_call(name: str) -> int:
-    return Waits.ASYNCHRONOUS if "async" in name.lower() else Waits.SYNCHRONOUS
+    return CopyWaits.ASYNCHRONOUS if "async" in name.lower() else CopyWaits.SYNCHRONOUS

@@ -30,7 +30,7 @@ _MOST_ALIKE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SpreadStatistics:
     """Where values lie: their median and their median absolute deviation."""
 
     median: float
@@ -53,13 +53,15 @@ class Slope:
     p_value: float
 
 
-def spread(values: npt.NDArray[np.int64]) -> Spread:
+def spread(values: npt.NDArray[np.int64]) -> SpreadStatistics:
     """Return median and MAD of values, which are not empty."""
     median = float(np.median(values))
-    return Spread(median, float(np.median(np.abs(values - median))))
+    return SpreadStatistics(median, float(np.median(np.abs(values - median))))
 
 
-def robust_z(values_ns: npt.NDArray[np.int64], around: Spread, *, usual_ns: float) -> Floats:
+def robust_z(
+    values_ns: npt.NDArray[np.int64], around: SpreadStatistics, *, usual_ns: float
+) -> Floats:
     """Return 0.6745 (x - median) / MAD of times in ns.
 
     Below tiny MADs there is a floor, a share of the `usual_ns` that matter to the reader.
@@ -146,7 +148,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class SampleCurve:
     """An amount over time. Mean and p95 weigh a sample by how long it held; `last` is the latest.
 
     `points` are at most MOST_POINTS, of equal time, without those in which nothing was sampled.
@@ -177,7 +179,7 @@ def told(at_ns: Sequence[int], values: Sequence[float | Missing]) -> Samples | M
     return Samples(np.array(at, dtype=np.int64), np.array(amounts, dtype=np.float64))
 
 
-def level(samples: Samples | Missing) -> Curve | Missing:
+def level(samples: Samples | Missing) -> SampleCurve | Missing:
     """Return the curve of what a sample tells as it is, such as memory in use."""
     if isinstance(samples, Missing):
         return samples
@@ -187,7 +189,7 @@ def level(samples: Samples | Missing) -> Curve | Missing:
     return _curve(samples.at_ns, samples.values, np.maximum(np.append(first_ns, held_ns), 1))
 
 
-def rate(samples: Samples | Missing, *, unit_ns: float = 1e9) -> Curve | Missing:
+def rate(samples: Samples | Missing, *, unit_ns: float = 1e9) -> SampleCurve | Missing:
     """Return the curve of how fast a counter grows: by how much in `unit_ns`, a second.
 
     A counter that fell was begun anew; that time is left out.
@@ -224,8 +226,8 @@ def growth(samples: Samples | Missing) -> float | Missing:
     return float(np.maximum(np.diff(samples.values), 0).sum())
 
 
-def _curve(at_ns: Int64s, values: Float64s, held_ns: Int64s) -> Curve:
-    return Curve(
+def _curve(at_ns: Int64s, values: Float64s, held_ns: Int64s) -> SampleCurve:
+    return SampleCurve(
         mean=float(np.average(values, weights=held_ns)),
         p95=_quantile(values, held_ns, _P95),
         min=float(values.min()),

@@ -12,11 +12,11 @@ import numpy as np
 
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
-from tfprobe.analysis.distributed.rank_slots import seats
+from tfprobe.analysis.distributed.rank_slots import rank_slots
 from tfprobe.analysis.distributed.synchronization_events import (
-    MeetingKind,
-    Meetings,
     Met,
+    SynchronizationEvents,
+    SynchronizationKind,
     groups,
     in_several,
 )
@@ -34,7 +34,7 @@ class Aligned:
     """
 
     profile: Profile
-    meetings: Meetings
+    meetings: SynchronizationEvents
     clocks: Clocks
     peers: Peers
     as_recorded: bool
@@ -53,7 +53,9 @@ def align(profile: Profile, *, as_recorded: bool = False) -> Aligned:
     return aligned(profile, found, clocks(profile.processes, found), as_recorded=as_recorded)
 
 
-def aligned(profile: Profile, found: Meetings, by: Clocks, *, as_recorded: bool = False) -> Aligned:
+def aligned(
+    profile: Profile, found: SynchronizationEvents, by: Clocks, *, as_recorded: bool = False
+) -> Aligned:
     """Move a profile and its meetings by the clocks of its processes."""
     process = found.process.astype(np.int64)
     moved = replace(
@@ -61,7 +63,7 @@ def aligned(profile: Profile, found: Meetings, by: Clocks, *, as_recorded: bool 
         start_ns=on_reference(by, process, found.start_ns),
         end_ns=on_reference(by, process, found.end_ns),
     )
-    generation = [each.matched_by for each in seats(profile.processes)]
+    generation = [each.matched_by for each in rank_slots(profile.processes)]
     met = peers(moved, generation, without=unknown(by))
     if as_recorded:
         return Aligned(profile, found, by, met, as_recorded)
@@ -125,13 +127,16 @@ class Peers:
 
 
 def peers(
-    meetings: Meetings, generation: Sequence[int], *, without: frozenset[int] = frozenset()
+    meetings: SynchronizationEvents,
+    generation: Sequence[int],
+    *,
+    without: frozenset[int] = frozenset(),
 ) -> Peers:
     """Match what met; `generation` is that of each process, see `rank_slots.seats`.
 
     Of the processes `without` a known clock nobody can say whether they came before others.
     """
-    is_collective = meetings.kind == MeetingKind.COLLECTIVE
+    is_collective = meetings.kind == SynchronizationKind.COLLECTIVE
     group = meeting_groups(meetings, generation)
     process = meetings.process.astype(np.int64)
     met = (is_collective & in_several(group, process)) | (
@@ -141,7 +146,7 @@ def peers(
     return Peers(np.where(met, group, -1), last, waited_ns)
 
 
-def _waits(meetings: Meetings, group: Int64s, chosen: Flags) -> tuple[Int64s, Int64s]:
+def _waits(meetings: SynchronizationEvents, group: Int64s, chosen: Flags) -> tuple[Int64s, Int64s]:
     """Return of the chosen collectives which row came last, and how long each waited for it."""
     at = np.flatnonzero(chosen)
     last, waited_ns = np.full(len(chosen), -1), np.full(len(chosen), -1)
@@ -156,10 +161,10 @@ def _waits(meetings: Meetings, group: Int64s, chosen: Flags) -> tuple[Int64s, In
     return last, waited_ns
 
 
-def _is_pair(group: Int64s, meetings: Meetings) -> Flags:
+def _is_pair(group: Int64s, meetings: SynchronizationEvents) -> Flags:
     """Say of each row whether its group has one send and one receive: more cannot be told apart."""
     count = int(group.max(initial=-1)) + 1
-    sends = np.bincount(group[meetings.kind == MeetingKind.SEND], minlength=count)
-    receives = np.bincount(group[meetings.kind == MeetingKind.RECV], minlength=count)
+    sends = np.bincount(group[meetings.kind == SynchronizationKind.SEND], minlength=count)
+    receives = np.bincount(group[meetings.kind == SynchronizationKind.RECV], minlength=count)
     found: Flags = ((sends == 1) & (receives == 1))[group]
     return found

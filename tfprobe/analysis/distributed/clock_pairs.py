@@ -50,7 +50,7 @@ _MOST_POINTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ClockPair:
     """How far the clock of machine `other` is ahead of that of `one`, at the first and last moment.
 
     It is surely between `low_ns` and `high_ns`, and likely `likely_ns`. Of `meetings`, `left_out`
@@ -74,7 +74,7 @@ class Pair:
         return max(max(high - likely, likely - low) for low, likely, high in sides)
 
 
-def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> Pair | Missing:
+def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPair | Missing:
     """Return the difference of two clocks, or why nothing can be said of it.
 
     `moment_ns` says when each meeting was, on one clock.
@@ -88,7 +88,7 @@ def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> Pair | 
     if guess is None:
         guess = _guess(*_middles(bounds, steps), most_change_ns)
     for slack_ns in _SLACKS_NS:
-        wide = Bounds(bounds.share, bounds.low_ns - slack_ns, bounds.high_ns + slack_ns)
+        wide = ClockBounds(bounds.share, bounds.low_ns - slack_ns, bounds.high_ns + slack_ns)
         polygon, left_out = _inside(wide, ends, guess, most_change_ns)
         if len(polygon):
             break
@@ -100,7 +100,7 @@ def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> Pair | 
     low, high = polygon.min(axis=0), polygon.max(axis=0)
     middle = (float(low[0] + high[0]) / 2, float(low[1] + high[1]) / 2)
     change = polygon[:, 1] - polygon[:, 0]
-    return Pair(
+    return ClockPair(
         one=one,
         other=other,
         low_ns=(float(low[0]), float(low[1])),
@@ -119,12 +119,14 @@ def span_ns(moment_ns: Floats) -> Line:
     return first, max(float(moment_ns.max()), first + 1)
 
 
-def _bounds(met: Encounters, share: Floats, one: int, other: int) -> tuple[Bounds, Floats, Int64s]:
+def _bounds(
+    met: Encounters, share: Floats, one: int, other: int
+) -> tuple[ClockBounds, Floats, Int64s]:
     """Return what meetings of both say, how far their ends are apart, and in which step."""
     high_ns = met.done_ns[:, other] - met.begun_ns[:, one]
     low_ns = met.begun_ns[:, other] - met.done_ns[:, one]
     known = ~(np.isnan(high_ns) & np.isnan(low_ns))
-    bounds = Bounds(
+    bounds = ClockBounds(
         share[known],
         np.nan_to_num(low_ns[known], nan=-np.inf),
         np.nan_to_num(high_ns[known], nan=np.inf),
@@ -174,7 +176,7 @@ def _medians(share: Floats, ends_ns: Floats, step: Int64s) -> Floats:
 
 
 def _inside(
-    bounds: Bounds, ends_ns: Floats, guess: Line | None, most_change_ns: float
+    bounds: ClockBounds, ends_ns: Floats, guess: Line | None, most_change_ns: float
 ) -> tuple[Floats, int]:
     """Return the polygon of lines inside the limits, and how many limits contradict it.
 
@@ -204,7 +206,7 @@ def _was_set(wrong: Flags, share: Floats) -> bool:
     return longest > max(by_chance, _LEAST_IN_A_ROW)
 
 
-def _middles(bounds: Bounds, step: Int64s) -> tuple[Floats, Floats, Int64s]:
+def _middles(bounds: ClockBounds, step: Int64s) -> tuple[Floats, Floats, Int64s]:
     """Return the middle of what most limits of each step leave, for want of ends: where tensors go
     both ways, it is right if they take the same time.
     """
@@ -220,7 +222,7 @@ def _middles(bounds: Bounds, step: Int64s) -> tuple[Floats, Floats, Int64s]:
     return share, middle, steps.astype(np.int64)
 
 
-def _tightest_one_way(bounds: Bounds, ends_ns: Floats, guess: Line) -> Flags:
+def _tightest_one_way(bounds: ClockBounds, ends_ns: Floats, guess: Line) -> Flags:
     """Say which of the limits of sends are too tight to be trusted."""
     at_ns = guess[0] + bounds.share * (guess[1] - guess[0])
     room_ns = np.minimum(at_ns - bounds.low_ns, bounds.high_ns - at_ns)
@@ -247,7 +249,7 @@ def _usual(share: Floats, ends_ns: Floats, guess: Line) -> Flags:
     return found if found.mean() >= 1 - _MOST_UNUSUAL_RATIO else np.ones_like(found)
 
 
-def _fewest_left_out(bounds: Bounds, guess: Line, most_change_ns: float) -> Floats:
+def _fewest_left_out(bounds: ClockBounds, guess: Line, most_change_ns: float) -> Floats:
     """Return the polygon of lines inside the limits; where there is none, inside all but those
     farthest from the guess, the fewest that leave a line.
     """
@@ -293,7 +295,7 @@ Line = tuple[float, float]
 _ROUNDING_NS = 1.0
 
 
-class Bounds(NamedTuple):
+class ClockBounds(NamedTuple):
     """Limits of a difference of clocks. `share` is the part of the time from first to last, 0..1;
     the difference is at least `low_ns` and at most `high_ns` there, infinite where untold.
     """
@@ -302,9 +304,9 @@ class Bounds(NamedTuple):
     low_ns: Floats
     high_ns: Floats
 
-    def only(self, chosen: npt.NDArray[np.bool_]) -> Bounds:
+    def only(self, chosen: npt.NDArray[np.bool_]) -> ClockBounds:
         """Return the limits where `chosen` is true."""
-        return Bounds(self.share[chosen], self.low_ns[chosen], self.high_ns[chosen])
+        return ClockBounds(self.share[chosen], self.low_ns[chosen], self.high_ns[chosen])
 
     def excess_ns(self, line: Line) -> Floats:
         """Return how far a line is outside each of the limits, 0 where it is inside."""
@@ -312,7 +314,7 @@ class Bounds(NamedTuple):
         return np.maximum(np.maximum(self.low_ns - at_ns, at_ns - self.high_ns), 0)
 
 
-def corners(bounds: Bounds, most_change_ns: float) -> Floats:
+def corners(bounds: ClockBounds, most_change_ns: float) -> Floats:
     """Return the corners of the polygon of all lines inside all limits; none where there is no such
     line.
 
@@ -326,7 +328,7 @@ def corners(bounds: Bounds, most_change_ns: float) -> Floats:
         return np.empty((0, 2))
     # Around the middle numbers are small, so that they are not rounded.
     middle_ns = (high_ns + low_ns) / 2
-    moved = Bounds(bounds.share, bounds.low_ns - middle_ns, bounds.high_ns - middle_ns)
+    moved = ClockBounds(bounds.share, bounds.low_ns - middle_ns, bounds.high_ns - middle_ns)
     found = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
     for weight, limit in _half_planes(moved, most_change_ns):
         found = _cut(found, weight, limit)
@@ -352,7 +354,9 @@ def nearest(polygon: Floats, line: Line) -> Line:
     return float(first), float(last)
 
 
-def _half_planes(bounds: Bounds, most_change_ns: float) -> list[tuple[tuple[float, float], float]]:
+def _half_planes(
+    bounds: ClockBounds, most_change_ns: float
+) -> list[tuple[tuple[float, float], float]]:
     """Return each limit as weights of both values, and what their sum is at most."""
     found = [((-1.0, 1.0), most_change_ns), ((1.0, -1.0), most_change_ns)]
     for sign, limit_ns in ((1.0, bounds.high_ns), (-1.0, -bounds.low_ns)):

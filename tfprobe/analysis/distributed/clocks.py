@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfprobe.analysis.distributed.clock_pairs import (
+    ClockPair,
     Floats,
     Line,
-    Pair,
     compare,
     every_pair,
     span_ns,
 )
-from tfprobe.analysis.distributed.rank_slots import seats
-from tfprobe.analysis.distributed.synchronization_events import Meetings
+from tfprobe.analysis.distributed.rank_slots import rank_slots
+from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.analysis.distributed.synchronization_matrix import (
     Encounters,
     Machines,
@@ -116,11 +116,11 @@ class _Ahead:
     basis: str
 
 
-def clocks(processes: Sequence[Process], meetings: Meetings) -> Clocks:
+def clocks(processes: Sequence[Process], meetings: SynchronizationEvents) -> Clocks:
     """Return the clock of each process; the reference is the first that meets others, if any."""
     if not processes:
         return Clocks(0, (), 0)
-    generation = [each.matched_by for each in seats(processes)]
+    generation = [each.matched_by for each in rank_slots(processes)]
     found = machines_of(processes, meetings, generation)
     met = encounters(meetings, generation, found.machine, found.shift_ns)
     meets = met.seen.any(axis=0) if len(met.seen) else np.zeros(found.count, dtype=np.bool_)
@@ -182,7 +182,7 @@ def _ahead(met: Encounters, root: int, machines: int) -> tuple[dict[int, _Ahead 
 
 
 def _settle(
-    compared: Sequence[Pair | Missing],
+    compared: Sequence[ClockPair | Missing],
     pairs: Sequence[tuple[int, int]],
     root: int,
     machines: int,
@@ -202,7 +202,7 @@ def _settle(
     return found
 
 
-def _likely_meant(pairs: Sequence[Pair], machines: int) -> list[Pair]:
+def _likely_meant(pairs: Sequence[ClockPair], machines: int) -> list[ClockPair]:
     """Return the pairs of machines that do not meet much more often with all others.
 
     A few meetings among hundreds are of executions that were taken for each other.
@@ -218,14 +218,14 @@ def _likely_meant(pairs: Sequence[Pair], machines: int) -> list[Pair]:
     ]
 
 
-def _paths(pairs: Sequence[Pair], root: int) -> dict[int, tuple[tuple[Pair, int], ...]]:
+def _paths(pairs: Sequence[ClockPair], root: int) -> dict[int, tuple[tuple[ClockPair, int], ...]]:
     """Return for each machine the pairs from `root` to it with the least error, and their signs."""
-    of_machine: dict[int, list[tuple[Pair, int, int]]] = {}
+    of_machine: dict[int, list[tuple[ClockPair, int, int]]] = {}
     for pair in pairs:
         of_machine.setdefault(pair.one, []).append((pair, 1, pair.other))
         of_machine.setdefault(pair.other, []).append((pair, -1, pair.one))
-    found: dict[int, tuple[tuple[Pair, int], ...]] = {}
-    queue: list[tuple[float, int, int, tuple[tuple[Pair, int], ...]]] = [(0.0, 0, root, ())]
+    found: dict[int, tuple[tuple[ClockPair, int], ...]] = {}
+    queue: list[tuple[float, int, int, tuple[tuple[ClockPair, int], ...]]] = [(0.0, 0, root, ())]
     count = 0
     while queue:
         error_ns, _, machine, path = heapq.heappop(queue)
@@ -241,7 +241,7 @@ def _paths(pairs: Sequence[Pair], root: int) -> dict[int, tuple[tuple[Pair, int]
 
 
 def _limits(
-    pairs: Sequence[Pair], root: int, machines: int, at: int
+    pairs: Sequence[ClockPair], root: int, machines: int, at: int
 ) -> tuple[Floats, Floats] | Missing:
     """Return the least and the most that each machine is ahead, over all paths from `root`.
 
@@ -260,7 +260,7 @@ def _limits(
 
 
 def _along(
-    path: Sequence[tuple[Pair, int]],
+    path: Sequence[tuple[ClockPair, int]],
     machine: int,
     root: int,
     limits: Sequence[tuple[Floats, Floats] | Missing],
@@ -288,7 +288,7 @@ def _along(
     return _Ahead((likely[0], likely[1]), error_ns, drift_ns, _basis(path))
 
 
-def _basis(path: Sequence[tuple[Pair, int]]) -> str:
+def _basis(path: Sequence[tuple[ClockPair, int]]) -> str:
     least = min(pair.meetings for pair, _ in path)
     text = f"{least} meetings" if least > 1 else "1 meeting"
     left_out = sum(pair.left_out for pair, _ in path)

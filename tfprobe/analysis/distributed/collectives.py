@@ -20,14 +20,14 @@ from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.core.tensor_sizes import outputs_bytes
 from tfprobe.analysis.distributed.clocks import clocks
 from tfprobe.analysis.distributed.synchronization_events import (
-    Meetings,
     Met,
+    SynchronizationEvents,
     groups,
     in_several,
     part,
 )
 from tfprobe.analysis.distributed.synchronization_matrix import machine_key
-from tfprobe.analysis.transfers.bus_transfers import Busy
+from tfprobe.analysis.transfers.bus_transfers import BusyTime
 from tfprobe.analysis.transfers.collective_runs import CollectiveRuns, collective_runs, overlap
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile
@@ -103,7 +103,7 @@ class Collectives:
 
     steps: int
     kinds: tuple[Collective, ...]
-    busy: Busy
+    busy: BusyTime
     ranks: tuple[Rank, ...] | Missing
     clock_error_ns: int | None
 
@@ -143,7 +143,7 @@ def _matched(profile: Profile, runs: CollectiveRuns) -> tuple[Met, int | None]:
 
 def on_one_clock(
     processes: Sequence[Process],
-    meetings: Callable[[], Meetings],
+    meetings: Callable[[], SynchronizationEvents],
     group: Int64s,
     process: Int64s,
     start_ns: Int64s,

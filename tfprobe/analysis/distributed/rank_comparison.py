@@ -16,8 +16,8 @@ from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.clocks import Clock, Clocks, clocks
 from tfprobe.analysis.distributed.rank_facts import facts
 from tfprobe.analysis.distributed.rank_parts import Floats, Overlap, RankPart
-from tfprobe.analysis.distributed.rank_slots import Seat, seats
-from tfprobe.analysis.distributed.rank_times import StepTimes, Straggler, step_times, stragglers
+from tfprobe.analysis.distributed.rank_slots import RankSlot, rank_slots
+from tfprobe.analysis.distributed.rank_times import RankStepTimes, Straggler, step_times, stragglers
 from tfprobe.analysis.distributed.rank_waits import Servers, Turn, Waits, servers, waits
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
@@ -29,7 +29,7 @@ ALONE = Missing("one process alone ran this work: there is nobody to compare it 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RankRow:
     """A process among those of its job.
 
     `steps`, `mean_ns` and `late` are those of the work that is compared; `turn` is what it did in
@@ -38,7 +38,7 @@ class Row:
     """
 
     process: Process
-    seat: Seat
+    seat: RankSlot
     clock: Clock
     steps: int | None
     mean_ns: float | None
@@ -64,14 +64,14 @@ class StepFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Across:
+class RankComparison:
     """The processes of a job beside each other, in their order.
 
     `work` is the one that is compared, with its `figures` of the latest steps and the first and
     last step of the `cells` of rows. `stragglers` are those that are slower by more than chance.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RankRow, ...]
     world: int | None
     clocks: Clocks
     work: str | Missing
@@ -96,7 +96,7 @@ class Across:
         return max(jobs.values(), default=0) > 1
 
 
-def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
+def merge(parts: Sequence[RankPart], *, named: str = "") -> RankComparison:
     """Return the processes beside each other. `named` is in the name of the work to compare, which
     else is the one with most time.
     """
@@ -105,7 +105,7 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
         replace(each, process=replace(each.process, index=at)) for at, each in enumerate(parts)
     ]
     processes = [part.process for part in parts]
-    places = seats(processes)
+    places = rank_slots(processes)
     generation = [each.matched_by for each in places]
     met = synchronization_events.merge([part.meetings for part in parts])
     clock = clocks(processes, met)
@@ -114,12 +114,12 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
     team, key = _compared(parts, places, named)
     late: tuple[Straggler, ...] = ()
     worst: tuple[Straggler, ...] = ()
-    times: StepTimes | Missing = ALONE
+    times: RankStepTimes | Missing = ALONE
     if not isinstance(key, Missing) and len(team) > 1:
         late, worst = stragglers(team, key, turns)
         times = step_times(team, key)
     rows = _rows(parts, places, clock, key, team, worst, turns, times)
-    return Across(
+    return RankComparison(
         rows=rows,
         world=max((each.world for each in processes if each.world is not None), default=None),
         clocks=clock,
@@ -135,7 +135,7 @@ def merge(parts: Sequence[RankPart], *, named: str = "") -> Across:
 
 
 def _compared(
-    parts: Sequence[RankPart], places: Sequence[Seat], named: str
+    parts: Sequence[RankPart], places: Sequence[RankSlot], named: str
 ) -> tuple[dict[int, RankPart], str | Missing]:
     """Return the processes of a job that step beside each other, and the work to compare.
 
@@ -157,7 +157,7 @@ def _compared(
     return jobs[group], work
 
 
-def _jobs(parts: Sequence[RankPart], places: Sequence[Seat]) -> dict[int, dict[int, RankPart]]:
+def _jobs(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> dict[int, dict[int, RankPart]]:
     """Return the workers of each group of processes; of each rank its latest start."""
     latest: dict[tuple[int, int], int] = {}
     for each in places:
@@ -175,14 +175,14 @@ def _jobs(parts: Sequence[RankPart], places: Sequence[Seat]) -> dict[int, dict[i
 
 def _rows(
     parts: Sequence[RankPart],
-    places: Sequence[Seat],
+    places: Sequence[RankSlot],
     clock: Clocks,
     key: str | Missing,
     team: Mapping[int, RankPart],
     worst: Sequence[Straggler],
     turns: Mapping[int, Turn],
-    times: StepTimes | Missing,
-) -> tuple[Row, ...]:
+    times: RankStepTimes | Missing,
+) -> tuple[RankRow, ...]:
     late = {each.process: each for each in worst}
     cells = {} if isinstance(times, Missing) else _cells(times)
     unknown = Missing("too few steps of it can be compared")
@@ -193,7 +193,7 @@ def _rows(
         mine = [each for each in part.steps if each.key == key]
         steps = mine[0].executed if mine else None
         found.append(
-            Row(
+            RankRow(
                 process=part.process,
                 seat=places[at],
                 clock=clock.clocks[at],
@@ -208,7 +208,7 @@ def _rows(
     return tuple(found)
 
 
-def _cells(times: StepTimes) -> dict[int, tuple[float | None, ...]]:
+def _cells(times: RankStepTimes) -> dict[int, tuple[float | None, ...]]:
     """Return each process's steps over the middle one's of the same step, in columns."""
     ratio = times.step_ns / np.maximum(_middle(times.step_ns), 1)
     columns = np.array_split(np.arange(ratio.shape[1]), min(MOST_COLUMNS, ratio.shape[1]))
@@ -227,7 +227,7 @@ def _middle(table: Floats) -> Floats:
     return found
 
 
-def _figures(times: StepTimes) -> list[StepFigures]:
+def _figures(times: RankStepTimes) -> list[StepFigures]:
     """Return the latest steps that two processes or more remember; all figures are of one step."""
     known = np.count_nonzero(~np.isnan(times.step_ns), axis=0)
     found = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfprobe.analysis.distributed.clocks import Clocks
 from tfprobe.analysis.distributed.rank_parts import RankPart
-from tfprobe.analysis.distributed.rank_slots import Seat, seats
+from tfprobe.analysis.distributed.rank_slots import RankSlot, rank_slots
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, titled
 from tfprobe.profile.programs import WORKERS, Claim, heads, team
@@ -26,7 +26,7 @@ _LEAST_BEHIND = 10
 def facts(parts: Sequence[RankPart], clocks: Clocks) -> tuple[str, ...]:
     """Return what is amiss, one sentence or two each."""
     processes = [part.process for part in parts]
-    places = seats(processes)
+    places = rank_slots(processes)
     return (
         *_missing(processes, places),
         *_claimed_twice(parts, places),
@@ -57,7 +57,7 @@ def some(texts: Sequence[str]) -> str:
 _MOST_RANKS = 1_000_000
 
 
-def _missing(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
+def _missing(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterator[str]:
     workers = [each for each in places if each.team == WORKERS and each.rank is not None]
     worlds = {processes[each.process].world for each in workers} - {None}
     if len(worlds) > 1:
@@ -85,7 +85,7 @@ def _are(what: Sequence[object]) -> str:
     return "are" if len(what) > 1 else "is"
 
 
-def _claimed_twice(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterator[str]:
+def _claimed_twice(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> Iterator[str]:
     by_rank: dict[tuple[str, int, int], list[RankPart]] = {}
     for each in places:
         if each.rank is not None:
@@ -108,7 +108,7 @@ def _claim(part: RankPart) -> Claim:
     return Claim(machine, process.pid, process.ppid, process.is_fork, has_steps)
 
 
-def _versions(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
+def _versions(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterator[str]:
     """Tell of versions that differ within a job; programs of their own may have their own."""
     jobs: dict[int, list[Process]] = {}
     for seat, process in zip(places, processes, strict=True):
@@ -140,7 +140,7 @@ def _python(process: Process) -> str | Missing:
     return ".".join(process.python.split(".")[:2])
 
 
-def _gone(processes: Sequence[Process], places: Sequence[Seat]) -> Iterator[str]:
+def _gone(processes: Sequence[Process], places: Sequence[RankSlot]) -> Iterator[str]:
     again = {(each.team, each.rank): each.generation for each in places}
     last = [place for place in places if place.generation == again[place.team, place.rank]]
     workers = {processes[each.process].state for each in last if each.team == WORKERS}
@@ -166,7 +166,7 @@ def _and(texts: Sequence[str]) -> str:
     return f"{some(texts[:-1])} and {texts[-1]}"
 
 
-def _behind(parts: Sequence[RankPart], places: Sequence[Seat]) -> Iterator[str]:
+def _behind(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> Iterator[str]:
     made: dict[tuple[int, str], dict[int, int]] = {}
     for place, part in zip(places, parts, strict=True):
         if place.team == WORKERS:

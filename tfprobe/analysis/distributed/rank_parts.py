@@ -9,7 +9,10 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.intervals import union
 from tfprobe.analysis.distributed import synchronization_events
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings
+from tfprobe.analysis.distributed.synchronization_events import (
+    SynchronizationEvents,
+    SynchronizationKind,
+)
 from tfprobe.analysis.steps.step_window import lengthened_gaps
 from tfprobe.analysis.transfers.collective_runs import collective_runs, overlap
 from tfprobe.analysis.transfers.sends import task_of
@@ -79,7 +82,7 @@ class RankPart:
     """What a process tells by itself."""
 
     process: Process
-    meetings: Meetings
+    meetings: SynchronizationEvents
     steps: tuple[LatestSteps, ...]
     recorded: tuple[RecordedStep, ...]
     overlap: Overlap | Missing
@@ -173,9 +176,9 @@ def _latest(work: Work) -> LatestSteps:
     )
 
 
-def _recorded(profile: Profile, met: Meetings) -> tuple[RecordedStep, ...]:
+def _recorded(profile: Profile, met: SynchronizationEvents) -> tuple[RecordedStep, ...]:
     names = {each.index: f"{each.kind} {each.name}" for each in profile.works}
-    joint = met.only(met.kind == MeetingKind.COLLECTIVE)
+    joint = met.only(met.kind == SynchronizationKind.COLLECTIVE)
     texts = joint.strings.values
     found = []
     for capture in profile.captures:

@@ -11,7 +11,7 @@ from tfprobe.profile.programs import team
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RankSlot:
     """The place of a process in its job.
 
     `rank` is None where nothing tells it. `generation` counts the processes that had the same team
@@ -36,9 +36,9 @@ class Seat:
         return -1 - self.group if self.rank is None else self.generation
 
 
-def seats(processes: Sequence[Process]) -> tuple[Seat, ...]:
+def rank_slots(processes: Sequence[Process]) -> tuple[RankSlot, ...]:
     """Return the place of each process, in the order of the processes."""
-    found: dict[int, Seat] = {}
+    found: dict[int, RankSlot] = {}
     latest: dict[tuple[str, int], tuple[int, int]] = {}
     ran: dict[tuple[str, int], str] = {}
     for each in sorted(processes, key=lambda process: (process.started_unix_ns, process.index)):
@@ -52,7 +52,7 @@ def seats(processes: Sequence[Process]) -> tuple[Seat, ...]:
                 until_ns = max(until_ns, before[1]) if generation == before[0] else until_ns
                 is_restart = generation > before[0] and ran[row, each.rank] == each.title
             latest[row, each.rank], ran[row, each.rank] = (generation, until_ns), each.title
-        found[each.index] = Seat(
+        found[each.index] = RankSlot(
             each.index, row, role, each.rank, generation, each.group, is_restart
         )
     return tuple(found[each.index] for each in processes)

@@ -51,7 +51,7 @@ class Straggler:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class RankStepTimes:
     """The steps of a work in the processes of a team: a row of the tables is a process, a column a
     step from `first_step` on; ns, NaN where nothing is known.
     """
@@ -72,7 +72,7 @@ class StepTimes:
         return self.step_ns + self.gap_ns
 
 
-def step_times(parts: Mapping[int, RankPart], key: str) -> StepTimes | Missing:
+def step_times(parts: Mapping[int, RankPart], key: str) -> RankStepTimes | Missing:
     """Return the latest steps of a work that processes have remembered, by their numbers."""
     found = {at: steps for at, part in parts.items() for steps in part.steps if steps.key == key}
     found = {at: steps for at, steps in found.items() if len(steps.step_ns)}
@@ -87,7 +87,7 @@ def step_times(parts: Mapping[int, RankPart], key: str) -> StepTimes | Missing:
     for row, steps in enumerate(found.values()):
         for table, values in zip(tables, (steps.step_ns, steps.gap_ns), strict=True):
             _place(table[row], steps, values, first)
-    return StepTimes(key, tuple(found), first, tables[0], tables[1])
+    return RankStepTimes(key, tuple(found), first, tables[0], tables[1])
 
 
 def _place(row: Floats, steps: LatestSteps, values: Floats, first: int) -> None:

@@ -9,7 +9,12 @@ import numpy as np
 
 from tfprobe.analysis.distributed.clocks import Clocks
 from tfprobe.analysis.distributed.rank_parts import SERVER, RankPart
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, Met, groups
+from tfprobe.analysis.distributed.synchronization_events import (
+    Met,
+    SynchronizationEvents,
+    SynchronizationKind,
+    groups,
+)
 from tfprobe.analysis.distributed.synchronization_matrix import meeting_groups
 from tfprobe.analysis.transfers.sends import task_of
 from tfprobe.errors import Missing
@@ -75,12 +80,14 @@ class CollectiveWaits:
     waiting_ns: Int64s
 
 
-def waits(meetings: Meetings, clocks: Clocks, generation: Sequence[int]) -> Waits | Missing:
+def waits(
+    meetings: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
+) -> Waits | Missing:
     """Return who waits for whom; processes whose clocks are not known are not told of."""
     if not len(meetings):
         return NO_MEETING
     start_ns, end_ns, group = _met(meetings, clocks, generation)
-    joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
+    joint = np.flatnonzero(meetings.kind == SynchronizationKind.COLLECTIVE)
     found = [
         _of_others(meetings, _in_collectives(meetings, group, joint, start_ns, end_ns)),
         _in_receives(meetings, group, start_ns, end_ns),
@@ -97,16 +104,16 @@ def waits(meetings: Meetings, clocks: Clocks, generation: Sequence[int]) -> Wait
 
 
 def in_collectives(
-    meetings: Meetings, clocks: Clocks, generation: Sequence[int]
+    meetings: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> CollectiveWaits:
     """Return how long each execution of a collective waited, by the clocks that are known."""
     start_ns, end_ns, group = _met(meetings, clocks, generation)
-    joint = np.flatnonzero(meetings.kind == MeetingKind.COLLECTIVE)
+    joint = np.flatnonzero(meetings.kind == SynchronizationKind.COLLECTIVE)
     return _in_collectives(meetings, group, joint, start_ns, end_ns)
 
 
 def _met(
-    meetings: Meetings, clocks: Clocks, generation: Sequence[int]
+    meetings: SynchronizationEvents, clocks: Clocks, generation: Sequence[int]
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Return start and end of each meeting on one clock, and its group."""
     start_ns, end_ns, is_set = _on_one_clock(meetings, clocks)
@@ -116,7 +123,7 @@ def _met(
     return start_ns, end_ns, group
 
 
-def _on_one_clock(meetings: Meetings, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
+def _on_one_clock(meetings: SynchronizationEvents, clocks: Clocks) -> tuple[Int64s, Int64s, Flags]:
     start_ns, end_ns = meetings.start_ns.copy(), meetings.end_ns.copy()
     is_set = np.ones(len(start_ns), dtype=np.bool_)
     for clock in clocks.clocks:
@@ -130,7 +137,7 @@ def _on_one_clock(meetings: Meetings, clocks: Clocks) -> tuple[Int64s, Int64s, F
 
 
 def _in_collectives(
-    meetings: Meetings, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
+    meetings: SynchronizationEvents, group: Int64s, joint: Int64s, start_ns: Int64s, end_ns: Int64s
 ) -> CollectiveWaits:
     process = meetings.process[joint].astype(np.int64)
     met = Met.of(groups(group[joint][np.newaxis]), process, start_ns[joint], end_ns[joint])
@@ -141,7 +148,9 @@ def _in_collectives(
     return CollectiveWaits(joint[known], whom[known], waiting_ns[known])
 
 
-def _of_others(meetings: Meetings, waits: CollectiveWaits) -> tuple[Int64s, Int64s, Int64s]:
+def _of_others(
+    meetings: SynchronizationEvents, waits: CollectiveWaits
+) -> tuple[Int64s, Int64s, Int64s]:
     """Return who waited for whom, and how long, without those who came last."""
     process = meetings.process[waits.row].astype(np.int64)
     waited = waits.whom != process
@@ -149,12 +158,12 @@ def _of_others(meetings: Meetings, waits: CollectiveWaits) -> tuple[Int64s, Int6
 
 
 def _in_receives(
-    meetings: Meetings, group: Int64s, start_ns: Int64s, end_ns: Int64s
+    meetings: SynchronizationEvents, group: Int64s, start_ns: Int64s, end_ns: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Return how long receives went on before their tensor was sent."""
     count = int(group.max(initial=-1)) + 1
-    sends = np.flatnonzero(meetings.kind == MeetingKind.SEND)
-    receives = np.flatnonzero(meetings.kind == MeetingKind.RECV)
+    sends = np.flatnonzero(meetings.kind == SynchronizationKind.SEND)
+    receives = np.flatnonzero(meetings.kind == SynchronizationKind.RECV)
     sender = np.full(count, -1, dtype=np.int64)
     sender[group[sends]] = sends
     # Ranks run the same program: where several send what is named so, it is not known which.
@@ -169,7 +178,7 @@ def _in_receives(
 
 
 def _turns(
-    meetings: Meetings,
+    meetings: SynchronizationEvents,
     group: Int64s,
     joint: Int64s,
     start_ns: Int64s,
@@ -208,7 +217,7 @@ def _sums(at: Int64s, values: Int64s, count: int) -> Int64s:
     return found
 
 
-def _steps(meetings: Meetings, group: Int64s) -> int:
+def _steps(meetings: SynchronizationEvents, group: Int64s) -> int:
     """Count the steps in which processes met."""
     several = np.bincount(groups(group[np.newaxis])) > 1
     met = several[groups(group[np.newaxis])]
@@ -221,7 +230,7 @@ NOTHING = Missing("no recorded step exchanges tensors with a parameter server")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SendExchange:
     """What a process and a server sent each other: `pulled` from the server, `pushed` to it.
 
     `receiving_ns` is the time of the receives, which is mostly waiting for what is sent to be made.
@@ -243,7 +252,7 @@ class ServerLoad:
     """
 
     server: str
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[SendExchange, ...]
     busy_ns: int | Missing
 
     @property
@@ -269,7 +278,7 @@ class Servers:
     imbalance_ratio: float | Missing
 
 
-def servers(parts: Sequence[RankPart], meetings: Meetings) -> Servers | Missing:
+def servers(parts: Sequence[RankPart], meetings: SynchronizationEvents) -> Servers | Missing:
     """Return the load of the parameter servers. `meetings` are those of all parts."""
     exchanges = _exchanges(meetings)
     busy: dict[str, int] = {}
@@ -298,16 +307,16 @@ def _imbalance(moved: Sequence[int | Missing]) -> float | Missing:
     return max(known) / mean if mean else UNSEEN
 
 
-def _exchanges(meetings: Meetings) -> dict[tuple[str, int], Exchange]:
+def _exchanges(meetings: SynchronizationEvents) -> dict[tuple[str, int], SendExchange]:
     """Return what each process and server sent each other, by server and process."""
     texts = meetings.strings.values
     of_server = [task_of(text) if SERVER in text else "" for text in texts]
     is_server = np.array([bool(text) for text in of_server], dtype=np.bool_)
     # A Recv of the graph waits for the RecvTensor of the same tensor, which has its size.
     rpcs = np.array([text == "RecvTensor" for text in texts], dtype=np.bool_)[meetings.op]
-    found: dict[tuple[str, int], Exchange] = {}
+    found: dict[tuple[str, int], SendExchange] = {}
     for column, pulls in ((meetings.source, True), (meetings.target, False)):
-        chosen = (meetings.kind == MeetingKind.RECV) & rpcs & is_server[column]
+        chosen = (meetings.kind == SynchronizationKind.RECV) & rpcs & is_server[column]
         for at in np.unique(column[chosen]).tolist():
             for process in np.unique(meetings.process[chosen & (column == at)]).tolist():
                 mine = chosen & (column == at) & (meetings.process == process)
@@ -317,11 +326,16 @@ def _exchanges(meetings: Meetings) -> dict[tuple[str, int], Exchange]:
 
 
 def _more(
-    known: Exchange | None, process: int, meetings: Meetings, mine: Flags, *, pulls: bool
-) -> Exchange:
-    told = known or Exchange(process, 0, 0, 0, 0)
+    known: SendExchange | None,
+    process: int,
+    meetings: SynchronizationEvents,
+    mine: Flags,
+    *,
+    pulls: bool,
+) -> SendExchange:
+    told = known or SendExchange(process, 0, 0, 0, 0)
     size = int(meetings.bytes[mine].sum())
-    return Exchange(
+    return SendExchange(
         process=process,
         pulled_bytes=told.pulled_bytes + (size if pulls else 0),
         pushed_bytes=told.pushed_bytes + (0 if pulls else size),

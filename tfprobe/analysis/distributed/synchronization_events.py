@@ -21,7 +21,7 @@ from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int8s, Int32s, Int64s, Interner, Strings, having
 
 
-class MeetingKind(IntEnum):
+class SynchronizationKind(IntEnum):
     """What brings processes together: all of a group, or one that sends and one that receives."""
 
     COLLECTIVE = 0
@@ -30,7 +30,7 @@ class MeetingKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meetings:
+class SynchronizationEvents:
     """Executions in which a process meets others, one per row; all columns have the same length.
 
     `work` is the kind and name of the work, "" where none is known; `step` its number; `name` the
@@ -76,23 +76,26 @@ class Meetings:
     def __len__(self) -> int:
         return len(self.process)
 
-    def only(self, chosen: Flags) -> Meetings:
+    def only(self, chosen: Flags) -> SynchronizationEvents:
         """Return the rows where `chosen` is true."""
         columns = {name: getattr(self, name)[chosen] for name in self.DTYPES}
-        return Meetings(strings=self.strings, **columns)
+        return SynchronizationEvents(strings=self.strings, **columns)
 
 
-def part(profile: Profile) -> Meetings:
+def part(profile: Profile) -> SynchronizationEvents:
     """Return the meetings of the recorded steps of a profile, those of each step by their start."""
     texts = Interner()
     runs = collective_runs(profile)
     columns = [_of_collectives(profile, runs, texts), _of_sends(profile, runs, texts)]
-    both = {name: np.concatenate([each[name] for each in columns]) for name in Meetings.DTYPES}
+    both = {
+        name: np.concatenate([each[name] for each in columns])
+        for name in SynchronizationEvents.DTYPES
+    }
     order = np.lexsort((both["end_ns"], both["start_ns"], both["step"], both["process"]))
     return _table(texts, {name: column[order] for name, column in both.items()})
 
 
-def merge(parts: Sequence[Meetings]) -> Meetings:
+def merge(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
     """Return the meetings of several processes, each of which is one part: `process` becomes the
     place of the part.
     """
@@ -104,22 +107,26 @@ def merge(parts: Sequence[Meetings]) -> Meetings:
     )
 
 
-def joined(parts: Sequence[Meetings]) -> Meetings:
+def joined(parts: Sequence[SynchronizationEvents]) -> SynchronizationEvents:
     """Return all meetings in one table."""
     texts = Interner()
-    columns: dict[str, list[Any]] = {name: [np.empty(0, np.int64)] for name in Meetings.DTYPES}
+    columns: dict[str, list[Any]] = {
+        name: [np.empty(0, np.int64)] for name in SynchronizationEvents.DTYPES
+    }
     for each in parts:
         moved = np.array([texts.position(text) for text in each.strings.values], dtype=np.int32)
         for name, found in columns.items():
             column = getattr(each, name)
-            found.append(moved[column] if name in Meetings.TEXTS else column)
+            found.append(moved[column] if name in SynchronizationEvents.TEXTS else column)
     return _table(texts, {name: np.concatenate(found) for name, found in columns.items()})
 
 
-def _table(texts: Interner, columns: Mapping[str, Any]) -> Meetings:
+def _table(texts: Interner, columns: Mapping[str, Any]) -> SynchronizationEvents:
     """Return a table. Any: arrays of whatever type, or one value for all rows."""
-    typed = {name: columns[name].astype(kind) for name, kind in Meetings.DTYPES.items()}
-    return Meetings(strings=texts.strings(), **typed)
+    typed = {
+        name: columns[name].astype(kind) for name, kind in SynchronizationEvents.DTYPES.items()
+    }
+    return SynchronizationEvents(strings=texts.strings(), **typed)
 
 
 def _of_collectives(profile: Profile, runs: CollectiveRuns, texts: Interner) -> dict[str, Any]:
@@ -129,7 +136,7 @@ def _of_collectives(profile: Profile, runs: CollectiveRuns, texts: Interner) -> 
         "nth": runs.nth,
         "start_ns": runs.start_ns,
         "end_ns": runs.end_ns,
-        "kind": np.full(len(runs), MeetingKind.COLLECTIVE),
+        "kind": np.full(len(runs), SynchronizationKind.COLLECTIVE),
     }
 
 
@@ -163,7 +170,7 @@ def _sent(strings: Strings, triple: Sequence[int], texts: Interner) -> tuple[int
     """Return key, kind, bytes, source and target of a send, and 1 where it may leave its task."""
     name, op_type, detail = (strings[each] for each in triple)
     ends = ends_of(detail) or Ends("", "", "", 0)
-    kind = MeetingKind.SEND if op_type.endswith("Send") else MeetingKind.RECV
+    kind = SynchronizationKind.SEND if op_type.endswith("Send") else SynchronizationKind.RECV
     return (
         texts.position(tensor_of(ends.tensor or name)),
         int(kind),

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.collective_ops import binds_all
 from tfprobe.analysis.distributed.synchronization_events import (
-    MeetingKind,
-    Meetings,
+    SynchronizationEvents,
+    SynchronizationKind,
     groups,
     in_several,
 )
@@ -58,21 +58,21 @@ class Encounters:
         return found
 
 
-def binding(meetings: Meetings) -> Flags:
+def binding(meetings: SynchronizationEvents) -> Flags:
     """Say which meetings bind their members in time."""
     texts = meetings.strings.values
     of_all = np.array([binds_all(text) for text in texts], dtype=np.bool_)
-    is_collective = meetings.kind == MeetingKind.COLLECTIVE
+    is_collective = meetings.kind == SynchronizationKind.COLLECTIVE
     found: Flags = ~is_collective | of_all[meetings.op]
     return found
 
 
-def meeting_groups(meetings: Meetings, generation: Sequence[int]) -> Int64s:
+def meeting_groups(meetings: SynchronizationEvents, generation: Sequence[int]) -> Int64s:
     """Return numbers from 0 on, the same one for all executions of one meeting.
 
     `generation` is that of each process: those that were started anew count their steps anew.
     """
-    is_collective = meetings.kind == MeetingKind.COLLECTIVE
+    is_collective = meetings.kind == SynchronizationKind.COLLECTIVE
     # A send has another name than its receive, and may be of another kind of work.
     return groups(
         np.stack(
@@ -89,7 +89,10 @@ def meeting_groups(meetings: Meetings, generation: Sequence[int]) -> Int64s:
 
 
 def encounters(
-    meetings: Meetings, generation: Sequence[int], machine: Sequence[int], shift_ns: Sequence[int]
+    meetings: SynchronizationEvents,
+    generation: Sequence[int],
+    machine: Sequence[int],
+    shift_ns: Sequence[int],
 ) -> Encounters:
     """Return the meetings of several machines. `machine` is that of each process, from 0 on, and
     `shift_ns` how far its clock is ahead of its machine's.
@@ -107,8 +110,8 @@ def encounters(
     cell = row.reshape(-1) * machines + of_row[chosen]
     shape = len(numbers), machines
     kind = meetings.kind[chosen]
-    begins, ends = kind != MeetingKind.RECV, kind != MeetingKind.SEND
-    joint = kind == MeetingKind.COLLECTIVE
+    begins, ends = kind != SynchronizationKind.RECV, kind != SynchronizationKind.SEND
+    joint = kind == SynchronizationKind.COLLECTIVE
     step = np.empty(len(numbers), dtype=np.int64)
     step[row.reshape(-1)] = _steps(meetings)[chosen]
     return Encounters(
@@ -120,14 +123,14 @@ def encounters(
     )
 
 
-def _is_clear(meetings: Meetings, group: Int64s) -> Flags:
+def _is_clear(meetings: SynchronizationEvents, group: Int64s) -> Flags:
     """Say which rows are of collectives, or of what one process sends and one other receives.
 
     Ranks run the same program: each may send the same tensor to itself, from device to device.
     """
     count = int(group.max(initial=-1)) + 1
     ends = []
-    for kind in (MeetingKind.SEND, MeetingKind.RECV):
+    for kind in (SynchronizationKind.SEND, SynchronizationKind.RECV):
         mine = meetings.kind == kind
         low = np.full(count, np.iinfo(np.int64).max)
         high = np.full(count, -1, dtype=np.int64)
@@ -135,7 +138,7 @@ def _is_clear(meetings: Meetings, group: Int64s) -> Flags:
         np.maximum.at(high, group[mine], meetings.process[mine].astype(np.int64))
         ends.append(np.where(low == high, low, -1))
     one_way = (ends[0] >= 0) & (ends[1] >= 0) & (ends[0] != ends[1])
-    found: Flags = (meetings.kind == MeetingKind.COLLECTIVE) | one_way[group]
+    found: Flags = (meetings.kind == SynchronizationKind.COLLECTIVE) | one_way[group]
     return found
 
 
@@ -146,7 +149,7 @@ def _few_enough(group: Int64s, kept: Flags, machines: int) -> Flags:
     return found
 
 
-def _steps(meetings: Meetings) -> Int64s:
+def _steps(meetings: SynchronizationEvents) -> Int64s:
     return groups(np.stack((meetings.work.astype(np.int64), meetings.step)))
 
 
@@ -193,7 +196,7 @@ def machine_key(process: Process) -> tuple[str, str]:
 
 
 def machines_of(
-    processes: Sequence[Process], meetings: Meetings, generation: Sequence[int]
+    processes: Sequence[Process], meetings: SynchronizationEvents, generation: Sequence[int]
 ) -> Machines:
     """Return the machines of processes.
 
@@ -220,13 +223,16 @@ def machines_of(
 
 
 def _agreeing(
-    meetings: Meetings, generation: Sequence[int], machine: Sequence[int], told: Sequence[int]
+    meetings: SynchronizationEvents,
+    generation: Sequence[int],
+    machine: Sequence[int],
+    told: Sequence[int],
 ) -> list[bool]:
     """Say of each machine whether its processes meet no worse with their shifts than without."""
     count = max(machine) + 1
     if not any(told):
         return [True] * count
-    chosen = meetings.only(binding(meetings) & (meetings.kind == MeetingKind.COLLECTIVE))
+    chosen = meetings.only(binding(meetings) & (meetings.kind == SynchronizationKind.COLLECTIVE))
     of_row = np.array(machine, dtype=np.int64)[chosen.process]
     shift = np.array(told, dtype=np.int64)[chosen.process]
     group = meeting_groups(chosen, generation) * count + of_row

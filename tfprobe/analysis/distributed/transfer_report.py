@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfprobe.analysis.distributed.collectives import Collective, Collectives, Rank
-from tfprobe.analysis.transfers.bus_transfers import Amount, Busy, Cause, Flow, Transfers
+from tfprobe.analysis.transfers.bus_transfers import (
+    Amount,
+    BusyTime,
+    TransferCause,
+    TransferFlow,
+    Transfers,
+)
 from tfprobe.analysis.transfers.sends import Sends
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work
@@ -71,7 +77,7 @@ def _transfers(found: Transfers) -> dict[str, Any]:
     }
 
 
-def _flow(flow: Flow) -> dict[str, Any]:
+def _flow(flow: TransferFlow) -> dict[str, Any]:
     return {
         "direction": flow.move.name.lower(),
         **_amount(flow.amount),
@@ -81,7 +87,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(cause: TransferCause) -> dict[str, Any]:
     return {
         "name": cause.label,
         "direction": cause.move.name.lower(),
@@ -101,7 +107,7 @@ def _amount(amount: Amount) -> dict[str, Any]:
     }
 
 
-def _busy(busy: Busy) -> dict[str, Any]:
+def _busy(busy: BusyTime) -> dict[str, Any]:
     return {
         "busy_us": busy.busy_ns / NS_PER_US,
         "hidden_us": busy.hidden_ns / NS_PER_US,

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
-from tfprobe.analysis.breakdown.gap_breakdown import Between, Cause
+from tfprobe.analysis.breakdown.gap_breakdown import GapBreakdown, GapCause
 from tfprobe.analysis.breakdown.row_kinds import takes_token
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.main_loop import RUNNER_THREAD, fills_queue
@@ -37,7 +37,7 @@ _FULL_RATIO = 0.5
 # As TensorFlow names the threads of tf.train.start_queue_runners.
 
 
-class Kind(Enum):
+class SourceKind(Enum):
     """What input comes from. The value is its name in documents."""
 
     ITERATOR = "iterator"
@@ -47,13 +47,13 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputSource:
     """Something steps wait for, with the time it takes of the mean cycle.
 
     `is_between`: the time lies between steps, in Python. `file` is "" where no line stands for it.
     """
 
-    kind: Kind
+    kind: SourceKind
     what: str
     file: str
     line: int
@@ -63,7 +63,7 @@ class Source:
 
 
 # Kind, what, file, line, and whether it was between steps.
-_Key = tuple[Kind, str, str, int, bool]
+_Key = tuple[SourceKind, str, str, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Producer:
         return self.thread.removeprefix(RUNNER_THREAD).removeprefix("-").partition("-")[0]
 
 
-def sources(item: WorkParts, executions: Executions) -> tuple[Source, ...]:
+def sources(item: WorkParts, executions: Executions) -> tuple[InputSource, ...]:
     """Return what the mean cycle of a work waited for, longest first, by its own `executions`."""
     mean_ns: dict[_Key, float] = {}
     waits = _waits_by_op(executions)
@@ -100,34 +100,38 @@ def sources(item: WorkParts, executions: Executions) -> tuple[Source, ...]:
         for key, time_ns in _after(gap):
             mean_ns[key] = mean_ns.get(key, 0.0) + time_ns / len(watched)
     cycle_ns = item.cycle_ns or 1
-    found = [Source(*key, time_ns=ns, ratio=ns / cycle_ns) for key, ns in mean_ns.items() if ns > 0]
+    found = [
+        InputSource(*key, time_ns=ns, ratio=ns / cycle_ns) for key, ns in mean_ns.items() if ns > 0
+    ]
     return tuple(sorted(found, key=lambda each: (-each.time_ns, each.what)))
 
 
-def _inside(step: StepParts, waits: Mapping[tuple[Kind, str], int]) -> Iterator[tuple[_Key, float]]:
+def _inside(
+    step: StepParts, waits: Mapping[tuple[SourceKind, str], int]
+) -> Iterator[tuple[_Key, float]]:
     wait_ns = step.inside.get(Part.INPUT_WAIT, 0)
     whole_ns = sum(waits.values()) or 1
     for (kind, what), ns in waits.items():
         yield (kind, what, "", 0, False), wait_ns * ns / whole_ns
     prepared_ns = step.inside.get(Part.HOST_PREPROCESS, 0)
-    yield (Kind.PYTHON, "py_function in the step", "", 0, False), prepared_ns
-    yield (Kind.FEED, "feed_dict", "", 0, False), step.inside.get(Part.FEED, 0)
+    yield (SourceKind.PYTHON, "py_function in the step", "", 0, False), prepared_ns
+    yield (SourceKind.FEED, "feed_dict", "", 0, False), step.inside.get(Part.FEED, 0)
 
 
-def _after(gap: Between) -> Iterator[tuple[_Key, float]]:
+def _after(gap: GapBreakdown) -> Iterator[tuple[_Key, float]]:
     for cause in gap.causes:
         if cause.part in INPUT_PARTS:
             yield (_kind(cause), cause.what, cause.file, cause.line, True), cause.duration_ns
 
 
-def _kind(cause: Cause) -> Kind:
+def _kind(cause: GapCause) -> SourceKind:
     if cause.part is Part.FEED:
-        return Kind.FEED
+        return SourceKind.FEED
     is_iterator = cause.part is Part.INPUT_WAIT and cause.what in _NEXT
-    return Kind.ITERATOR if is_iterator else Kind.PYTHON
+    return SourceKind.ITERATOR if is_iterator else SourceKind.PYTHON
 
 
-def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int]]:
+def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[SourceKind, str], int]]:
     """Return by capture what ops that take input waited, by the op's name where it is a queue."""
     texts = executions.strings.values
     takes = having(
@@ -136,13 +140,13 @@ def _waits_by_op(executions: Executions) -> dict[int, dict[tuple[Kind, str], int
         lambda text: text.startswith((*GET_NEXT, *_DEQUEUES)),
     )
     rows = executions.only(takes & ~executions.background & (executions.place == Place.HOST))
-    found: dict[int, dict[tuple[Kind, str], int]] = {}
+    found: dict[int, dict[tuple[SourceKind, str], int]] = {}
     columns = (rows.capture, rows.name, rows.op_type, rows.duration_ns)
     for capture, name, op_type, ns in zip(*(each.tolist() for each in columns), strict=True):
         if takes_token(texts[name]):
             continue
         is_iterator = texts[op_type].startswith(GET_NEXT)
-        key = (Kind.ITERATOR, ITERATOR) if is_iterator else (Kind.QUEUE, texts[name])
+        key = (SourceKind.ITERATOR, ITERATOR) if is_iterator else (SourceKind.QUEUE, texts[name])
         of_capture = found.setdefault(capture, {})
         of_capture[key] = of_capture.get(key, 0) + max(ns, 1)
     return found
@@ -153,7 +157,7 @@ def closes_queue(work: Work) -> bool:
     return fills_queue(work) and work.thread.endswith("close_on_stop")
 
 
-def is_full(source: Source, fillers: Sequence[Producer]) -> bool:
+def is_full(source: InputSource, fillers: Sequence[Producer]) -> bool:
     """Say whether the threads that fill a queue wait for room in it: then the input keeps up."""
     scope = source.what.partition("/")[0]
     known = [each for each in fillers if each.ops]

@@ -20,9 +20,9 @@ from tfprobe.analysis.core.releases import Release, in_names_of, release_of
 from tfprobe.analysis.input.input_sources import (
     INPUT_PARTS,
     ITERATOR,
-    Kind,
+    InputSource,
     Producer,
-    Source,
+    SourceKind,
     closes_queue,
     is_full,
     producer,
@@ -41,7 +41,7 @@ _WAITING_CPUS = 0.5
 _FEWEST_SAMPLES = 3
 
 
-class Level(Enum):
+class InputLevel(Enum):
     """How much a work is bound by its input. The value is its name in documents."""
 
     HIGH = "high"
@@ -50,7 +50,7 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
+class InputThresholds:
     """From where on a work counts as bound by its input, and a call of an iterator as slow."""
 
     high_ratio: float = 0.20
@@ -72,8 +72,8 @@ class WorkInput:
     is_watched: bool
     wait_ns: float
     ratio: float
-    level: Level
-    sources: tuple[Source, ...]
+    level: InputLevel
+    sources: tuple[InputSource, ...]
     pipeline: PipelineUse | Missing
     producers: tuple[Producer, ...]
     fed_bytes: int | Missing
@@ -89,19 +89,19 @@ class WorkInput:
     def keeps_up(self) -> bool:
         """Say whether its input has elements ready, and there is little else to wait for."""
         has_next = not isinstance(self.pipeline, Missing) and self.pipeline.keeps_up
-        return (has_next or self.is_queue_full) and self.level is Level.NONE
+        return (has_next or self.is_queue_full) and self.level is InputLevel.NONE
 
 
 def judge(
     profile: Profile,
-    thresholds: Thresholds | None = None,
+    thresholds: InputThresholds | None = None,
     works: Sequence[WorkParts] | None = None,
 ) -> tuple[WorkInput, ...]:
     """Return the input of each work whose steps were recorded, the work with most time first.
 
     `works` are those with their recorded steps, where they are known already.
     """
-    limits = thresholds or Thresholds()
+    limits = thresholds or InputThresholds()
     return tuple(
         _judged(item, profile, limits)
         for item in (by_work(profile) if works is None else works)
@@ -109,7 +109,7 @@ def judge(
     )
 
 
-def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
+def _judged(item: WorkParts, profile: Profile, limits: InputThresholds) -> WorkInput:
     captures = [step.capture for step in item.steps]
     wait_ns = item.cycle_ns * sum(item.shares.get(part, 0.0) for part in INPUT_PARTS)
     ratio = wait_ns / item.cycle_ns if item.cycle_ns else 0.0
@@ -121,9 +121,9 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         executions,
         windows,
         slow_call_ns=limits.slow_call_ns,
-        cycle_wait_ns=sum(each.time_ns for each in found if each.kind is Kind.ITERATOR),
+        cycle_wait_ns=sum(each.time_ns for each in found if each.kind is SourceKind.ITERATOR),
     )
-    queues = [source for source in found if source.kind is Kind.QUEUE]
+    queues = [source for source in found if source.kind is SourceKind.QUEUE]
     fillers = _producers(item, profile) if queues else ()
     full_ratio = sum(source.ratio for source in queues if is_full(source, fillers))
     level = _level(ratio - _handed_over_ratio(found, pipeline) - full_ratio, limits)
@@ -140,7 +140,7 @@ def _judged(item: WorkParts, profile: Profile, limits: Thresholds) -> WorkInput:
         producers=fillers,
         fed_bytes=_fed_bytes(captures),
         remedies=()
-        if level is Level.NONE
+        if level is InputLevel.NONE
         else tuple(
             in_names_of(_release(item.work, profile), each)
             for each in remedies(found, pipeline, fillers, waits=_waits(item.work, profile))
@@ -185,7 +185,7 @@ def _fed_bytes(captures: list[Capture]) -> int | Missing:
     return sum(known) // len(known)
 
 
-def _handed_over_ratio(found: tuple[Source, ...], pipeline: PipelineUse | Missing) -> float:
+def _handed_over_ratio(found: tuple[InputSource, ...], pipeline: PipelineUse | Missing) -> float:
     """Return the part of the cycle in which elements that are ready change hands.
 
     However long that is: a thread may have to wait for a core before it can take one.
@@ -195,10 +195,10 @@ def _handed_over_ratio(found: tuple[Source, ...], pipeline: PipelineUse | Missin
     return sum(each.ratio for each in found if each.what == ITERATOR)
 
 
-def _level(ratio: float, limits: Thresholds) -> Level:
+def _level(ratio: float, limits: InputThresholds) -> InputLevel:
     if ratio >= limits.high_ratio:
-        return Level.HIGH
-    return Level.MODERATE if ratio >= limits.moderate_ratio else Level.NONE
+        return InputLevel.HIGH
+    return InputLevel.MODERATE if ratio >= limits.moderate_ratio else InputLevel.NONE
 
 
 def _of(rows: T, captures: list[Capture]) -> T:

@@ -47,7 +47,7 @@ _SHORT_RATIO = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class WaitShare:
     """What a stage had of the time that steps waited, in ns.
 
     `own_ns` in its own work, `function_ns` in the function it runs, `unseen_ns` in calls that the
@@ -65,9 +65,9 @@ class Share:
 
     def plus(
         self, own_ns: int = 0, function_ns: int = 0, unseen_ns: int = 0, guessed_ns: int = 0
-    ) -> Share:
+    ) -> WaitShare:
         """Return this with more of each."""
-        return Share(
+        return WaitShare(
             self.own_ns + own_ns,
             self.function_ns + function_ns,
             self.unseen_ns + unseen_ns,
@@ -87,9 +87,9 @@ class _Unseen(NamedTuple):
     is_guess: bool
 
 
-def share(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[Share, ...]:
+def share(pipeline: Pipeline, seen: Iterable[PipelineTimeline]) -> tuple[WaitShare, ...]:
     """Return the share of each stage of what steps waited."""
-    shares = [Share()] * len(pipeline.stages)
+    shares = [WaitShare()] * len(pipeline.stages)
     unseen: list[_Unseen] = []
     for each in seen:
         for root in pipeline.roots:
@@ -98,7 +98,7 @@ def share(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[Share, ...]:
     return tuple(_with_unseen(pipeline, shares, unseen))
 
 
-def active_ns(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[int, ...]:
+def active_ns(pipeline: Pipeline, seen: Iterable[PipelineTimeline]) -> tuple[int, ...]:
     """Return how long each stage was at work itself, whether or not a step waited."""
     active = [0] * len(pipeline.stages)
     for each in seen:
@@ -111,7 +111,7 @@ def active_ns(pipeline: Pipeline, seen: Iterable[Seen]) -> tuple[int, ...]:
 
 
 def _follow(
-    pipeline: Pipeline, seen: Seen, root: int, wait: Intervals, shares: list[Share]
+    pipeline: Pipeline, seen: PipelineTimeline, root: int, wait: Intervals, shares: list[WaitShare]
 ) -> Iterator[_Unseen]:
     """Hand the instants of a wait down from a root, and note at each stage those that stay."""
     pending = [(root, wait)]
@@ -141,8 +141,8 @@ def _follow(
 
 
 def _with_unseen(
-    pipeline: Pipeline, shares: Sequence[Share], unseen: Iterable[_Unseen]
-) -> list[Share]:
+    pipeline: Pipeline, shares: Sequence[WaitShare], unseen: Iterable[_Unseen]
+) -> list[WaitShare]:
     """Give what was not seen at each stage to those below it that it most likely was."""
     final = list(shares)
     by_stage: dict[int, list[_Unseen]] = {}
@@ -209,7 +209,7 @@ _LONGEST_NS = 2.0**61
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PipelineTimeline:
     """What captures show of each stage: its calls, its function, and anything below.
 
     `served` are those of its calls that found their element in the buffer. `waits` is when steps
@@ -235,7 +235,7 @@ class Seen:
 
 def see(
     pipeline: Pipeline, spans: Spans, executions: Executions, windows: Mapping[int, Intervals]
-) -> tuple[Seen, ...]:
+) -> tuple[PipelineTimeline, ...]:
     """Return what these captures show; `windows` are their steps, by capture."""
     numbers = np.array(sorted(windows), dtype=np.int64)
     low_ns = np.array([windows[at].start_ns[0] for at in numbers.tolist()], dtype=np.int64)
@@ -288,7 +288,9 @@ class _Steps:
         return found
 
 
-def _seen(pipeline: Pipeline, spans: Spans, executions: Executions, steps: _Steps) -> Seen:
+def _seen(
+    pipeline: Pipeline, spans: Spans, executions: Executions, steps: _Steps
+) -> PipelineTimeline:
     count = len(pipeline.stages)
     calls = _by_stage(steps, pipeline.calls, pipeline.call_stage, count)
     served_stage = np.where(pipeline.is_served, pipeline.call_stage, -1)
@@ -299,7 +301,7 @@ def _seen(pipeline: Pipeline, spans: Spans, executions: Executions, steps: _Step
         parent = pipeline.stages[at].parent
         if parent is not None:
             busy[parent] = joined(busy[parent], busy[at])
-    return Seen(
+    return PipelineTimeline(
         begins=steps.begins,
         waits=_waits(steps, spans, executions),
         calls=calls,

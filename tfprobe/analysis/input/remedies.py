@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.analysis.input.input_sources import Kind, Producer, Source
+from tfprobe.analysis.input.input_sources import InputSource, Producer, SourceKind
 from tfprobe.analysis.input.stage_stats import (
     PipelineUse,
     StageUse,
@@ -37,7 +37,7 @@ _WORTH_RATIO = 0.02
 
 
 def remedies(
-    sources: Sequence[Source],
+    sources: Sequence[InputSource],
     pipeline: PipelineUse | Missing,
     fillers: Sequence[Producer],
     *,
@@ -56,19 +56,19 @@ def remedies(
 
 
 def _for_source(
-    source: Source,
+    source: InputSource,
     pipeline: PipelineUse | Missing,
     fillers: Sequence[Producer],
     *,
     waits: bool,
 ) -> Iterator[str]:
-    if source.kind is Kind.ITERATOR and isinstance(pipeline, Missing):
+    if source.kind is SourceKind.ITERATOR and isinstance(pipeline, Missing):
         yield f"Which stage of the pipeline it is, this kind of recording does not hold. {_FIRST}"
-    elif source.kind is Kind.ITERATOR and not isinstance(pipeline, Missing):
+    elif source.kind is SourceKind.ITERATOR and not isinstance(pipeline, Missing):
         yield from _for_pipeline(pipeline, waits=waits)
-    elif source.kind is Kind.QUEUE:
+    elif source.kind is SourceKind.QUEUE:
         yield from _for_queue(source, fillers)
-    elif source.kind is Kind.FEED:
+    elif source.kind is SourceKind.FEED:
         yield (
             "Arrays are converted and copied at each step: feed NumPy arrays of the placeholder's "
             "own type, keep in a variable what does not change, or read with tf.data."
@@ -178,7 +178,7 @@ def _reads_one_by_one(pipeline: PipelineUse, at: int) -> bool:
     return pipeline.stages[at].stage.kind == "Interleave"
 
 
-def _for_queue(source: Source, fillers: Sequence[Producer]) -> Iterator[str]:
+def _for_queue(source: InputSource, fillers: Sequence[Producer]) -> Iterator[str]:
     slowest = next((op.op_type for each in fillers for op in each.ops), None)
     most = f"; they spend most time in {slowest}" if slowest else ""
     yield (

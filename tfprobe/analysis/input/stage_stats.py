@@ -9,7 +9,7 @@ import numpy as np
 
 from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.input import stage_kinds
-from tfprobe.analysis.input.input_waits import HANDOVER_NS, Share, active_ns, see, share
+from tfprobe.analysis.input.input_waits import HANDOVER_NS, WaitShare, active_ns, see, share
 from tfprobe.analysis.input.stages import Pipeline, Stage, pipeline
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Executions, Place, Spans
@@ -47,7 +47,7 @@ class StageUse:
     """
 
     stage: Stage
-    share: Share
+    share: WaitShare
     active_ns: int
     functions: int
     function_ns: int
@@ -192,7 +192,7 @@ def _ops(found: Pipeline, executions: Executions) -> dict[int, tuple[FunctionOp,
 
 
 def _use(
-    found: Pipeline, at: int, share: Share, active_ns: int, ops: tuple[FunctionOp, ...]
+    found: Pipeline, at: int, share: WaitShare, active_ns: int, ops: tuple[FunctionOp, ...]
 ) -> StageUse:
     mine = found.function_stage == at
     return StageUse(

@@ -9,7 +9,7 @@ from typing import Any
 from tfprobe.analysis.steps import recording_overhead
 from tfprobe.analysis.steps.recent_steps import (
     NO_STEP,
-    StepTimes,
+    RecentStepTimes,
     busiest,
     last_end_ns,
     step_times,
@@ -19,7 +19,14 @@ from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
 from tfprobe.profile.profile import LIVE_STATES, Problem, Work
-from tfprobe.profile.snapshots import FleetLook, ProcessLook, Request, RunLook, Shares, WallTime
+from tfprobe.profile.snapshots import (
+    FleetLook,
+    LoopShares,
+    ProcessLook,
+    RunLook,
+    TraceRequestState,
+    WallTime,
+)
 
 SCHEMA = "tfprobe.top/1"
 # Any: a JSON document, whose values are whatever the schema says.
@@ -88,7 +95,7 @@ class ProcessRow:
     gpu_memory_bytes: int | Missing
     captures: int
     samples_left: int | Missing
-    shares: Shares | Missing
+    shares: LoopShares | Missing
     goodput_ratio: float | Missing
     wall_time: WallTime | Missing
     works: tuple[WorkRow, ...]
@@ -195,7 +202,7 @@ def _goodput_ratio(found: WallTime | Missing) -> float | Missing:
     return found if isinstance(found, Missing) else found.goodput_ratio
 
 
-def _work_row(work: Work, times: StepTimes | Missing, now_ns: int | Missing) -> WorkRow:
+def _work_row(work: Work, times: RecentStepTimes | Missing, now_ns: int | Missing) -> WorkRow:
     return WorkRow(
         index=work.index,
         kind=work.kind,
@@ -228,7 +235,7 @@ def _since_last_step(look: ProcessLook) -> int | Missing:
     return NO_STEP if last_ns is None else max(look.now_mono_ns - last_ns, 0)
 
 
-def _samples_left(request: Request | Missing) -> int | Missing:
+def _samples_left(request: TraceRequestState | Missing) -> int | Missing:
     if isinstance(request, Missing):
         return request
     if request.sequence == 0:
@@ -307,7 +314,7 @@ def _pace(row: ProcessRow | WorkRow) -> Document:
     }
 
 
-def _shares(shares: Shares) -> Document:
+def _shares(shares: LoopShares) -> Document:
     return {
         "unit": "fraction",
         "before": shares.before_ratio,

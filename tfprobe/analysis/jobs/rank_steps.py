@@ -51,7 +51,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class StepSpread:
     """What the fastest, the middle and the slowest process took at a step, and which was slowest.
 
     Columns, with at most MOST_POINTS steps in their order: of more, of so many steps in a row the
@@ -80,7 +80,7 @@ class Ranks:
     median_ns: float
     lanes: tuple[Lane, ...]
     left_out: int
-    spread: Spread
+    spread: StepSpread
 
     @property
     def slow(self) -> tuple[Lane, ...]:
@@ -136,7 +136,7 @@ def beside(works: Sequence[Work], measure: Measure = "step") -> Ranks | Missing:
     )
 
 
-def _spread(works: Sequence[Work], times_ns: _Floats, first: int) -> Spread:
+def _spread(works: Sequence[Work], times_ns: _Floats, first: int) -> StepSpread:
     at = np.flatnonzero(np.count_nonzero(~np.isnan(times_ns), axis=0) > 1)
     known = times_ns[:, at]
     most_ns = np.nanmax(known, axis=0) if len(at) else np.empty(0)
@@ -145,7 +145,7 @@ def _spread(works: Sequence[Work], times_ns: _Floats, first: int) -> Spread:
     chosen = [part.start + int(np.argmax(most_ns[part])) for part in parts]
     shown = known[:, chosen]
     slowest = np.argmax(np.where(np.isnan(shown), -np.inf, shown), axis=0) if chosen else []
-    return Spread(
+    return StepSpread(
         step=tuple((at[chosen] + first).tolist()),
         least_ns=tuple(np.nanmin(shown, axis=0).tolist()) if chosen else (),
         median_ns=tuple(_median(shown).tolist()) if chosen else (),

@@ -144,7 +144,7 @@ KEEP, OLDER, SIZE = "keep", "older", "size"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RetentionRules:
     """How many of the newest runs stay, up to which age in ns, and up to which size together."""
 
     keep: int | None = None
@@ -169,7 +169,9 @@ class Retention:
     held: tuple[Candidate, ...]
 
 
-def choose_removals(candidates: Sequence[Candidate], rules: Rules, now_unix_ns: int) -> Retention:
+def choose_removals(
+    candidates: Sequence[Candidate], rules: RetentionRules, now_unix_ns: int
+) -> Retention:
     """Return what goes of runs that come newest first.
 
     Held runs count: they are among the newest, and occupy their size. By size the oldest go first,
@@ -188,7 +190,9 @@ def choose_removals(candidates: Sequence[Candidate], rules: Rules, now_unix_ns: 
     )
 
 
-def _by_number_and_age(place: int, run: RunLine, rules: Rules, now_unix_ns: int) -> tuple[str, ...]:
+def _by_number_and_age(
+    place: int, run: RunLine, rules: RetentionRules, now_unix_ns: int
+) -> tuple[str, ...]:
     found = []
     if rules.keep is not None and place >= rules.keep:
         found.append(KEEP)

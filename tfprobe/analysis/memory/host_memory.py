@@ -104,7 +104,7 @@ LEAST_GROWTH_BYTES = 2**20
 _LEAST_GROWTH_RATIO = 0.02
 
 
-class Verdict(Enum):
+class GrowthVerdict(Enum):
     """What a series of sizes does. The value is its name in documents."""
 
     GROWING = "growing"
@@ -120,7 +120,7 @@ class Growth:
     from `first_step` on.
     """
 
-    verdict: Verdict
+    verdict: GrowthVerdict
     bytes_per_step: float
     low: float
     high: float
@@ -160,14 +160,14 @@ def growth(steps: Int64s, size_bytes: Int64s) -> Growth | Missing:
 _Floats = npt.NDArray[np.float64]
 
 
-def _verdict(first_bytes: int, x: _Floats, y: _Floats, slope: float, low: float) -> Verdict:
+def _verdict(first_bytes: int, x: _Floats, y: _Floats, slope: float, low: float) -> GrowthVerdict:
     least_bytes = max(LEAST_GROWTH_BYTES, _LEAST_GROWTH_RATIO * float(np.median(y)))
     grows = low > 0 and slope * (x[-1] - x[0]) >= least_bytes
     half = len(x) // 2
     if grows and _slope(x[half:], y[half:])[0] >= slope * _GOES_ON_RATIO:
-        return Verdict.GROWING
+        return GrowthVerdict.GROWING
     whole_bytes = float(np.median(y)) - first_bytes
-    return Verdict.WARMING_UP if grows or whole_bytes >= least_bytes else Verdict.STEADY
+    return GrowthVerdict.WARMING_UP if grows or whole_bytes >= least_bytes else GrowthVerdict.STEADY
 
 
 def _thinned(steps: Int64s, size_bytes: Int64s) -> tuple[_Floats, _Floats]:

@@ -19,7 +19,7 @@ from tfprobe.analysis.core.tensor_sizes import output_bytes
 from tfprobe.analysis.memory.allocator_levels import Level, Pieces
 from tfprobe.analysis.ops.flops.solve import shapes_of
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.graph import Node, Output, SampledWork, Shape
+from tfprobe.profile.graph import Node, Output, Shape, TracedLoop
 from tfprobe.profile.tables import Int64s
 
 # The output is a buffer of the input's, or of a variable's.
@@ -97,7 +97,7 @@ class Lifetimes:
         return self.pieces.row[live].tolist(), self.pieces.bytes[live].tolist()
 
 
-def lifetimes(sampled: SampledWork, capture: int) -> Lifetimes | None:
+def lifetimes(sampled: TracedLoop, capture: int) -> Lifetimes | None:
     """Return what the outputs of a capture hold, None where no size of any is known."""
     rows = sampled.executions
     # A collective has a row of its own and one of the thread that carried it out.
@@ -121,7 +121,7 @@ def lifetimes(sampled: SampledWork, capture: int) -> Lifetimes | None:
     )
 
 
-def _definitions(sampled: SampledWork, mine: Int64s) -> dict[int, Node]:
+def _definitions(sampled: TracedLoop, mine: Int64s) -> dict[int, Node]:
     """Return what ran, by node: as the graph optimizer made it, where it did."""
     rows, found = sampled.executions, {}
     pairs = np.unique(np.stack((sampled.node[mine], rows.op_type[mine])), axis=1)
@@ -133,7 +133,7 @@ def _definitions(sampled: SampledWork, mine: Int64s) -> dict[int, Node]:
 
 
 def _sizes(
-    sampled: SampledWork,
+    sampled: TracedLoop,
     mine: Int64s,
     nodes: Mapping[int, Node],
     shapes: Mapping[Output, Shape],
@@ -171,7 +171,7 @@ def _held(
     return sum(size or 0 for size in sizes) if None not in sizes else -1
 
 
-def _ends(sampled: SampledWork, mine: Int64s, nodes: Mapping[int, Node]) -> Int64s:
+def _ends(sampled: TracedLoop, mine: Int64s, nodes: Mapping[int, Node]) -> Int64s:
     """Return until when the outputs of each row are held."""
     rows = sampled.executions
     start_ns = rows.start_ns[mine]

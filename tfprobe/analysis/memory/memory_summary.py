@@ -30,7 +30,7 @@ from tfprobe.analysis.memory.memory_peak import (
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Allocations
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Int64s
 
@@ -48,7 +48,7 @@ _NO_SIZES = Missing(
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class MemoryCurve:
     """How much was held in the step of the peak: the most in each of equal parts of its events."""
 
     after_ns: Int64s
@@ -65,7 +65,7 @@ class StepLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemorySummary:
     """One allocator of a device of one process over its sampled steps.
 
     With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
@@ -84,7 +84,7 @@ class Memory:
     sizes: int
     unknown_sizes: int
     peak: Peak
-    curve: Curve
+    curve: MemoryCurve
     lifetime_peak_bytes: int | Missing
     capacity_bytes: int | Missing
     fragmentation_ratio: float | Missing
@@ -112,12 +112,12 @@ class Lasting:
 
 def memories(
     profile: Profile,
-    sampled: Sequence[SampledWork],
+    sampled: Sequence[TracedLoop],
     origins: Origins,
     by: HeldBy = "op",
     *,
     moments: int = MOMENTS,
-) -> tuple[Memory, ...] | Missing:
+) -> tuple[MemorySummary, ...] | Missing:
     """Return the allocators of the sampled steps, or an estimate where none was recorded.
 
     `profile` holds the captures of `sampled`, each of which is the work in one process. Curves have
@@ -140,7 +140,7 @@ def memories(
     return tuple(sorted(found, key=lambda each: (each.process, -each.peak.bytes)))
 
 
-def lasting(sampled: Sequence[SampledWork]) -> Lasting | Missing:
+def lasting(sampled: Sequence[TracedLoop]) -> Lasting | Missing:
     """Return what the variables of the work hold, or why that is not known."""
     held = _variables(sampled)
     if not held[Role.PARAMETERS]:
@@ -148,7 +148,7 @@ def lasting(sampled: Sequence[SampledWork]) -> Lasting | Missing:
     return Lasting(held[Role.PARAMETERS], held[Role.OPTIMIZER_STATE])
 
 
-def _variables(sampled: Sequence[SampledWork]) -> dict[Role, int]:
+def _variables(sampled: Sequence[TracedLoop]) -> dict[Role, int]:
     # Each process has the same ones.
     if not sampled:
         return {Role.PARAMETERS: 0, Role.OPTIMIZER_STATE: 0}
@@ -157,7 +157,7 @@ def _variables(sampled: Sequence[SampledWork]) -> dict[Role, int]:
 
 def _recorded(
     profile: Profile, variables: dict[Role, int], origins: Origins, by: HeldBy, moments: int
-) -> Iterator[Memory]:
+) -> Iterator[MemorySummary]:
     rows = profile.allocations
     if not len(rows):
         return
@@ -178,7 +178,7 @@ def _allocator(
     origins: Origins,
     by: HeldBy,
     moments: int,
-) -> Memory:
+) -> MemorySummary:
     levels = {number: level(mine) for number, mine in rows.by_capture()}
     number = max(levels, key=lambda each: int(levels[each].held_bytes.max()))
     fullest, mine = levels[number], rows.only(rows.capture == number)
@@ -189,7 +189,7 @@ def _allocator(
     if fullest.is_absolute:
         before = fullest.top_bytes - sum(each.bytes for each in live)
         live += _before(before, variables if "GPU" in device.upper() else {})
-    return Memory(
+    return MemorySummary(
         process=process,
         device=device,
         allocator=rows.strings[rows.allocator[0]],
@@ -253,15 +253,17 @@ def _by_step(profile: Profile, levels: dict[int, Level]) -> tuple[StepLevel, ...
     return tuple(sorted(every, key=lambda each: each.step)[-_MOST_STEPS:])
 
 
-def _curve(found: Level, start_ns: int, moments: int) -> Curve:
+def _curve(found: Level, start_ns: int, moments: int) -> MemoryCurve:
     parts = np.array_split(np.arange(len(found.at_ns)), min(len(found.at_ns), moments))
-    return Curve(
+    return MemoryCurve(
         after_ns=np.array([found.at_ns[part[0]] for part in parts], dtype=np.int64) - start_ns,
         held_bytes=np.array([found.held_bytes[part].max() for part in parts], dtype=np.int64),
     )
 
 
-def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) -> Memory | Missing:
+def _estimated(
+    work: TracedLoop, origins: Origins, by: HeldBy, moments: int
+) -> MemorySummary | Missing:
     """Return the estimate of the last sampled step of a process, or why there is none."""
     capture = work.captures[-1]
     found = lifetimes(work, capture.index)
@@ -285,7 +287,7 @@ def _estimated(work: SampledWork, origins: Origins, by: HeldBy, moments: int) ->
         for row, size in zip(*found.live_at(at_ns), strict=True)
     ]
     untold = Missing("no allocator was recorded")
-    return Memory(
+    return MemorySummary(
         process=work.work.process,
         device=rows.strings[rows.device[found.pieces.row[0]]],
         allocator=ESTIMATE,

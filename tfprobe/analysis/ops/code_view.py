@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tfprobe.analysis.core.names import Patterns, compile_patterns
 from tfprobe.analysis.core.source_lines import SourceLines, innermost, is_of_library
-from tfprobe.analysis.ops.cost_tree import Branch, Choice, Rules, Shown, account, show
+from tfprobe.analysis.ops.cost_tree import Branch, Rules, TreeNode, ViewOptions, account, show
 from tfprobe.analysis.ops.costs import Costs, Int64s, nothing
 from tfprobe.analysis.ops.scope_view import RULES as SCOPE_RULES
 from tfprobe.analysis.ops.scope_view import types_of
@@ -51,12 +51,12 @@ class CodeView:
     them, that are at no line and would be accounted if they were.
     """
 
-    shown: Shown
+    shown: TreeNode
     lost_gradients: int
     unplaced: tuple[int, ...]
 
 
-def code(profile: Placed, costs: Costs, choice: Choice) -> CodeView:
+def code(profile: Placed, costs: Costs, choice: ViewOptions) -> CodeView:
     """Return the lines that `choice` shows; nodes without a trace are left out."""
     root, lost = _tree_of_engine(profile) if choice.as_engine else (_tree(profile), 0)
     patterns = compile_patterns(choice.account_type_regexes)
@@ -207,7 +207,7 @@ class FileCost:
     lines: dict[int, LineCost] = field(default_factory=dict)
 
 
-def files(shown: Shown) -> list[FileCost]:
+def files(shown: TreeNode) -> list[FileCost]:
     """Return the files of a code view of which everything is shown, by name."""
     found: dict[str, FileCost] = {}
     for stack in scope_stacks(shown):
@@ -253,7 +253,7 @@ def code_stacks(view: CodeView) -> Iterator[Stack]:
         yield Stack((), view.unplaced, is_known=False)
 
 
-def scope_stacks(shown: Shown) -> Iterator[Stack]:
+def scope_stacks(shown: TreeNode) -> Iterator[Stack]:
     """Return the stacks of a tree, those of the same place together."""
     # Of what is shown, the places it is in, itself the last; the root is none.
     paths: dict[int, tuple[Branch, ...]] = {id(shown.branch): ()}

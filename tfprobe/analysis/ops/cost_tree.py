@@ -35,12 +35,12 @@ class Branch:
 
 
 @dataclass(slots=True, eq=False)
-class Shown:
+class TreeNode:
     """A place that is shown, with those shown below it, in order."""
 
     branch: Branch
     total: Int64s
-    children: list[Shown] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rules:
     counts_members: bool = False
 
 
-def show(root: Branch, choice: Choice, rules: Rules) -> Shown:
+def show(root: Branch, choice: ViewOptions, rules: Rules) -> TreeNode:
     """Return what is shown of the accounted tree below `root`."""
     root.total = _sum(root.children)
     if choice.start_name_regexes == (".*",):
@@ -103,13 +103,15 @@ def account(
     return [each for top in tops for each in left[id(top)]]
 
 
-def type_matcher(choice: Choice) -> Callable[[Branch], bool]:
+def type_matcher(choice: ViewOptions) -> Callable[[Branch], bool]:
     """Return the test whether one of the account patterns matches a type of a branch."""
     patterns = compile_patterns(choice.account_type_regexes)
     return lambda branch: patterns.takes_all or any(map(patterns.any_matches, branch.types))
 
 
-def _shown(root: Branch, tops: Sequence[Branch], choice: Choice, rules: Rules) -> list[Shown]:
+def _shown(
+    root: Branch, tops: Sequence[Branch], choice: ViewOptions, rules: Rules
+) -> list[TreeNode]:
     """Return all that is shown, the root first, each with its children; parents before children.
 
     To the engine the root is a place like any other, which a pattern such as `.*` trims.
@@ -117,7 +119,7 @@ def _shown(root: Branch, tops: Sequence[Branch], choice: Choice, rules: Rules) -
     shows = compile_patterns(choice.show_name_regexes)
     hides = compile_patterns(choice.hide_name_regexes)
     trims = compile_patterns(choice.trim_name_regexes)
-    shown = [Shown(root, root.total.copy())]
+    shown = [TreeNode(root, root.total.copy())]
     waiting = [(branch, TOP_DEPTH, shown[0]) for branch in reversed(tops)]
     if choice.max_depth < ROOT_DEPTH or (choice.as_engine and trims.any_matches(root.name)):
         waiting = []
@@ -132,7 +134,7 @@ def _shown(root: Branch, tops: Sequence[Branch], choice: Choice, rules: Rules) -
             and shows.any_matches(branch.name)
             and not hides.any_matches(branch.name)
         ):
-            shown.append(Shown(branch, branch.total.copy()))
+            shown.append(TreeNode(branch, branch.total.copy()))
             parent.children.append(shown[-1])
             parent = shown[-1]
         if depth <= choice.max_depth and not is_trimmed:
@@ -140,7 +142,7 @@ def _shown(root: Branch, tops: Sequence[Branch], choice: Choice, rules: Rules) -
     return shown
 
 
-def _is_dear_enough(branch: Branch, choice: Choice, rules: Rules) -> bool:
+def _is_dear_enough(branch: Branch, choice: ViewOptions, rules: Rules) -> bool:
     for metric, least in choice.least.items():
         if metric in rules.least_ignored:
             continue
@@ -162,7 +164,7 @@ def _starts(tops: Sequence[Branch], matches: Callable[[str], bool]) -> list[Bran
     return found
 
 
-def _order(order_by: str, rules: Rules) -> Callable[[Shown], str | int] | None:
+def _order(order_by: str, rules: Rules) -> Callable[[TreeNode], str | int] | None:
     if not order_by:
         return None
     if order_by == "occurrence" and rules.counts_members:
@@ -181,7 +183,7 @@ def _preorder(tops: Sequence[Branch]) -> list[Branch]:
     return found
 
 
-def _sum(branches: Iterable[Branch | Shown]) -> Int64s:
+def _sum(branches: Iterable[Branch | TreeNode]) -> Int64s:
     total = nothing()
     for each in branches:
         total += each.total
@@ -206,7 +208,7 @@ ORDERS: tuple[str, ...] = ("name", *METRICS)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ViewOptions:
     """Which nodes a view accounts, shows and orders, and by what.
 
     `least` holds the smallest value of a metric that is shown, 0 where it is not named. `step` -1

@@ -17,7 +17,7 @@ from tfprobe.profile.tables import Int32s
 
 if TYPE_CHECKING:
     # What a recorded run is made of, which the files of tfprof are not.
-    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.graph import TracedLoop
 from tfprobe.analysis.ops.flops.count import FloatOps
 
 Int64s = npt.NDArray[np.int64]
@@ -94,7 +94,7 @@ def costs(profile: GraphProfile, step: int) -> Costs:
     return Costs(rows)
 
 
-def sampled_costs(sampled: SampledWork, step: int, float_ops: FloatOps | None = None) -> Costs:
+def sampled_costs(sampled: TracedLoop, step: int, float_ops: FloatOps | None = None) -> Costs:
     """Return what each node cost in a sampled step; of -1, on average over those in which it ran.
 
     `runs` are rows of the host, or of kernels where there are none; peak and residual memory are
@@ -111,15 +111,13 @@ def sampled_costs(sampled: SampledWork, step: int, float_ops: FloatOps | None = 
     return _defined(sampled, found, float_ops)
 
 
-def summed_costs(sampled: SampledWork, float_ops: FloatOps | None = None) -> Costs:
+def summed_costs(sampled: TracedLoop, float_ops: FloatOps | None = None) -> Costs:
     """Return what each node cost in all sampled steps together, in columns as `sampled_costs`."""
     everywhere = np.ones(len(sampled.executions), dtype=np.bool_)
     return _defined(sampled, _sums(sampled, everywhere, float_ops), float_ops)
 
 
-def _sums(
-    sampled: SampledWork, chosen: npt.NDArray[np.bool_], float_ops: FloatOps | None
-) -> Int64s:
+def _sums(sampled: TracedLoop, chosen: npt.NDArray[np.bool_], float_ops: FloatOps | None) -> Int64s:
     """Return what the rows chosen come to for each node, in those columns that rows tell of."""
     rows = sampled.executions
     count = len(sampled.graph.nodes)
@@ -144,7 +142,7 @@ def _sums(
     return found
 
 
-def _defined(sampled: SampledWork, found: Int64s, float_ops: FloatOps | None) -> Costs:
+def _defined(sampled: TracedLoop, found: Int64s, float_ops: FloatOps | None) -> Costs:
     """Complete sums by what follows from them, and by what the graph says."""
     count = len(found)
     found[:, AT["time_ns"]] = found[:, AT["cpu_ns"]] + found[:, AT["accelerator_ns"]]
@@ -156,7 +154,7 @@ def _defined(sampled: SampledWork, found: Int64s, float_ops: FloatOps | None) ->
     return Costs(found)
 
 
-def known_columns(sampled: SampledWork, float_ops: FloatOps | None) -> tuple[str, ...]:
+def known_columns(sampled: TracedLoop, float_ops: FloatOps | None) -> tuple[str, ...]:
     """Return the columns of `sampled_costs` that the recording tells of; the others are 0."""
     unknown = {"peak_bytes", "residual_bytes"}
     if not sampled.has_memory:

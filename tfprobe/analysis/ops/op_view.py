@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfprobe.analysis.core.names import Patterns, compile_patterns
-from tfprobe.analysis.ops.cost_tree import METRICS, Choice
+from tfprobe.analysis.ops.cost_tree import METRICS, ViewOptions
 from tfprobe.analysis.ops.costs import AT, Costs, Int64s, column, nothing, value
 from tfprobe.analysis.ops.scope_view import types_of
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.graph import Graph, Node, Placed, SampledWork
+from tfprobe.profile.graph import Graph, Node, Placed, TracedLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class OpView:
     total: Int64s
 
 
-def as_executed(sampled: SampledWork) -> SampledWork:
+def as_executed(sampled: TracedLoop) -> TracedLoop:
     """Return sampled steps whose nodes have the op that ran, where the graph has another.
 
     The graph optimizer fuses a Conv2D, a BiasAdd and a Relu into one op with the name of the last,
@@ -85,7 +85,7 @@ def in_graph(nodes: Iterable[Node]) -> list[str]:
     return sorted({node.in_graph for node in nodes if node.in_graph})
 
 
-def op(profile: Placed, costs: Costs, choice: Choice) -> OpView:
+def op(profile: Placed, costs: Costs, choice: ViewOptions) -> OpView:
     """Return the ops that `choice` shows, in its order."""
     entries = [each for each in _entries(profile, costs, choice) if each.members]
     entries.sort(key=lambda entry: entry.name)
@@ -128,7 +128,7 @@ def input_shapes(
     return tuple(shapes)
 
 
-def _entries(profile: Placed, costs: Costs, choice: Choice) -> list[OpEntry]:
+def _entries(profile: Placed, costs: Costs, choice: ViewOptions) -> list[OpEntry]:
     patterns = compile_patterns(choice.account_type_regexes)
     by_op: dict[str, list[int]] = {}
     for at, node in enumerate(profile.graph.nodes):
@@ -169,7 +169,7 @@ def _with_rests(entries: list[OpEntry]) -> tuple[list[OpEntry], Int64s]:
     return found[::-1], rest
 
 
-def _first(entries: list[OpEntry], choice: Choice) -> int:
+def _first(entries: list[OpEntry], choice: ViewOptions) -> int:
     """Return where the list starts: behind its end if no entry matches."""
     # To the engine no patterns are no restriction here, though in the other views nothing starts.
     if choice.as_engine and not choice.start_name_regexes:
@@ -179,7 +179,7 @@ def _first(entries: list[OpEntry], choice: Choice) -> int:
     return next(matching, len(entries))
 
 
-def _shown(entries: list[OpEntry], choice: Choice) -> list[OpEntry]:
+def _shown(entries: list[OpEntry], choice: ViewOptions) -> list[OpEntry]:
     shows = compile_patterns(choice.show_name_regexes)
     hides = compile_patterns(choice.hide_name_regexes)
     trims = compile_patterns(choice.trim_name_regexes)
@@ -198,7 +198,7 @@ def _shown(entries: list[OpEntry], choice: Choice) -> list[OpEntry]:
     return shown
 
 
-def _is_dear_enough(entry: OpEntry, choice: Choice) -> bool:
+def _is_dear_enough(entry: OpEntry, choice: ViewOptions) -> bool:
     row = entry.rest if choice.as_engine else entry.own
     return all(
         (len(entry.members) if metric == "occurrence" else value(row, metric)) >= least

@@ -42,7 +42,7 @@ class Use(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ParameterSum:
     """A variable: `at` is the node that it counts at, `count` how many numbers it holds, 0 unknown.
 
     `shaped` is the node that tells its shape and type.
@@ -76,7 +76,7 @@ def parameters(nodes: Sequence[Node]) -> list[int]:
     return found
 
 
-def variables(nodes: Sequence[Node]) -> Iterator[Held]:
+def variables(nodes: Sequence[Node]) -> Iterator[ParameterSum]:
     """Give the variables of a graph.
 
     A variable of TensorFlow 1 counts where it is defined. In a function of TensorFlow 2 it is an
@@ -86,7 +86,7 @@ def variables(nodes: Sequence[Node]) -> Iterator[Held]:
     by_name = {node.name: at for at, node in enumerate(nodes)}
     for at, node in enumerate(nodes):
         if node.op in _DEFINITIONS:
-            yield Held(at, at, held(node.shape), _use_by_name(node))
+            yield ParameterSum(at, at, held(node.shape), _use_by_name(node))
     users: dict[str, list[int]] = {}
     for at, node in enumerate(nodes):
         for name in node.variables or _read_by(node):
@@ -121,7 +121,7 @@ def _is_counter(node: Node) -> bool:
 
 def _of_handle(
     nodes: Sequence[Node], using: Sequence[int], readers: Mapping[str, Sequence[int]]
-) -> Iterator[Held]:
+) -> Iterator[ParameterSum]:
     changes = [at for at in using if _CHANGE.match(nodes[at].op)]
     reads = [at for at in using if at not in changes and not _APPLY.match(nodes[at].op)]
     outside = [at for at in reads if not is_of_optimizer_scope(nodes[at].name)]
@@ -132,7 +132,7 @@ def _of_handle(
     made = _assigned(nodes, changes) if not any(_known(nodes[at]) for at in reads) else []
     shaped = next((at for at in (*reads, *made) if _known(nodes[at])), places[0])
     count = _known(nodes[shaped])
-    yield Held(places[0], shaped, count, _use(nodes, outside, changes, count, readers))
+    yield ParameterSum(places[0], shaped, count, _use(nodes, outside, changes, count, readers))
 
 
 def _known(node: Node) -> int:

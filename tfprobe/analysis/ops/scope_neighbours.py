@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tfprobe.analysis.core.tensor_sizes import output_bytes, shape_text
-from tfprobe.profile.graph import Node, SampledWork
+from tfprobe.profile.graph import Node, TracedLoop
 
 # What the arguments of functions belong to of which nobody knows where they come from.
 ARGUMENTS = "(arguments)"
@@ -16,7 +16,7 @@ _MOST_CALLS = 16
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class ScopeGroup:
     """A scope or an op directly below the scope, or what lies outside; `path` is its name.
 
     `members` are its nodes. An op may have others below it, and then is a scope, too.
@@ -45,7 +45,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class ScopeFlow:
     """One input of one node, by its name; `producer` is -1 where no node is known to make it."""
 
     name: str
@@ -59,11 +59,11 @@ class Flow:
 class Neighbours:
     """Groups by path, and edges by the paths of their ends; an edge never leads to its own end."""
 
-    groups: Mapping[str, Group]
+    groups: Mapping[str, ScopeGroup]
     edges: Mapping[tuple[str, str], Edge]
 
 
-def flows(sampled: SampledWork) -> tuple[Flow, ...]:
+def flows(sampled: TracedLoop) -> tuple[ScopeFlow, ...]:
     """Return all inputs of all nodes; arguments of functions lead to what is passed for them."""
     ids = {node.name: at for at, node in enumerate(sampled.graph.nodes)}
     return tuple(
@@ -73,17 +73,17 @@ def flows(sampled: SampledWork) -> tuple[Flow, ...]:
     )
 
 
-def neighbours(sampled: SampledWork, inputs: Iterable[Flow], scope: str) -> Neighbours:
+def neighbours(sampled: TracedLoop, inputs: Iterable[ScopeFlow], scope: str) -> Neighbours:
     """Return what stands directly below `scope`, "" for the whole graph, and around it.
 
     What lies outside is grouped by the outermost scopes that do not hold `scope`.
     """
     names = [node.name for node in sampled.graph.nodes]
     paths = [_place(name, scope) for name in names]
-    groups: dict[str, Group] = {}
+    groups: dict[str, ScopeGroup] = {}
     for at, (path, is_outside) in enumerate(paths):
         if not is_outside:
-            group = groups.setdefault(path, Group(path, is_outside=False))
+            group = groups.setdefault(path, ScopeGroup(path, is_outside=False))
             group.members.append(at)
             group.is_scope = group.is_scope or names[at] != path
     edges: dict[tuple[str, str], Edge] = {}
@@ -95,7 +95,7 @@ def neighbours(sampled: SampledWork, inputs: Iterable[Flow], scope: str) -> Neig
             continue
         for path, is_outside in ((source, from_outside), (target, to_outside)):
             if is_outside:
-                groups.setdefault(path, Group(path, is_outside=True, is_scope=True))
+                groups.setdefault(path, ScopeGroup(path, is_outside=True, is_scope=True))
         key = (source, target, flow.name, flow.output, flow.consumer if flow.is_wait else -1)
         if key not in counted:
             counted.add(key)
@@ -133,14 +133,16 @@ def _beyond(source: str, after: Mapping[str, list[str]], left_out: Collection[st
     return found
 
 
-def _inputs(sampled: SampledWork, ids: Mapping[str, int], at: int, node: Node) -> Iterator[Flow]:
+def _inputs(
+    sampled: TracedLoop, ids: Mapping[str, int], at: int, node: Node
+) -> Iterator[ScopeFlow]:
     for index, name in sorted(node.inputs.items()):
         output = node.sources.get(index, 0)
         passed = 0
         while name not in ids and name in sampled.arguments and passed < _MOST_CALLS:
             name, output = sampled.arguments[name]
             passed += 1
-        yield Flow(name, ids.get(name, -1), output, at, is_wait=index in node.waits)
+        yield ScopeFlow(name, ids.get(name, -1), output, at, is_wait=index in node.waits)
 
 
 def _place(name: str, scope: str) -> tuple[str, bool]:
@@ -164,7 +166,7 @@ def _first_part(name: str, start: int) -> str:
     return name if end < 0 else name[:end]
 
 
-def _add(edge: Edge, flow: Flow, sampled: SampledWork) -> None:
+def _add(edge: Edge, flow: ScopeFlow, sampled: TracedLoop) -> None:
     if flow.is_wait:
         edge.waits += 1
         return

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tfprobe.analysis.ops.cost_tree import Branch, Choice, Rules, Shown, account, show, type_matcher
+from tfprobe.analysis.ops.cost_tree import (
+    Branch,
+    Rules,
+    TreeNode,
+    ViewOptions,
+    account,
+    show,
+    type_matcher,
+)
 from tfprobe.analysis.ops.costs import AT, Costs, nothing
 from tfprobe.profile.graph import Placed
 
@@ -26,7 +34,7 @@ RULES = Rules(
 )
 
 
-def scope(profile: Placed, costs: Costs, choice: Choice) -> Shown:
+def scope(profile: Placed, costs: Costs, choice: ViewOptions) -> TreeNode:
     """Return the scopes and nodes that `choice` shows, below one root."""
     branches: dict[str, Branch] = {}
     for at, node in enumerate(profile.graph.nodes):
@@ -69,7 +77,7 @@ ROOT_TYPE = "_TFGraphParent"
 GRAPH_RULES = Rules(below_missed="lift", trims_itself=False, least_of_total=RULES.least_of_total)
 
 
-def graph(profile: Placed, costs: Costs, choice: Choice) -> Shown:
+def graph(profile: Placed, costs: Costs, choice: ViewOptions) -> TreeNode:
     """Return the nodes that `choice` shows, each below the first consumer that leads to it."""
     root = Branch(name=ROOT, own=nothing(), types=frozenset({ROOT_TYPE}))
     root.children = account(

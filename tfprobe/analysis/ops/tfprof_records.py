@@ -11,7 +11,7 @@ import numpy as np
 
 from tfprobe.analysis.ops.costs import NS_PER_US
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.graph import Node, SampledWork
+from tfprobe.profile.graph import Node, TracedLoop
 from tfprobe.profile.profile import Capture
 from tfprobe.profile.records import DeviceStats, GraphProfile, MemoryUse, NodeStats, Record, Span
 
@@ -22,7 +22,7 @@ _HOST_PLANE = "/host:cpu"
 _PLANES = (_HOST_PLANE, "/device:gpu:")
 
 
-def graph_profile(sampled: SampledWork) -> GraphProfile:
+def graph_profile(sampled: TracedLoop) -> GraphProfile:
     """Return the sampled steps as a profile of the work's graph; a node stays on one device."""
     rows = sampled.executions
     steps = {capture.index: capture.step for capture in sampled.captures}
@@ -42,7 +42,7 @@ def graph_profile(sampled: SampledWork) -> GraphProfile:
     )
 
 
-def _by_node_and_capture(sampled: SampledWork) -> list[tuple[int, int, list[int]]]:
+def _by_node_and_capture(sampled: TracedLoop) -> list[tuple[int, int, list[int]]]:
     """Return which rows belong to each node in each capture, by start; tfprof counts no copies."""
     rows, node = sampled.executions, sampled.node
     capture = rows.capture
@@ -113,7 +113,7 @@ def _stream(rows: Executions, kernels: list[int], home: str) -> str:
     return next((name for name in names if _STREAM in name), f"{home}{_STREAM}")
 
 
-def recorded_step_stats(sampled: SampledWork, capture: Capture) -> tuple[DeviceStats, ...]:
+def recorded_step_stats(sampled: TracedLoop, capture: Capture) -> tuple[DeviceStats, ...]:
     """Return what each device did in one of the captures, by start; times are whole µs."""
     rows = sampled.executions
     chosen = np.flatnonzero(rows.capture == capture.index)

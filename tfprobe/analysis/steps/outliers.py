@@ -23,7 +23,7 @@ from tfprobe.analysis.steps.slow_step_causes import (
     Causes,
     is_vague,
 )
-from tfprobe.analysis.steps.step_window import Flags, Int64s, Remembered
+from tfprobe.analysis.steps.step_window import Flags, Int64s, StepWindow
 from tfprobe.errors import Missing
 
 # Which parts of the outliers are looked at for what repeats: the longest, and all.
@@ -71,17 +71,17 @@ class Outliers:
     periods: tuple[Period, ...]
 
 
-def of_steps(remembered: Remembered, causes: Causes) -> Outliers | Missing:
+def of_steps(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
     """Return the steps that took too long."""
     return _outliers(remembered, causes, is_gap=False)
 
 
-def of_gaps(remembered: Remembered, causes: Causes) -> Outliers | Missing:
+def of_gaps(remembered: StepWindow, causes: Causes) -> Outliers | Missing:
     """Return the gaps that took too long; each has the number of the step after it."""
     return _outliers(remembered, causes, is_gap=True)
 
 
-def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outliers | Missing:
+def _outliers(remembered: StepWindow, causes: Causes, *, is_gap: bool) -> Outliers | Missing:
     times_ns = remembered.gap_ns if is_gap else remembered.step_ns
     counts = remembered.gap_counts if is_gap else remembered.counts
     if counts.sum() < LEAST_STEPS:
@@ -124,7 +124,7 @@ def _outliers(remembered: Remembered, causes: Causes, *, is_gap: bool) -> Outlie
 
 
 def _is_fold(
-    remembered: Remembered, causes: Causes, excess_ns: npt.NDArray[np.floating], *, is_gap: bool
+    remembered: StepWindow, causes: Causes, excess_ns: npt.NDArray[np.floating], *, is_gap: bool
 ) -> Flags:
     """Say which gaps are those in which the agent summed up the steps before, and no longer."""
     turns = is_gap & (remembered.numbers % FOLDED_STEPS == 0) & (remembered.numbers > 0)
@@ -193,14 +193,14 @@ def _has_turn(period: Period, step: int) -> bool:
     return (step - period.first) % period.every == 0
 
 
-def _period_ns(remembered: Remembered) -> float:
+def _period_ns(remembered: StepWindow) -> float:
     """Return how long a step and the gap before it usually take."""
     steps_ns = remembered.step_ns[remembered.counts]
     gaps_ns = remembered.gap_ns[remembered.gap_counts]
     return sum(float(np.median(each)) for each in (steps_ns, gaps_ns) if len(each))
 
 
-def _all_ns(remembered: Remembered) -> int:
+def _all_ns(remembered: StepWindow) -> int:
     """Return the time of all steps and gaps that count."""
     steps_ns = remembered.step_ns[remembered.counts].sum()
     return int(steps_ns + remembered.gap_ns[remembered.gap_counts].sum())

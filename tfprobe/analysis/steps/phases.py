@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfprobe.analysis.steps.step_window import Int64s, Remembered, overlaps, remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import Int64s, StepWindow, overlaps, remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Work
 
@@ -138,7 +138,7 @@ def _imported_ns(profile: Profile, process: Process, first_ns: int) -> int | Non
 
 def _of_activities(
     profile: Profile, process: Process, *, with_evaluation: bool
-) -> Iterator[Stretches]:
+) -> Iterator[PhaseIntervals]:
     for kind, phase in _PHASE_OF_ACTIVITY.items():
         if phase == "evaluation" and not with_evaluation:
             continue
@@ -146,12 +146,14 @@ def _of_activities(
         yield _stretches(phase, [(each.start_ns, each.end_ns) for each in these])
 
 
-def _of_works(works: Sequence[Work], shift_ns: int) -> Iterator[Stretches]:
+def _of_works(works: Sequence[Work], shift_ns: int) -> Iterator[PhaseIntervals]:
     for each in of_steps(works):
-        yield Stretches(each.phase, each.start_ns + shift_ns, each.end_ns + shift_ns)
+        yield PhaseIntervals(each.phase, each.start_ns + shift_ns, each.end_ns + shift_ns)
 
 
-def _of_forgotten(profile: Profile, works: Sequence[Work], shift_ns: int) -> Iterator[Stretches]:
+def _of_forgotten(
+    profile: Profile, works: Sequence[Work], shift_ns: int
+) -> Iterator[PhaseIntervals]:
     """Give the time of steps that are no longer remembered: of fits if they are known."""
     for work in works:
         beside = is_training(works) and work.kind in EVALUATION_KINDS
@@ -169,19 +171,21 @@ def _of_forgotten(profile: Profile, works: Sequence[Work], shift_ns: int) -> Ite
 
 def _of_rest(
     start_ns: int, imported_ns: int, first_ns: int, last_ns: int, end_ns: int
-) -> Iterator[Stretches]:
+) -> Iterator[PhaseIntervals]:
     yield _stretches("start-up", [(start_ns, imported_ns)])
     yield _stretches("set-up", [(imported_ns, first_ns)])
     yield _stretches("end", [(last_ns, end_ns)])
     yield _stretches("between", [(start_ns, end_ns)])
 
 
-def _stretches(phase: str, intervals: Sequence[tuple[int, int]]) -> Stretches:
+def _stretches(phase: str, intervals: Sequence[tuple[int, int]]) -> PhaseIntervals:
     start_ns, end_ns = np.array(intervals, dtype=np.int64).reshape(-1, 2).T
-    return Stretches(phase, start_ns, end_ns)
+    return PhaseIntervals(phase, start_ns, end_ns)
 
 
-def _painted(stretches: Sequence[Stretches], start_ns: int, end_ns: int) -> tuple[Segment, ...]:
+def _painted(
+    stretches: Sequence[PhaseIntervals], start_ns: int, end_ns: int
+) -> tuple[Segment, ...]:
     """Return which phase holds when: what comes earlier in the list of priorities lies on top."""
     clipped = [_clipped(each, start_ns, end_ns) for each in stretches]
     edges = np.unique(np.concatenate([part for each in clipped for part in each[1:]]))
@@ -201,7 +205,7 @@ def _painted(stretches: Sequence[Stretches], start_ns: int, end_ns: int) -> tupl
     )
 
 
-def _clipped(each: Stretches, start_ns: int, end_ns: int) -> tuple[str, Int64s, Int64s]:
+def _clipped(each: PhaseIntervals, start_ns: int, end_ns: int) -> tuple[str, Int64s, Int64s]:
     starts, ends = np.clip(each.start_ns, start_ns, end_ns), np.clip(each.end_ns, start_ns, end_ns)
     kept = ends > starts
     return each.phase, starts[kept], ends[kept]
@@ -217,7 +221,7 @@ TRACED_TIMES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Stretches:
+class PhaseIntervals:
     """Intervals of a phase, in any order and clock."""
 
     phase: str
@@ -230,7 +234,7 @@ def is_training(works: Sequence[Work]) -> bool:
     return any(work.kind not in EVALUATION_KINDS for work in works)
 
 
-def of_steps(works: Sequence[Work]) -> Iterator[Stretches]:
+def of_steps(works: Sequence[Work]) -> Iterator[PhaseIntervals]:
     """Give the stretches of the works of one process, in monotonic ns."""
     beside = [work for work in works if is_training(works) and work.kind in EVALUATION_KINDS]
     main = [work for work in works if work not in beside]
@@ -239,31 +243,33 @@ def of_steps(works: Sequence[Work]) -> Iterator[Stretches]:
         remembered = remember(work, works)
         yield from _first_step(remembered)
         if work in beside:
-            yield Stretches("evaluation", *_spans(remembered, 0, len(remembered), between))
+            yield PhaseIntervals("evaluation", *_spans(remembered, 0, len(remembered), between))
         else:
             yield from _of_main(remembered)
 
 
-def _first_step(remembered: Remembered) -> Iterator[Stretches]:
+def _first_step(remembered: StepWindow) -> Iterator[PhaseIntervals]:
     """Give the first step if it took as long as only tracing does."""
     usual_ns = remembered.step_ns[remembered.counts][1:]
     if remembered.first_step or not len(usual_ns):
         return
     if remembered.step_ns[0] > TRACED_TIMES * np.median(usual_ns):
-        yield Stretches("compile", remembered.start_ns[:1], remembered.end_ns[:1])
+        yield PhaseIntervals("compile", remembered.start_ns[:1], remembered.end_ns[:1])
 
 
-def _of_main(remembered: Remembered) -> Iterator[Stretches]:
+def _of_main(remembered: StepWindow) -> Iterator[PhaseIntervals]:
     warm_up = warm_up_steps(remembered)
     warm_from = 0 if isinstance(warm_up, Missing) else warm_up
     nobody = _all_steps(())
-    yield Stretches("warm-up", *_spans(remembered, 0, warm_from, nobody))
+    yield PhaseIntervals("warm-up", *_spans(remembered, 0, warm_from, nobody))
     # From the end of the warm-up on, so that the gap between the two is in one of them.
-    yield Stretches("steady", *_spans(remembered, max(warm_from - 1, 0), len(remembered), nobody))
+    yield PhaseIntervals(
+        "steady", *_spans(remembered, max(warm_from - 1, 0), len(remembered), nobody)
+    )
 
 
 def _spans(
-    remembered: Remembered, first: int, end: int, between: tuple[Int64s, Int64s]
+    remembered: StepWindow, first: int, end: int, between: tuple[Int64s, Int64s]
 ) -> tuple[Int64s, Int64s]:
     """Return steps joined across gaps that are no pause and hold no step of `between`."""
     start_ns, end_ns = remembered.start_ns[first:end], remembered.end_ns[first:end]
@@ -279,7 +285,7 @@ def _spans(
     return start_ns[np.append(0, at + 1)], end_ns[np.append(at, len(end_ns) - 1)]
 
 
-def _pause_ns(remembered: Remembered) -> float:
+def _pause_ns(remembered: StepWindow) -> float:
     periods_ns = remembered.step_ns + remembered.gap_ns
     return max(PAUSE_NS, PAUSE_STEPS * float(np.median(periods_ns)))
 

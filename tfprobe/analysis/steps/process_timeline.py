@@ -22,7 +22,7 @@ _MOST_BARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     """Time in which a process was in `count` intervals of a kind, in unix ns.
 
     `kind` is that of an activity, or STEPS or EVALUATION. `name` is "" where they have several.
@@ -38,7 +38,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ProcessTimeline:
     """A process from its first moment to the last one that anybody noted, which of a running one
     is no end. Of bars over each other the inner one comes later.
     """
@@ -46,10 +46,10 @@ class Life:
     process: Process
     start_ns: int
     end_ns: int
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
 
 
-def lives(profile: Profile) -> tuple[Life, ...]:
+def lives(profile: Profile) -> tuple[ProcessTimeline, ...]:
     """Return the life of each process of which a beginning is known."""
     parts = max(min(_PARTS, _MOST_BARS // max(len(profile.processes), 1)), 20)
     found = {each.index: list(_kinds(profile, each)) for each in profile.processes}
@@ -74,7 +74,7 @@ class _Kind:
     is_estimate: bool = False
 
 
-def _life(process: Process, kinds: Sequence[_Kind], least_ns: int) -> Life:
+def _life(process: Process, kinds: Sequence[_Kind], least_ns: int) -> ProcessTimeline:
     bars = [bar for kind in kinds for bar in _bars(kind, least_ns)]
     started_ns = [process.started_unix_ns] if process.started_unix_ns else []
     start_ns = min([*started_ns, *(bar.start_ns for bar in bars)])
@@ -82,7 +82,7 @@ def _life(process: Process, kinds: Sequence[_Kind], least_ns: int) -> Life:
     if not isinstance(process.hooks, Missing):
         end_ns = max(end_ns, process.started_unix_ns + process.hooks.wall_ns)
     ordered = sorted(bars, key=lambda bar: (bar.start_ns, -bar.end_ns, bar.kind))
-    return Life(process, start_ns, end_ns, tuple(ordered))
+    return ProcessTimeline(process, start_ns, end_ns, tuple(ordered))
 
 
 def _kinds(profile: Profile, process: Process) -> Iterator[_Kind]:
@@ -124,12 +124,12 @@ def _starts_ns(work: Work, offset_ns: int) -> Int64s:
     return start_ns
 
 
-def _bars(kind: _Kind, least_ns: int) -> Iterator[Bar]:
+def _bars(kind: _Kind, least_ns: int) -> Iterator[TimelineBar]:
     until_ns = np.maximum.accumulate(kind.end_ns)
     cuts = np.flatnonzero(kind.start_ns[1:] - until_ns[:-1] > least_ns) + 1
     name = next(iter(kind.names)) if len(kind.names) == 1 else ""
     for number, part in enumerate(np.split(np.arange(len(until_ns)), cuts)):
-        yield Bar(
+        yield TimelineBar(
             kind=kind.kind,
             name=name,
             start_ns=int(kind.start_ns[part[0]]),

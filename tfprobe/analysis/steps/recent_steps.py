@@ -31,7 +31,7 @@ NO_CLOCK = Missing("the clock of the steps stands still")
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class RecentStepTimes:
     """Median, p95 and course of step times, in ns.
 
     `trend_ns` are medians of at most TREND_POINTS stretches of equally many steps, newest last; the
@@ -73,7 +73,7 @@ def steps_per_s(work: Work, now_ns: int) -> float | Missing:
     return (counted - 1 + first) * NANOSECONDS / (end_ns - begin_ns)
 
 
-def step_times(works: Sequence[Work]) -> StepTimes | Missing:
+def step_times(works: Sequence[Work]) -> RecentStepTimes | Missing:
     """Return the times of the recent steps of these works together."""
     ends_ns, times_ns = zip(*(_times(work.recent) for work in works), strict=True)
     all_ns = np.concatenate(times_ns)
@@ -81,7 +81,7 @@ def step_times(works: Sequence[Work]) -> StepTimes | Missing:
         return NO_TIME if any(work.count for work in works) else NO_STEP
     in_order = all_ns if len(works) == 1 else all_ns[np.argsort(np.concatenate(ends_ns))]
     ordered = np.sort(all_ns)
-    return StepTimes(_quantile(ordered, 0.50), _quantile(ordered, 0.95), _trend(in_order))
+    return RecentStepTimes(_quantile(ordered, 0.50), _quantile(ordered, 0.95), _trend(in_order))
 
 
 def last_end_ns(works: Sequence[Work]) -> int | None:

@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from tfprobe.analysis.breakdown.gap_breakdown import Cause as WatchedCause
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause as WatchedCause
 from tfprobe.analysis.breakdown.gap_breakdown import divide
 from tfprobe.analysis.core.intervals import Int64s, Intervals, union, within_ns
 from tfprobe.errors import Missing

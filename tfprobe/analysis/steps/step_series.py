@@ -12,7 +12,7 @@ import numpy as np
 
 from tfprobe.analysis.core.statistics import Floats, slope
 from tfprobe.analysis.steps.phases import Life
-from tfprobe.analysis.steps.step_window import Flags, Int64s, Remembered
+from tfprobe.analysis.steps.step_window import Flags, Int64s, StepWindow
 from tfprobe.errors import Missing
 
 # More than a screen is wide tells nothing more.
@@ -43,7 +43,7 @@ class StepSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class PhaseBand:
     """Steps in a row of one phase, both ends included."""
 
     phase: str
@@ -52,7 +52,7 @@ class Band:
 
 
 def series(
-    remembered: Remembered, *, first: int = 0, end: int | None = None, points: int = MOST_POINTS
+    remembered: StepWindow, *, first: int = 0, end: int | None = None, points: int = MOST_POINTS
 ) -> StepSeries:
     """Return the curve of the remembered steps from `first` up to `end`, which is exclusive."""
     begin = min(max(first - remembered.first_step, 0), len(remembered))
@@ -74,7 +74,7 @@ def series(
     )
 
 
-def usual_most_ns(remembered: Remembered) -> int | None:
+def usual_most_ns(remembered: StepWindow) -> int | None:
     """Return where an axis of usual steps ends; None where it may reach to the longest.
 
     One step that took a hundred times as long would press all others flat.
@@ -86,7 +86,7 @@ def usual_most_ns(remembered: Remembered) -> int | None:
     return round(usual_ns) if longest_ns > _FAR_TIMES * usual_ns else None
 
 
-def bands(remembered: Remembered, life: Life | Missing, shift_ns: int) -> tuple[Band, ...]:
+def bands(remembered: StepWindow, life: Life | Missing, shift_ns: int) -> tuple[PhaseBand, ...]:
     """Return the phases of the remembered steps, each by when it began; none if none is known.
 
     `shift_ns` turns their monotonic times into unix times.
@@ -98,14 +98,14 @@ def bands(remembered: Remembered, life: Life | Missing, shift_ns: int) -> tuple[
     names = [each.phase for each in life.segments]
     changes = np.flatnonzero(np.diff(at)) + 1
     firsts, ends = [0, *changes.tolist()], [*changes.tolist(), len(remembered)]
-    found: list[Band] = []
+    found: list[PhaseBand] = []
     for begin, end in zip(firsts, ends, strict=True):
         phase = names[max(int(at[begin]), 0)]
         last = remembered.first_step + end - 1
         if found and found[-1].phase == phase:
-            found[-1] = Band(phase, found[-1].first_step, last)
+            found[-1] = PhaseBand(phase, found[-1].first_step, last)
         else:
-            found.append(Band(phase, remembered.first_step + begin, last))
+            found.append(PhaseBand(phase, remembered.first_step + begin, last))
     return tuple(found[:MOST_BANDS])
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.steps.step_window import Remembered
+from tfprobe.analysis.steps.step_window import StepWindow
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import (
     BUCKET_WIDTH_RATIO,
@@ -28,7 +28,7 @@ QUANTILES: tuple[float, ...] = (0.05, 0.25, 0.50, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class HistogramBar:
     """How many durations lie in one bucket of the log-linear histogram, from `low_ns` on."""
 
     low_ns: float
@@ -53,14 +53,14 @@ class Distribution:
     max_ns: int
     quantiles_ns: tuple[float, ...]
     error_ratio: float
-    bars: tuple[Bar, ...]
+    bars: tuple[HistogramBar, ...]
 
     @property
     def median_ns(self) -> float:
         return self.quantiles_ns[QUANTILES.index(0.50)]
 
 
-def of_steps(work: Work, remembered: Remembered) -> Distribution | Missing:
+def of_steps(work: Work, remembered: StepWindow) -> Distribution | Missing:
     """Return the distribution of step times, or why there is none."""
     if remembered.is_whole and remembered.counts.any():
         return _exact(remembered.step_ns, remembered.counts)
@@ -69,7 +69,7 @@ def of_steps(work: Work, remembered: Remembered) -> Distribution | Missing:
     return _from_histogram(work.times)
 
 
-def of_gaps(work: Work, remembered: Remembered) -> Distribution | Missing:
+def of_gaps(work: Work, remembered: StepWindow) -> Distribution | Missing:
     """Return the distribution of gaps between steps, or why there is none."""
     if remembered.is_whole and remembered.gap_counts.any():
         # Steps without a gap leave none out.
@@ -122,14 +122,15 @@ def _from_histogram(times: Durations) -> Distribution:
     )
 
 
-def _bars(buckets: Int64s) -> tuple[Bar, ...]:
+def _bars(buckets: Int64s) -> tuple[HistogramBar, ...]:
     return tuple(
-        Bar(*bucket_bounds_ns(int(each)), int(buckets[each])) for each in np.flatnonzero(buckets)
+        HistogramBar(*bucket_bounds_ns(int(each)), int(buckets[each]))
+        for each in np.flatnonzero(buckets)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepTimeSummary:
     """Step times in ns. Total, mean, min and max are exact; see `error_ratio` for the others.
 
     `error_ratio` is the largest relative error of p50 and p95: 0 where every step is remembered,
@@ -160,7 +161,7 @@ class RecentStep:
     raised: bool
 
 
-def summarise(work: Work) -> StepTimes | Missing:
+def summarise(work: Work) -> StepTimeSummary | Missing:
     """Return the step times of a work, or why there are none."""
     if work.count == 0:
         raised = f"all {work.raised} steps raised" if work.raised else "no step was completed"
@@ -199,10 +200,10 @@ def _durations_ns(recent: RecentSteps) -> npt.NDArray[np.int64]:
     return durations
 
 
-def _step_summary_exact(durations_ns: npt.NDArray[np.int64]) -> StepTimes:
+def _step_summary_exact(durations_ns: npt.NDArray[np.int64]) -> StepTimeSummary:
     p50, p95 = np.percentile(durations_ns, [50, 95])
     total = int(durations_ns.sum())
-    return StepTimes(
+    return StepTimeSummary(
         total_ns=total,
         mean_ns=total / len(durations_ns),
         p50_ns=float(p50),
@@ -213,8 +214,8 @@ def _step_summary_exact(durations_ns: npt.NDArray[np.int64]) -> StepTimes:
     )
 
 
-def _step_summary_from_histogram(times: Durations) -> StepTimes:
-    return StepTimes(
+def _step_summary_from_histogram(times: Durations) -> StepTimeSummary:
+    return StepTimeSummary(
         total_ns=times.sum_ns,
         mean_ns=times.sum_ns / times.count,
         p50_ns=quantile_ns(times, 0.50),

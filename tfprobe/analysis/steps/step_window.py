@@ -25,7 +25,7 @@ _LEAST_LEFT_RATIO = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class StepWindow:
     """Steps one by one, oldest first; row i is step `first_step + i`. Monotonic ns.
 
     `gap_ns` is the time since the step before, 0 where `has_gap` is not: in row 0, which knows of
@@ -55,7 +55,7 @@ class Remembered:
         return np.arange(self.first_step, self.first_step + len(self), dtype=np.int64)
 
 
-def remember(work: Work, works: Sequence[Work]) -> Remembered:
+def remember(work: Work, works: Sequence[Work]) -> StepWindow:
     """Return what is remembered of `work`, one of the `works` of a profile."""
     recent = work.recent
     start_ns, end_ns = recent.start_ns, np.maximum(recent.end_ns, recent.start_ns)
@@ -65,7 +65,7 @@ def remember(work: Work, works: Sequence[Work]) -> Remembered:
     after_traced = np.concatenate([[False], recent.sampled[:-1]]).astype(np.bool_)
     has_gap = recent.has_gap
     counts = ~(recent.sampled | recent.raised | overlaps(start_ns, end_ns, *traced))
-    return Remembered(
+    return StepWindow(
         first_step=recent.first_step,
         start_ns=start_ns,
         end_ns=end_ns,
@@ -148,7 +148,7 @@ _IN_A_ROW = 5
 _LEAST_ABOVE_RATIO = 0.10
 
 
-def warm_up_steps(remembered: Remembered) -> int | Missing:
+def warm_up_steps(remembered: StepWindow) -> int | Missing:
     """Return how many steps a work took to get warm, the first one with it where it was slow.
 
     Warm is from where the median of five steps is no outlier among those of the later half, and

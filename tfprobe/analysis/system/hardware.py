@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tfprobe.analysis.core.statistics import Curve, Samples, growth, level, rate, told
+from tfprobe.analysis.core.statistics import SampleCurve, Samples, growth, level, rate, told
 from tfprobe.analysis.system.thread_times import ProcessThreads, thread_times
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
@@ -41,33 +41,33 @@ class ProcessHardware:
     samples: int
     watched_ns: int
     steps: int
-    cores_busy: Curve | Missing
+    cores_busy: SampleCurve | Missing
     system_ratio: float | Missing
     usable_cpus: float | Missing
     utilization_ratio: float | Missing
     cpus: int | Missing
     cpu_limit: float | Missing
     throttled_ratio: float | Missing
-    threads: Curve | Missing
+    threads: SampleCurve | Missing
     intra_op_threads: int | Missing
     inter_op_threads: int | Missing
-    load_1min: Curve | Missing
-    voluntary_switches_per_s: Curve | Missing
-    involuntary_switches_per_s: Curve | Missing
+    load_1min: SampleCurve | Missing
+    voluntary_switches_per_s: SampleCurve | Missing
+    involuntary_switches_per_s: SampleCurve | Missing
     voluntary_switches_per_step: float | Missing
     involuntary_switches_per_step: float | Missing
-    resident_bytes: Curve | Missing
+    resident_bytes: SampleCurve | Missing
     peak_resident_bytes: int | Missing
     memory_limit_bytes: int | Missing
     machine_memory_bytes: int | Missing
-    read_bytes_per_s: Curve | Missing
-    written_bytes_per_s: Curve | Missing
-    major_faults_per_s: Curve | Missing
-    run_delay_ratio: Curve | Missing
-    gc_ratio: Curve | Missing
-    machine_cores_busy: Curve | Missing
-    machine_cores_io_wait: Curve | Missing
-    machine_cores_stolen: Curve | Missing
+    read_bytes_per_s: SampleCurve | Missing
+    written_bytes_per_s: SampleCurve | Missing
+    major_faults_per_s: SampleCurve | Missing
+    run_delay_ratio: SampleCurve | Missing
+    gc_ratio: SampleCurve | Missing
+    machine_cores_busy: SampleCurve | Missing
+    machine_cores_io_wait: SampleCurve | Missing
+    machine_cores_stolen: SampleCurve | Missing
     by_thread: ProcessThreads | Missing
 
 
@@ -87,16 +87,16 @@ class DeviceHardware:
     index: int
     name: str
     samples: int
-    utilization_ratio: Curve | Missing
-    memory_used_bytes: Curve | Missing
+    utilization_ratio: SampleCurve | Missing
+    memory_used_bytes: SampleCurve | Missing
     memory_total_bytes: int | Missing
-    power_watts: Curve | Missing
+    power_watts: SampleCurve | Missing
     power_limit_watts: float | Missing
-    sm_clock_hz: Curve | Missing
+    sm_clock_hz: SampleCurve | Missing
     max_sm_clock_hz: int | Missing
-    temperature_celsius: Curve | Missing
-    pcie_sent_bytes_per_s: Curve | Missing
-    pcie_received_bytes_per_s: Curve | Missing
+    temperature_celsius: SampleCurve | Missing
+    pcie_sent_bytes_per_s: SampleCurve | Missing
+    pcie_received_bytes_per_s: SampleCurve | Missing
     throttle_reasons: tuple[ThrottleReason, ...]
 
 
@@ -203,7 +203,7 @@ def _of_both(part: float | Missing, rest: float | Missing) -> float | Missing:
     return part / (part + rest) if part + rest else NO_CPU_TIME
 
 
-def _over(used: Curve | Missing, whole: float | Missing) -> float | Missing:
+def _over(used: SampleCurve | Missing, whole: float | Missing) -> float | Missing:
     if isinstance(used, Missing):
         return used
     return whole if isinstance(whole, Missing) else used.mean / whole
@@ -236,7 +236,7 @@ def _devices(pulses: Iterable[Pulse], processes: Sequence[Process]) -> tuple[Dev
 
 
 def _device(host: str, told_of: Sequence[tuple[int, DevicePulse]]) -> DeviceHardware:
-    def curve(field: Callable[[DevicePulse], float | Missing]) -> Curve | Missing:
+    def curve(field: Callable[[DevicePulse], float | Missing]) -> SampleCurve | Missing:
         return level(told([at for at, _ in told_of], [field(each) for _, each in told_of]))
 
     latest = told_of[-1][1]

@@ -27,7 +27,7 @@ NO_CORRELATION = Missing("the captures do not tell which call launched which ker
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class RuntimeCalls:
     """All calls of one name. Times are inside the call, in ns; `count_per_step` of such steps."""
 
     kind: SpanKind
@@ -50,7 +50,7 @@ class ShortKernels:
 
 
 @dataclass(frozen=True, slots=True)
-class Launches:
+class KernelLaunches:
     """How kernels follow the calls that launch them; `matched` calls have known kernels.
 
     The delay goes from the end of the call to the start of its first kernel: the time in a queue
@@ -77,8 +77,8 @@ class Runtime:
     """Driver calls of the `steps` recorded steps that have any, longest total first."""
 
     steps: int
-    calls: tuple[Calls, ...]
-    launches: Launches | Missing
+    calls: tuple[RuntimeCalls, ...]
+    launches: KernelLaunches | Missing
 
     def total_ns(self, kind: SpanKind) -> int:
         """Return how long the calls of a kind took together."""
@@ -105,7 +105,7 @@ def _has_kernels(rows: Executions) -> bool:
     return bool((rows.place != Place.HOST).any())
 
 
-def _calls(calls: Spans, steps: int) -> Iterator[Calls]:
+def _calls(calls: Spans, steps: int) -> Iterator[RuntimeCalls]:
     # One number for a kind and a name, so that one pass over the rows counts them all.
     key = calls.name.astype(np.int64) * len(SpanKind) + calls.kind
     keys, group = np.unique(key, return_inverse=True)
@@ -114,7 +114,7 @@ def _calls(calls: Spans, steps: int) -> Iterator[Calls]:
     max_ns = np.zeros(len(keys), dtype=np.int64)
     np.maximum.at(max_ns, group, calls.duration_ns)
     for at, each in enumerate(keys.tolist()):
-        yield Calls(
+        yield RuntimeCalls(
             kind=SpanKind(each % len(SpanKind)),
             name=calls.strings[each // len(SpanKind)],
             count=int(count[at]),
@@ -125,7 +125,7 @@ def _calls(calls: Spans, steps: int) -> Iterator[Calls]:
         )
 
 
-def _launches(calls: Spans, rows: Executions, steps: int) -> Launches | Missing:
+def _launches(calls: Spans, rows: Executions, steps: int) -> KernelLaunches | Missing:
     launches = calls.only(calls.kind == SpanKind.LAUNCH)
     if not len(launches):
         return NO_LAUNCH
@@ -134,7 +134,7 @@ def _launches(calls: Spans, rows: Executions, steps: int) -> Launches | Missing:
     delay_ns, is_short = _followed(launches, kernels, call, kernel)
     matched = len(delay_ns)
     p50, p95 = np.percentile(delay_ns, [50, 95]) if matched else (0.0, 0.0)
-    return Launches(
+    return KernelLaunches(
         count=len(launches),
         per_step=len(launches) / steps,
         total_ns=int(launches.duration_ns.sum()),

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tfprobe.analysis.system.stack_samples import (
-    Call,
     CallTree,
-    Part,
     ProcessTrees,
+    StackCall,
+    StackPart,
     main_thread,
     of_thread,
     samples_within,
@@ -127,7 +127,7 @@ def without_importers(tree: CallTree) -> CallTree:
     return replace(tree, calls=tuple(_merged(_lifted(tree.calls))))
 
 
-def _lifted(calls: Sequence[Call]) -> Iterator[Call]:
+def _lifted(calls: Sequence[StackCall]) -> Iterator[StackCall]:
     for call in calls:
         if not call.frame.file.startswith(_IMPORTER):
             below = tuple(_merged(_lifted(call.calls)))
@@ -138,17 +138,17 @@ def _lifted(calls: Sequence[Call]) -> Iterator[Call]:
             yield from _lifted(call.calls)
 
 
-def _merged(calls: Iterator[Call]) -> list[Call]:
+def _merged(calls: Iterator[StackCall]) -> list[StackCall]:
     """Merge calls of the same line into one, and what they call; the longest first."""
-    by_frame: dict[SampledFrame, list[Call]] = {}
+    by_frame: dict[SampledFrame, list[StackCall]] = {}
     for call in calls:
         by_frame.setdefault(call.frame, []).append(call)
     merged = [_one(each) if len(each) > 1 else each[0] for each in by_frame.values()]
     return sorted(merged, key=lambda call: (-call.total_ns, call.frame))
 
 
-def _one(calls: Sequence[Call]) -> Call:
-    return Call(
+def _one(calls: Sequence[StackCall]) -> StackCall:
+    return StackCall(
         frame=calls[0].frame,
         total_ns=sum(call.total_ns for call in calls),
         self_ns=sum(call.self_ns for call in calls),
@@ -158,7 +158,7 @@ def _one(calls: Sequence[Call]) -> Call:
 
 def stacks_of(tree: CallTree) -> Iterator[tuple[tuple[SampledFrame, ...], int]]:
     """Yield each stack of a tree, outermost frame first, and how long it was there."""
-    waiting: list[tuple[Call, tuple[SampledFrame, ...]]] = [(each, ()) for each in tree.calls]
+    waiting: list[tuple[StackCall, tuple[SampledFrame, ...]]] = [(each, ()) for each in tree.calls]
     while waiting:
         call, above = waiting.pop()
         stack = (*above, call.frame)
@@ -203,7 +203,7 @@ def _frame(frame: SampledFrame) -> Document:
     return {"function": frame.function, "file": frame.file, "line": frame.line}
 
 
-def _parts(parts: Sequence[Part], least_ratio: float) -> list[Document]:
+def _parts(parts: Sequence[StackPart], least_ratio: float) -> list[Document]:
     return [{"name": part.name, **_tree(part.tree, least_ratio)} for part in parts]
 
 
@@ -216,11 +216,11 @@ def _tree(tree: CallTree, least_ratio: float) -> Document:
     }
 
 
-def _of(tree: CallTree, least_ratio: float) -> list[Call]:
+def _of(tree: CallTree, least_ratio: float) -> list[StackCall]:
     return [call for call in tree.calls if call.total_ns >= least_ratio * tree.total_ns]
 
 
-def _call(call: Call, whole_ns: int, least_ratio: float) -> Document:
+def _call(call: StackCall, whole_ns: int, least_ratio: float) -> Document:
     shown = [each for each in call.calls if each.total_ns >= least_ratio * whole_ns]
     return {
         **_frame(call.frame),

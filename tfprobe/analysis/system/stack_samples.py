@@ -40,13 +40,13 @@ _STEPPING = ("warm-up", "steady")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class StackCall:
     """A line on the stack: how long it was there, and how long it was innermost."""
 
     frame: SampledFrame
     total_ns: int
     self_ns: int
-    calls: tuple[Call, ...]
+    calls: tuple[StackCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class CallTree:
     total_ns: int
     samples: int
     no_python_ns: int
-    calls: tuple[Call, ...]
+    calls: tuple[StackCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StackPart:
     """The stacks of the main thread in one phase, or in the steps or between those of its loop."""
 
     name: str
@@ -87,8 +87,8 @@ class ProcessTrees:
     process: Process
     stacks: StackSamples
     main: SampledThread | Missing
-    phases: tuple[Part, ...] | Missing
-    steps: tuple[Part, ...] | Missing
+    phases: tuple[StackPart, ...] | Missing
+    steps: tuple[StackPart, ...] | Missing
     threads: tuple[ThreadTree, ...]
 
 
@@ -156,8 +156,8 @@ def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
         for each in stacks.threads
     ]
     threads.sort(key=lambda each: (not each.is_main, -each.tree.total_ns))
-    phases: tuple[Part, ...] | Missing
-    steps: tuple[Part, ...] | Missing
+    phases: tuple[StackPart, ...] | Missing
+    steps: tuple[StackPart, ...] | Missing
     if isinstance(main, Missing):
         phases = steps = main
     else:
@@ -171,7 +171,7 @@ def _of_process(profile: Profile, stacks: StackSamples) -> ProcessTrees:
     return ProcessTrees(process, stacks, main, phases, steps, tuple(threads))
 
 
-def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[Part]:
+def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[StackPart]:
     first_ns = min(each.start_ns for each in stacks.chunks)
     last_ns = max(each.end_ns for each in stacks.chunks)
     # What was read before recording began and after the last sign of life is of the outer phases.
@@ -180,19 +180,19 @@ def _by_phase(stacks: StackSamples, rows: Flags, known: Life) -> Iterator[Part]:
         intervals = joined(_of_phases(known, (phase,)), outside.get(phase, NONE))
         tree = samples_within(stacks, intervals, rows=rows)
         if tree.total_ns:
-            yield Part(phase, tree)
+            yield StackPart(phase, tree)
 
 
 def _by_step(
     profile: Profile, stacks: StackSamples, rows: Flags, known: Life
-) -> tuple[Part, ...] | Missing:
+) -> tuple[StackPart, ...] | Missing:
     loop = by_cost(each for each in profile.works if each.process == stacks.process)[0]
     if loop.kind in _KINDS_WITHOUT_WRAPPER:
         return Missing(f"{loop.kind} steps follow each other without a gap")
     stepping, inside = _of_phases(known, _STEPPING), in_step(stacks)
     return (
-        Part("in steps", samples_within(stacks, stepping, rows=rows & inside)),
-        Part("between steps", samples_within(stacks, stepping, rows=rows & ~inside)),
+        StackPart("in steps", samples_within(stacks, stepping, rows=rows & inside)),
+        StackPart("between steps", samples_within(stacks, stepping, rows=rows & ~inside)),
     )
 
 
@@ -247,16 +247,16 @@ def _samples(stacks: StackSamples, weight_ns: Int64s) -> int:
     return round(float((ratio * counts).sum()))
 
 
-def _merged(stacks: StackSamples, self_ns: Int64s) -> tuple[Call, ...]:
+def _merged(stacks: StackSamples, self_ns: Int64s) -> tuple[StackCall, ...]:
     """Return the calls that took any time, from the outermost on."""
     own, total = self_ns.tolist(), self_ns.tolist()
     callers, frames = stacks.callers.tolist(), stacks.frame_of.tolist()
-    children: dict[int, list[Call]] = {}
+    children: dict[int, list[StackCall]] = {}
     for node in range(len(own) - 1, -1, -1):
         if not total[node]:
             continue
         calls = sorted(children.pop(node, ()), key=lambda call: (-call.total_ns, call.frame))
-        call = Call(stacks.frames[frames[node]], total[node], own[node], tuple(calls))
+        call = StackCall(stacks.frames[frames[node]], total[node], own[node], tuple(calls))
         children.setdefault(callers[node], []).append(call)
         if callers[node] != NO_STACK:
             total[callers[node]] += total[node]

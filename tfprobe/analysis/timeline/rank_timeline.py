@@ -45,7 +45,7 @@ class RankStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Across:
+class RankTimeline:
     """The ranks by their numbers; times count from the first start of any, `zero_ns`."""
 
     together: Aligned
@@ -88,7 +88,7 @@ def same_step(profile: Profile, capture: Capture) -> tuple[Capture, ...]:
     return tuple(found[process] for process in sorted(found))
 
 
-def across(together: Aligned, capture: Capture, *, most: int = MOST_RANKS) -> Across:
+def across(together: Aligned, capture: Capture, *, most: int = MOST_RANKS) -> RankTimeline:
     """Return the step of this capture of the aligned profile, and of the ranks that had it too."""
     of_step = _meetings(together, capture)
     every = tuple(_rank_step(together, each, of_step) for each in _living(together, capture))
@@ -99,7 +99,7 @@ def across(together: Aligned, capture: Capture, *, most: int = MOST_RANKS) -> Ac
         default=asked.capture.start_ns,
     )
     by_rank = sorted(chosen.values(), key=lambda each: _order(together.profile.processes, each))
-    return Across(together, zero_ns, tuple(by_rank), len(every) - len(chosen))
+    return RankTimeline(together, zero_ns, tuple(by_rank), len(every) - len(chosen))
 
 
 def _living(together: Aligned, capture: Capture) -> list[Capture]:

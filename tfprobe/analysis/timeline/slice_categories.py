@@ -16,7 +16,7 @@ from tfprobe.profile.profile import Capture, Profile, Work
 from tfprobe.profile.tables import Int8s, Int64s
 
 
-class Category(NamedTuple):
+class SliceCategory(NamedTuple):
     """What slices have in common; `group` is before, on, after or other, or "" beside the parts."""
 
     name: str
@@ -25,13 +25,13 @@ class Category(NamedTuple):
 
 
 _GROUP_OF = {part: group for group, parts in GROUPS.items() for part in parts}
-CATEGORIES: tuple[Category, ...] = (
-    *(Category(part.value, LABELS[part], _GROUP_OF[part]) for part in ORDER),
-    Category("background", "for later steps", ""),
-    Category("function_call", "call of a function", ""),
-    Category("step", "step", ""),
-    Category("between", "until the next step", ""),
-    Category("activity", "activity", ""),
+CATEGORIES: tuple[SliceCategory, ...] = (
+    *(SliceCategory(part.value, LABELS[part], _GROUP_OF[part]) for part in ORDER),
+    SliceCategory("background", "for later steps", ""),
+    SliceCategory("function_call", "call of a function", ""),
+    SliceCategory("step", "step", ""),
+    SliceCategory("between", "until the next step", ""),
+    SliceCategory("activity", "activity", ""),
 )
 NUMBER = {category.name: number for number, category in enumerate(CATEGORIES)}
 _BACKGROUND = NUMBER["background"]
@@ -60,7 +60,7 @@ def of_spans(spans: Spans) -> Int8s:
     return np.where(spans.background, np.int8(_BACKGROUND), table[spans.kind])
 
 
-class Band(NamedTuple):
+class PartBand(NamedTuple):
     """What each moment of a step is charged to on one device, "" without an accelerator.
 
     `part` is a position in CATEGORIES; its moments stand by start and fill the step.
@@ -72,7 +72,7 @@ class Band(NamedTuple):
     end_ns: Int64s
 
 
-def bands_of(profile: Profile, capture: Capture, known: Names) -> tuple[Band, ...]:
+def bands_of(profile: Profile, capture: Capture, known: Names) -> tuple[PartBand, ...]:
     """Return the bands of a capture of a profile; `known` are the names of its executions."""
     rows = profile.executions.at(np.flatnonzero(profile.executions.capture == capture.index))
     spans = profile.spans.at(np.flatnonzero(profile.spans.capture == capture.index))
@@ -89,7 +89,7 @@ def moments_of(
     return moments(capture, rows, spans, traced, known, fed_ns=most_ns)
 
 
-def bands(found: Moments, capture: Capture) -> Iterator[Band]:
+def bands(found: Moments, capture: Capture) -> Iterator[PartBand]:
     """Give a band for each device, with times from the start of the step."""
     for device, sets in found.by_device.items():
         parts = np.concatenate(
@@ -99,7 +99,7 @@ def bands(found: Moments, capture: Capture) -> Iterator[Band]:
         ends_ns = np.concatenate([each.end_ns for each in sets.values()])
         order = np.argsort(starts_ns, kind="stable")
         zero_ns = capture.start_ns
-        yield Band(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)
+        yield PartBand(device, parts[order], starts_ns[order] - zero_ns, ends_ns[order] - zero_ns)
 
 
 def work_of(profile: Profile, capture: Capture) -> Work | None:

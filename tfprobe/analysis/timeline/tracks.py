@@ -16,7 +16,7 @@ from tfprobe.analysis.core.collective_ops import is_named_so
 from tfprobe.analysis.timeline import lanes
 from tfprobe.analysis.timeline.slice_categories import (
     NUMBER,
-    Band,
+    PartBand,
     bands,
     moments_of,
     of_rows,
@@ -43,7 +43,7 @@ _NUMBERED = re.compile(r"(.*?)[/ ]?(-?\d+)\Z", re.DOTALL)
 _FIRST_LANES = ("step", "python", "MainThread")
 
 
-class Source(IntEnum):
+class TrackSource(IntEnum):
     """Which table a slice is a row of."""
 
     ROWS = 0
@@ -111,7 +111,7 @@ class Laid:
     tracks: tuple[Track, ...]
     slices: Slices
     tracks_left_out: int
-    bands: tuple[Band, ...]
+    bands: tuple[PartBand, ...]
     window: tuple[int, int]
     is_shifted: bool
 
@@ -165,12 +165,12 @@ def _joined(found: Sequence[Slices]) -> Slices:
 
 def _of_rows(rows: Executions, keys: _Keys, add_ns: int, known: Names) -> Slices:
     track, category = keys.of_rows(rows), of_rows(rows, known)
-    return _slices(Source.ROWS, track, category, rows.start_ns + add_ns, rows.duration_ns)
+    return _slices(TrackSource.ROWS, track, category, rows.start_ns + add_ns, rows.duration_ns)
 
 
 def _of_spans(spans: Spans, keys: _Keys, add_ns: int) -> Slices:
     track, category = keys.of_spans(spans), of_spans(spans)
-    return _slices(Source.SPANS, track, category, spans.start_ns + add_ns, spans.duration_ns)
+    return _slices(TrackSource.SPANS, track, category, spans.start_ns + add_ns, spans.duration_ns)
 
 
 def _of_others(others: Sequence[Other], keys: _Keys) -> Slices:
@@ -178,11 +178,11 @@ def _of_others(others: Sequence[Other], keys: _Keys) -> Slices:
     category = np.array([NUMBER[each.category] for each in others], dtype=np.int8)
     starts_ns = np.array([each.start_ns for each in others], dtype=np.int64)
     ends_ns = np.array([each.end_ns for each in others], dtype=np.int64)
-    return _slices(Source.OTHERS, track, category, starts_ns, ends_ns - starts_ns)
+    return _slices(TrackSource.OTHERS, track, category, starts_ns, ends_ns - starts_ns)
 
 
 def _slices(
-    source: Source, track: Int64s, category: Int8s, start_ns: Int64s, duration_ns: Int64s
+    source: TrackSource, track: Int64s, category: Int8s, start_ns: Int64s, duration_ns: Int64s
 ) -> Slices:
     start_ns = np.clip(start_ns, -_FARTHEST_NS, _FARTHEST_NS)
     return Slices(

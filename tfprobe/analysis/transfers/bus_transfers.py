@@ -16,9 +16,9 @@ import numpy as np
 from tfprobe.analysis.core.collective_ops import enclosing, is_collective, launches
 from tfprobe.analysis.core.copies import (
     Copies,
-    Memory,
+    CopyMemory,
+    CopyWaits,
     Move,
-    Waits,
     accelerators,
     copies,
     device_of,
@@ -60,7 +60,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class BusyTime:
     """How long something was under way, and how much of that a kernel hid; unions of intervals."""
 
     busy_ns: int
@@ -76,18 +76,18 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class TransferFlow:
     """What moved in one direction, all accelerators together, whose busy times are added up."""
 
     move: Move
     amount: Amount
-    busy: Busy
-    by_memory: tuple[tuple[Memory, Amount], ...]
-    by_waits: tuple[tuple[Waits, int], ...]
+    busy: BusyTime
+    by_memory: tuple[tuple[CopyMemory, Amount], ...]
+    by_waits: tuple[tuple[CopyWaits, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class TransferCause:
     """The copies in one direction of one op, layer or line; `exposed_ns` no kernel hid."""
 
     label: str
@@ -113,10 +113,10 @@ class Transfers:
 
     steps: int
     accelerators: tuple[str, ...]
-    flows: tuple[Flow, ...]
-    causes: tuple[Cause, ...]
+    flows: tuple[TransferFlow, ...]
+    causes: tuple[TransferCause, ...]
     sizes: tuple[SizeClass, ...]
-    copying: Busy
+    copying: BusyTime
 
     @property
     def exposed_ns_per_step(self) -> float:
@@ -200,20 +200,20 @@ def _times(rows: Executions, found: Copies, chosen: Int64s) -> tuple[Int64s, Int
     return rows.start_ns[at], rows.start_ns[at] + rows.duration_ns[at]
 
 
-def _busy(rows: Executions, groups: Sequence[_Group], chosen: Flags, found: Copies) -> Busy:
+def _busy(rows: Executions, groups: Sequence[_Group], chosen: Flags, found: Copies) -> BusyTime:
     busy_ns = hidden_ns = 0
     for group in groups:
         moving = union(*_times(rows, found, group.copies[chosen[group.copies]]))
         busy_ns += moving.length_ns
         hidden_ns += intersection(moving, group.kernels).length_ns
-    return Busy(busy_ns, hidden_ns)
+    return BusyTime(busy_ns, hidden_ns)
 
 
-def _flow(rows: Executions, found: Copies, groups: Sequence[_Group], move: Move) -> Flow:
+def _flow(rows: Executions, found: Copies, groups: Sequence[_Group], move: Move) -> TransferFlow:
     chosen = found.move == move
-    memories = [each for each in Memory if (found.memory[chosen] == each).any()]
-    waits = [(each, int((found.waits[chosen] == each).sum())) for each in Waits]
-    return Flow(
+    memories = [each for each in CopyMemory if (found.memory[chosen] == each).any()]
+    waits = [(each, int((found.waits[chosen] == each).sum())) for each in CopyWaits]
+    return TransferFlow(
         move=move,
         amount=_amount(rows, found, chosen),
         busy=_busy(rows, groups, chosen, found),
@@ -245,7 +245,7 @@ def _sizes(rows: Executions, found: Copies, is_copy: Flags) -> Iterator[SizeClas
 
 def _causes(
     profile: Profile, found: Copies, hidden_ns: Int64s, origins: Origins, by: By
-) -> tuple[Cause, ...]:
+) -> tuple[TransferCause, ...]:
     rows = profile.executions
     op, names = _ops(profile, found)
     labels: dict[str, int] = {}
@@ -269,7 +269,7 @@ def _causes(
     )
     texts = list(labels)
     causes = [
-        Cause(texts[at // len(Move)], Move(at % len(Move)), amount, exposed_ns)
+        TransferCause(texts[at // len(Move)], Move(at % len(Move)), amount, exposed_ns)
         for at, amount, exposed_ns in zip(
             keys.tolist(), amounts, total(duration_ns - hidden_ns), strict=True
         )

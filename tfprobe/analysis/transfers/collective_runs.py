@@ -13,7 +13,7 @@ import numpy as np
 from tfprobe.analysis.core.collective_ops import CARRIERS, is_collective, launches
 from tfprobe.analysis.core.copies import accelerators
 from tfprobe.analysis.core.intervals import Intervals, intersection, union
-from tfprobe.analysis.transfers.bus_transfers import Busy
+from tfprobe.analysis.transfers.bus_transfers import BusyTime
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int64s, having
@@ -158,7 +158,7 @@ _NO_WORK = (
 )
 
 
-def overlap(rows: Executions, runs: CollectiveRuns) -> Busy:
+def overlap(rows: Executions, runs: CollectiveRuns) -> BusyTime:
     """Return how long collectives were under way, and how much of that computation hid.
 
     Computation is other kernels of the accelerator; of ops on a host, other ops of the process.
@@ -182,7 +182,7 @@ def overlap(rows: Executions, runs: CollectiveRuns) -> Busy:
         under_way = union(runs.start_ns[ours], runs.end_ns[ours])
         busy_ns += under_way.length_ns
         hidden_ns += intersection(under_way, _union(rows, mine)).length_ns
-    return Busy(busy_ns, hidden_ns)
+    return BusyTime(busy_ns, hidden_ns)
 
 
 def _union(rows: Executions, at: Int64s) -> Intervals:

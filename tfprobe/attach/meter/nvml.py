@@ -27,7 +27,7 @@ _MHZ = 1_000_000
 _KB = 1000
 
 
-class Device:
+class NvmlDevice:
     """One accelerator. Any: nvidia-ml-py has no types."""
 
     def __init__(self, library: Any, index: int) -> None:
@@ -77,7 +77,7 @@ class Device:
             return None
 
 
-def find(load: Callable[[], Any] | None = None) -> list[Device]:
+def find(load: Callable[[], Any] | None = None) -> list[NvmlDevice]:
     """Return the accelerators of this machine; none where NVML or its Python module is absent."""
     try:
         library = (load or _load)()
@@ -94,9 +94,9 @@ def _load() -> Any:
     return pynvml
 
 
-def _device(library: Any, index: int) -> Device | None:
+def _device(library: Any, index: int) -> NvmlDevice | None:
     try:
-        return Device(library, index)
+        return NvmlDevice(library, index)
     except Exception:
         # Lost, or closed to this container.
         return None

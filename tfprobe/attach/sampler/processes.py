@@ -18,7 +18,7 @@ _MOST_ANCESTORS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreter:
+class JobInterpreter:
     """A Python interpreter of the job: its pid, when the pid started, and when Python did.
 
     A process that replaces itself by exec is another interpreter of the same pid and ticks.
@@ -65,7 +65,7 @@ class JobProcesses:
         pid, ticks = self._first
         return ticks is not None and started_ticks(pid, self._proc) == ticks
 
-    def is_running(self, interpreter: Interpreter) -> bool:
+    def is_running(self, interpreter: JobInterpreter) -> bool:
         """Say whether the process of an interpreter is there."""
         return started_ticks(interpreter.pid, self._proc) == interpreter.started_ticks
 
@@ -74,13 +74,13 @@ class JobProcesses:
         self._others = {pid for pid in self._others if started_ticks(pid, self._proc) is not None}
         return len(self._others)
 
-    def new_interpreters(self) -> Iterator[Interpreter]:
+    def new_interpreters(self) -> Iterator[JobInterpreter]:
         """Yield those that have started since the last call."""
         for line in self._log.read().things:
             if line.host == self._host:
                 yield from self._met(line.pid, line.unix_ns)
 
-    def new_forks(self) -> Iterator[Interpreter]:
+    def new_forks(self) -> Iterator[JobInterpreter]:
         """Yield forked children that have got a folder since the last call."""
         self._look_for_folders()
         forks, self._forks = self._forks, []
@@ -88,7 +88,7 @@ class JobProcesses:
             if started_ticks(each.pid, self._proc) == each.started_ticks:
                 yield from self._met(each.pid, each.started_unix_ns)
 
-    def folder_of(self, interpreter: Interpreter) -> ProcessFolder | None:
+    def folder_of(self, interpreter: JobInterpreter) -> ProcessFolder | None:
         """Return the folder that an interpreter records into, None while it has none."""
         self._look_for_folders()
         key = (interpreter.pid, interpreter.started_ticks)
@@ -101,7 +101,7 @@ class JobProcesses:
                     return recorded.folder
         return None
 
-    def _met(self, pid: int, since_unix_ns: int) -> Iterator[Interpreter]:
+    def _met(self, pid: int, since_unix_ns: int) -> Iterator[JobInterpreter]:
         ticks = started_ticks(pid, self._proc)
         if ticks is None:
             return
@@ -110,7 +110,7 @@ class JobProcesses:
             return
         self._ours.add(pid)
         self._since.setdefault((pid, ticks), []).append(since_unix_ns)
-        yield Interpreter(pid, ticks, since_unix_ns)
+        yield JobInterpreter(pid, ticks, since_unix_ns)
 
     def _is_ours(self, pid: int) -> bool:
         for _ in range(_MOST_ANCESTORS):

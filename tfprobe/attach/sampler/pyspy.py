@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 
-from tfprobe.attach.sampler.stack_file import Chunk, Read, ThreadReads, Trace, parse
+from tfprobe.attach.sampler.stack_file import Chunk, Read, StackTrace, ThreadReads, parse
 from tfprobe.runs.proc import PROC
 
 # Should this process be killed, the reader ends by itself.
@@ -24,7 +24,7 @@ _LONGEST_PROBLEM = 300
 _LIBC = ctypes.CDLL(None)
 
 
-class Reader:
+class PySpy:
     """A running py-spy. It never stops the process it reads, nor holds it up."""
 
     def __init__(self, program: str, pid: int, rate_per_s: int) -> None:
@@ -132,7 +132,7 @@ class Reader:
             threads=tuple(_from(self._without_ended(trace, zero_ns), first_us)),
         )
 
-    def _zero_ns(self, trace: Trace) -> int:
+    def _zero_ns(self, trace: StackTrace) -> int:
         """Return when the clock of the trace was 0: between its start and its first message."""
         assert self._sampling_ns is not None
         if self._ending_ns is None:
@@ -140,7 +140,7 @@ class Reader:
         by_end_ns = self._ending_ns - trace.end_us * 1000
         return min(max(by_end_ns, self._began_ns), self._sampling_ns)
 
-    def _without_ended(self, trace: Trace, zero_ns: int) -> list[ThreadReads]:
+    def _without_ended(self, trace: StackTrace, zero_ns: int) -> list[ThreadReads]:
         """End the stacks of threads that are known to have ended."""
         last_ns = max(self._threads_seen.values(), default=0)
         for thread in trace.threads:

@@ -7,8 +7,8 @@ import select
 import time
 from dataclasses import dataclass, field
 
-from tfprobe.attach.sampler.processes import Interpreter, JobProcesses
-from tfprobe.attach.sampler.pyspy import Reader
+from tfprobe.attach.sampler.processes import JobInterpreter, JobProcesses
+from tfprobe.attach.sampler.pyspy import PySpy
 from tfprobe.attach.sampler.stack_file import Chunk, StackFile
 from tfprobe.runs.layout import RunFolder
 
@@ -37,13 +37,13 @@ LAST_WORDS_S = 3.0
 class Target:
     """An interpreter that is sampled, and where that stands."""
 
-    interpreter: Interpreter
+    interpreter: JobInterpreter
     began_s: float
     is_replaced: bool = False
-    reader: Reader | None = None
+    reader: PySpy | None = None
     # What takes over from the reader, and what it took over from.
-    next_reader: Reader | None = None
-    ending: list[Reader] = field(default_factory=list)
+    next_reader: PySpy | None = None
+    ending: list[PySpy] = field(default_factory=list)
     chunks: int = 0
     failures: int = 0
     retry_s: float = 0.0
@@ -53,7 +53,7 @@ class Target:
     file: StackFile | None = None
 
     @property
-    def readers(self) -> list[Reader]:
+    def readers(self) -> list[PySpy]:
         """Return all that run."""
         running = [self.reader, self.next_reader, *self.ending]
         return [each for each in running if each is not None]
@@ -167,9 +167,9 @@ class _Sampling:
         target.reader, target.next_reader = target.next_reader, None
         target.chunks += 1
 
-    def _start(self, target: Target) -> Reader | None:
+    def _start(self, target: Target) -> PySpy | None:
         try:
-            return Reader(self._program, target.interpreter.pid, self._rate_per_s(target))
+            return PySpy(self._program, target.interpreter.pid, self._rate_per_s(target))
         except OSError:
             target.failures += 1
             target.retry_s = time.monotonic() + RETRY_S
@@ -184,7 +184,7 @@ class _Sampling:
             rate, age_s = rate / 2, age_s / 2
         return max(1, round(rate))
 
-    def _ended(self, target: Target, reader: Reader) -> None:
+    def _ended(self, target: Target, reader: PySpy) -> None:
         """Take what a reader has; begin anew where it ended by itself and the process has not."""
         chunk = reader.chunk()
         reader.close()

@@ -38,7 +38,7 @@ class StackFile:
         """Open it. Raises OSError."""
         self._file = safe_files.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._bytes = os.fstat(self._file).st_size
-        self._frames: dict[Frame, int] = {}
+        self._frames: dict[StackFrame, int] = {}
         self._nodes: dict[tuple[int, int], int] = {}
 
     def append(self, chunk: Chunk) -> None:
@@ -80,7 +80,7 @@ class StackFile:
             nodes.append(self._node(read.stack))
         return [thread.id, thread.name, at_us, nodes]
 
-    def _node(self, stack: tuple[Frame, ...] | None) -> int:
+    def _node(self, stack: tuple[StackFrame, ...] | None) -> int:
         node = -1
         for frame in stack or ():
             number = self._frames.get(frame)
@@ -109,7 +109,7 @@ _THREAD = re.compile(r"thread \((0[xX][0-9A-Fa-f]+|\d+)\)(?:: (.*))?", re.DOTALL
 CHROME_TRACE_MOST_FRAMES = 200
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """A line that runs; `function` is its qualified name in Python 3.11 and newer."""
 
     file: str
@@ -121,7 +121,7 @@ class Read(NamedTuple):
     """A stack from when it was first read, outermost frame first; None where no Python runs."""
 
     at_us: int
-    stack: tuple[Frame, ...] | None
+    stack: tuple[StackFrame, ...] | None
 
 
 @dataclass(slots=True)
@@ -133,14 +133,14 @@ class ThreadReads:
     reads: list[Read] = field(default_factory=list)
 
 
-class Trace(NamedTuple):
+class StackTrace(NamedTuple):
     """What py-spy wrote: threads, and the moment of its end, on a clock of its own."""
 
     threads: list[ThreadReads]
     end_us: int
 
 
-def parse(content: bytes) -> Trace:
+def parse(content: bytes) -> StackTrace:
     """Take a trace apart. Raises ValueError where it is none."""
     try:
         by_thread: dict[int, list[dict[str, Any]]] = {}
@@ -150,17 +150,17 @@ def parse(content: bytes) -> Trace:
         threads = [_thread(tid, events, end_us) for tid, events in by_thread.items()]
     except (TypeError, LookupError, RecursionError) as exc:
         raise ValueError("no trace of py-spy") from exc
-    return Trace(threads, end_us)
+    return StackTrace(threads, end_us)
 
 
 # Any: events are JSON objects of another program.
 def _thread(tid: int, events: list[dict[str, Any]], end_us: int) -> ThreadReads:
     found = ThreadReads(tid, "")
-    open_frames: list[Frame] = []
+    open_frames: list[StackFrame] = []
     for at, event in enumerate(events):
         if event["ph"] == "B":
             args = event["args"]
-            open_frames.append(Frame(args["filename"], args["line"] or 0, event["name"]))
+            open_frames.append(StackFrame(args["filename"], args["line"] or 0, event["name"]))
         elif open_frames:
             open_frames.pop()
         is_last = at + 1 == len(events) or events[at + 1]["ts"] != event["ts"]
@@ -169,7 +169,7 @@ def _thread(tid: int, events: list[dict[str, Any]], end_us: int) -> ThreadReads:
     return found
 
 
-def _stack(thread: ThreadReads, frames: list[Frame]) -> tuple[Frame, ...] | None:
+def _stack(thread: ThreadReads, frames: list[StackFrame]) -> tuple[StackFrame, ...] | None:
     """Return a stack without the frame that names its thread."""
     if not frames:
         return None

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from tfprobe.attach.service import exchange
-from tfprobe.attach.service.exchange import Exchange
+from tfprobe.attach.service.exchange import ExchangeFolder
 from tfprobe.errors import NoAnswer, TfprobeError, UnreadableInput, UsageError
 from tfprobe.formats.schema import message_class
 
@@ -28,15 +28,15 @@ _CONNECT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ProfileRequest:
     """What to record: for how long, and where the trace may be left."""
 
     session: str
     duration_s: float
-    exchange: Exchange
+    exchange: ExchangeFolder
 
 
-class Service:
+class ServiceClient:
     """A channel to one profiler service."""
 
     def __init__(self, address: Address, *, answer_s: float = ANSWER_S) -> None:
@@ -56,7 +56,7 @@ class Service:
         """Give up the connection; a recording under way is cancelled there, too."""
         self._channel.close()
 
-    def begin(self, order: Order) -> Callable[[], bytes | None]:
+    def begin(self, order: ProfileRequest) -> Callable[[], bytes | None]:
         """Start a recording; return what waits for its end and gives the XSpace, None if empty.
 
         That raises UnreadableInput where there is no such service, or it went away, NoAnswer where
@@ -73,7 +73,7 @@ class Service:
         )
         return lambda: self._answer(pending, order, folder)
 
-    def _answer(self, pending: Any, order: Order, folder: Path) -> bytes | None:
+    def _answer(self, pending: Any, order: ProfileRequest, folder: Path) -> bytes | None:
         try:
             response = pending.result()
         except grpc.RpcError as exc:
@@ -85,7 +85,7 @@ class Service:
                 raise kept_to_itself(self.address, order.exchange)
         return None if response.empty_trace else content
 
-    def _why(self, exc: Any, order: Order) -> TfprobeError:
+    def _why(self, exc: Any, order: ProfileRequest) -> TfprobeError:
         """Return the error for a person. Any: gRPC's is a call, too, which no type says."""
         if exc.code() is grpc.StatusCode.CANCELLED:
             return NoAnswer(f"The recording of {self.address} was cancelled.")
@@ -93,7 +93,7 @@ class Service:
         return explained(self.address, exc.code().name, exc.details() or "", order, waited_s)
 
 
-def _request(address: Address, order: Order) -> Any:
+def _request(address: Address, order: ProfileRequest) -> Any:
     """Return the message: the same options as those of the agent's windows.
 
     Any: the class is made at run time.
@@ -195,7 +195,7 @@ _FILES = re.compile(
 
 
 def explained(
-    address: Address, code: str, details: str, order: Order, waited_s: float
+    address: Address, code: str, details: str, order: ProfileRequest, waited_s: float
 ) -> TfprobeError:
     """Return the error for a call that failed with this gRPC status."""
     if code == "UNAVAILABLE":
@@ -214,7 +214,7 @@ def explained(
     return NoAnswer(said, hint="Its own log may say more.")
 
 
-def kept_to_itself(address: Address, folder: Exchange) -> NoAnswer:
+def kept_to_itself(address: Address, folder: ExchangeFolder) -> NoAnswer:
     """Return the error for a trace that was made and is not here."""
     return NoAnswer(
         f"{address} has recorded, and its trace did not come: it is in {folder.there} on a file "
@@ -241,6 +241,6 @@ def _busy(address: Address, details: str) -> NoAnswer:
     )
 
 
-def _no_room(address: Address, folder: Exchange, details: str) -> NoAnswer:
+def _no_room(address: Address, folder: ExchangeFolder, details: str) -> NoAnswer:
     said = f"{address} cannot write its trace to {folder.there} ({details.rstrip('.')})."
     return NoAnswer(said, hint=_SHARE)

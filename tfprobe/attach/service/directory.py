@@ -24,7 +24,7 @@ _NAME_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ServiceRecording:
     """What one service recorded: when, and its XSpace with so many whole steps."""
 
     address: Address
@@ -61,7 +61,7 @@ def draft(output: Path, first: Address) -> Draft:
 
 
 def keep(
-    made: Draft, recordings: Sequence[Recording], command: Sequence[str]
+    made: Draft, recordings: Sequence[ServiceRecording], command: Sequence[str]
 ) -> tuple[RunFolder, tuple[ProcessFolder, ...]]:
     """Write what was recorded, and give the run its name; return it and the folders of processes.
 
@@ -87,7 +87,7 @@ def discard(made: Draft) -> None:
     shutil.rmtree(made.folder.root, ignore_errors=True)
 
 
-def _write_process(run: RunFolder, item: Recording, rank: int, world: int) -> ProcessFolder:
+def _write_process(run: RunFolder, item: ServiceRecording, rank: int, world: int) -> ProcessFolder:
     name = f"{item.address.port}-{item.started_unix_ns // 10**6}"
     folder = run.process(item.address.host, name)
     folder.captures.mkdir(0o700, parents=True)
@@ -98,7 +98,9 @@ def _write_process(run: RunFolder, item: Recording, rank: int, world: int) -> Pr
     return folder
 
 
-def _run(made: Draft, recordings: Sequence[Recording], command: Sequence[str]) -> dict[str, Any]:
+def _run(
+    made: Draft, recordings: Sequence[ServiceRecording], command: Sequence[str]
+) -> dict[str, Any]:
     """Return run.json. Any: a JSON document."""
     return {
         "schema": "tfprobe.run/1",
@@ -118,7 +120,7 @@ def _run(made: Draft, recordings: Sequence[Recording], command: Sequence[str]) -
     }
 
 
-def _process(item: Recording, rank: int, world: int) -> dict[str, Any]:
+def _process(item: ServiceRecording, rank: int, world: int) -> dict[str, Any]:
     """Return process.json. Any: a JSON document."""
     place = {"source": "order of services", "index": rank, "world": world, "role": None}
     return {

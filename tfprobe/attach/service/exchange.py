@@ -30,7 +30,7 @@ class SharedFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ExchangeFolder:
     """A folder of ours in a shared one, gone with `close`."""
 
     here: Path
@@ -73,24 +73,24 @@ def shared_folder(text: str) -> SharedFolder:
     return SharedFolder(folder.resolve(), there.rstrip("/") or "/")
 
 
-def private(folder: Path) -> Exchange:
+def private(folder: Path) -> ExchangeFolder:
     """Make one in a folder of ours, which has the same name there. Raises UsageError."""
     path = folder / "exchange"
     try:
         path.mkdir(0o700)
     except OSError as exc:
         raise _refused(path, exc) from exc
-    return Exchange(path, str(path), is_open_to_others=False)
+    return ExchangeFolder(path, str(path), is_open_to_others=False)
 
 
-def shared(folder: SharedFolder) -> Exchange:
+def shared(folder: SharedFolder) -> ExchangeFolder:
     """Make one in a shared folder, for a service of another user. Raises UsageError."""
     try:
         path = Path(tempfile.mkdtemp(prefix="tfprobe-", dir=folder.here))
         path.chmod(0o755)
     except OSError as exc:
         raise _refused(folder.here, exc) from exc
-    return Exchange(path, os.path.join(folder.there, path.name), is_open_to_others=True)
+    return ExchangeFolder(path, os.path.join(folder.there, path.name), is_open_to_others=True)
 
 
 def taken(session: Path) -> bytes | None:

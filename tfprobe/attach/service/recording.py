@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from tfprobe.attach.service.client import ANSWER_S, Address, Order, Service
-from tfprobe.attach.service.directory import Recording
-from tfprobe.attach.service.exchange import Exchange
+from tfprobe.attach.service.client import ANSWER_S, Address, ProfileRequest, ServiceClient
+from tfprobe.attach.service.directory import ServiceRecording
+from tfprobe.attach.service.exchange import ExchangeFolder
 from tfprobe.errors import NoAnswer, UnreadableInput
 
 # The first look lasts so long for each step wanted, between these: most jobs take 1 ms to 1 s for
@@ -26,7 +26,7 @@ _SHORTEST_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSteps:
     """How much to record: so many steps in at most so long, or for so long."""
 
     steps: int | None
@@ -35,13 +35,13 @@ class Wanted:
 
 def record(
     services: Sequence[Address],
-    wanted: Wanted,
-    exchange: Exchange,
+    wanted: WantedSteps,
+    exchange: ExchangeFolder,
     *,
     count_steps: Callable[[bytes], int],
     watch: Callable[[float], None] = lambda _duration_s: None,
     answer_s: float = ANSWER_S,
-) -> tuple[Recording, ...]:
+) -> tuple[ServiceRecording, ...]:
     """Return a recording of each service: the first with enough steps, else that with most.
 
     `count_steps` says how many whole steps an XSpace holds; `watch` is told for how long is
@@ -51,7 +51,7 @@ def record(
     and where nothing ran, or no step of those wanted was seen.
     """
     with ExitStack() as opened:
-        asked = [Service(each, answer_s=answer_s) for each in services]
+        asked = [ServiceClient(each, answer_s=answer_s) for each in services]
         for each in asked:
             opened.callback(each.close)
         if wanted.steps is None:
@@ -62,15 +62,15 @@ def record(
 
 
 def _until(
-    asked: Sequence[Service],
-    wanted: Wanted,
+    asked: Sequence[ServiceClient],
+    wanted: WantedSteps,
     steps: int,
-    exchange: Exchange,
+    exchange: ExchangeFolder,
     count_steps: Callable[[bytes], int],
     watch: Callable[[float], None],
-) -> tuple[Recording, ...]:
+) -> tuple[ServiceRecording, ...]:
     addresses = [each.address for each in asked]
-    best: Sequence[Recording | None] = [None] * len(asked)
+    best: Sequence[ServiceRecording | None] = [None] * len(asked)
     first_s = min(max(steps * _FIRST_LOOK_OF_A_STEP_S, _LEAST_LOOK_S), _MOST_LOOK_S)
     duration_s = min(first_s, wanted.duration_s)
     left_s, number = wanted.duration_s, 0
@@ -101,15 +101,15 @@ def longer_s(duration_s: float, seen: int, wanted: int) -> float:
 
 
 def _round(
-    asked: Sequence[Service],
+    asked: Sequence[ServiceClient],
     number: int,
     duration_s: float,
-    exchange: Exchange,
+    exchange: ExchangeFolder,
     count_steps: Callable[[bytes], int],
-) -> list[Recording | None]:
+) -> list[ServiceRecording | None]:
     """Record all at the same time; None for one in which nothing ran."""
     started_unix_ns = time.time_ns()
-    orders = [Order(f"{number}-{at}", duration_s, exchange) for at in range(len(asked))]
+    orders = [ProfileRequest(f"{number}-{at}", duration_s, exchange) for at in range(len(asked))]
     waits = [each.begin(order) for each, order in zip(asked, orders, strict=True)]
     contents = [wait() for wait in waits]
     return [
@@ -126,23 +126,23 @@ def _recording(
     duration_s: float,
     content: bytes,
     count_steps: Callable[[bytes], int],
-) -> Recording:
+) -> ServiceRecording:
     try:
         steps = count_steps(content)
     except UnreadableInput as exc:
         said = f"What {address} sent is no trace: {exc.problem}."
         raise UnreadableInput(said, hint="Is it TensorFlow's profiler service?") from exc
-    return Recording(address, started_unix_ns, round(duration_s * 10**9), content, steps)
+    return ServiceRecording(address, started_unix_ns, round(duration_s * 10**9), content, steps)
 
 
-def _least(found: Sequence[Recording | None]) -> int:
+def _least(found: Sequence[ServiceRecording | None]) -> int:
     """Return the steps of the service with the fewest."""
     return min(0 if each is None else each.steps for each in found)
 
 
 def _with_events(
-    addresses: Sequence[Address], found: Sequence[Recording | None], wanted: Wanted
-) -> tuple[Recording, ...]:
+    addresses: Sequence[Address], found: Sequence[ServiceRecording | None], wanted: WantedSteps
+) -> tuple[ServiceRecording, ...]:
     for address, each in zip(addresses, found, strict=True):
         if each is None:
             raise NoAnswer(
@@ -152,7 +152,7 @@ def _with_events(
     return tuple(each for each in found if each is not None)
 
 
-def _no_step(address: Address, wanted: Wanted) -> NoAnswer:
+def _no_step(address: Address, wanted: WantedSteps) -> NoAnswer:
     return NoAnswer(
         f"{address} is at work, and no whole step was seen in {wanted.duration_s:g} s: a step is "
         "one that the program marks (tf.profiler.experimental.Trace, as Keras does), a run of a "

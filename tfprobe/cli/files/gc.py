@@ -16,7 +16,7 @@ from tfprobe.cli.run_filters import as_age, as_size
 from tfprobe.errors import NoAnswer, UsageError
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.jobs.run_selection import Retention, Rules
+    from tfprobe.analysis.jobs.run_selection import Retention, RetentionRules
     from tfprobe.runs.liveness import Machine
 
 
@@ -54,12 +54,12 @@ def command(
     machine or in another container, only with --force. What killed programs left in DIR goes, too;
     without a rule, only that.
     """
-    from tfprobe.analysis.jobs.run_selection import Rules
+    from tfprobe.analysis.jobs.run_selection import RetentionRules
     from tfprobe.runs.liveness import this_machine
 
     place, here = place_of_runs(directory, output), this_machine()
     _refuse_a_run(place)
-    plan = _planned(place, Rules(keep, older, size), here, force=force)
+    plan = _planned(place, RetentionRules(keep, older, size), here, force=force)
     has_work = bool(plan.retention.goes or plan.leftovers)
     if dry_run or not has_work:
         return _say(plan, as_json=as_json)
@@ -76,7 +76,7 @@ class _Plan:
     """What would go from a directory at this moment."""
 
     place: Path
-    rules: Rules
+    rules: RetentionRules
     retention: Retention
     leftovers: tuple[Path, ...]
     now_ns: int
@@ -90,7 +90,7 @@ def _refuse_a_run(place: Path) -> None:
         raise UsageError(f"{place} is a run, not a directory of runs.", hint=hint)
 
 
-def _planned(place: Path, rules: Rules, here: Machine, *, force: bool) -> _Plan:
+def _planned(place: Path, rules: RetentionRules, here: Machine, *, force: bool) -> _Plan:
     from tfprobe.analysis.jobs.run_selection import Candidate, choose_removals
     from tfprobe.profile.reader.processes import line, measured
     from tfprobe.runs.catalogue import list_runs

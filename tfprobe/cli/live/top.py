@@ -17,12 +17,12 @@ from tfprobe.cli import common
 from tfprobe.errors import Missing, NoAnswer, UsageError
 from tfprobe.findings.finding import Finding
 from tfprobe.launch import environ
-from tfprobe.live.top.source import Key, Noted, Seen, Watch
+from tfprobe.live.top.source import Key, Noted, TopSnapshot, Watch
 from tfprobe.live.trace_requests import order
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.reader.live_process import newest_captures
-from tfprobe.profile.snapshots import Answer, ProcessAnswer
+from tfprobe.profile.snapshots import ProcessAnswer, RequestAnswer
 from tfprobe.report.format import numbers
 from tfprobe.report.text.runs import reasons
 from tfprobe.runs.layout import ProcessFolder, RunFolder
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfprobe.findings.engine import Advice
-    from tfprobe.profile.reader.run_reader import Following
+    from tfprobe.profile.reader.run_reader import RunReader
     from tfprobe.profile.snapshots import FleetLook, TimeUse
     from tfprobe.runs.layout import ProcessFolder
 
@@ -69,7 +69,7 @@ def command(
     RUN is a directory, a run id or `latest`; of DIR, by default where `run` keeps them, all runs
     are shown. `?` says what keys and marks mean. The status is 1 when there is no run.
     """
-    from tfprobe.live.breakdown_cache import Latest
+    from tfprobe.live.breakdown_cache import BreakdownCache
     from tfprobe.live.watched_runs import Fleet
     from tfprobe.runs.liveness import this_machine
 
@@ -80,11 +80,15 @@ def command(
     directory = _directory(place, output)
     here = this_machine()
     if as_json or once or not _is_live_terminal():
-        look = Fleet(directory, here, latest=_for_a_while(Latest(core_ratio=1).time_use)).look()
+        look = Fleet(
+            directory, here, latest=_for_a_while(BreakdownCache(core_ratio=1).time_use)
+        ).look()
         return _show_json(look, directory) if as_json else _show_once(look, directory)
     from tfprobe.live.top.app import run
 
-    return run(LiveSource(Fleet(directory, here, latest=Latest().time_use), here), every_s=every_s)
+    return run(
+        LiveSource(Fleet(directory, here, latest=BreakdownCache().time_use), here), every_s=every_s
+    )
 
 
 def _for_a_while(
@@ -132,10 +136,10 @@ def _show_json(look: FleetLook, directory: Path) -> int:
 def _show_once(look: FleetLook, directory: Path) -> int:
     from tfprobe.analysis.jobs.fleet import run_rows
     from tfprobe.live.top.snapshot_table import lay_out
-    from tfprobe.live.top.source import Seen
+    from tfprobe.live.top.source import TopSnapshot
 
     _check(look, directory)
-    seen = Seen(look.directory, look.at_unix_ns, run_rows(look))
+    seen = TopSnapshot(look.directory, look.at_unix_ns, run_rows(look))
     common.show_page(lay_out(seen, width=common.page_width(), colour=common.page_colour()))
     return 0
 
@@ -166,10 +170,10 @@ class LiveSource:
         self._fleet = fleet
         self._here = here
         # The run whose report or findings were asked for last: of it only what is new is read.
-        self._followed: tuple[str, Following] | None = None
+        self._followed: tuple[str, RunReader] | None = None
         self._following = threading.Lock()
 
-    def look(self) -> Seen:
+    def look(self) -> TopSnapshot:
         """Return how all runs stand now.
 
         Raises NoAnswer where the directory is closed to us.
@@ -177,7 +181,7 @@ class LiveSource:
         look = self._fleet.look()
         if look.problems and not look.runs:
             raise NoAnswer(" ".join(each.what for each in look.problems))
-        return Seen(look.directory, look.at_unix_ns, run_rows(look))
+        return TopSnapshot(look.directory, look.at_unix_ns, run_rows(look))
 
     def ops(self, key: Key, watch: Watch) -> OpTable | Missing:
         """Return the ops of the newest captures of a process's sampled work with most time."""
@@ -234,28 +238,28 @@ class LiveSource:
             profile = self._follow(folder).refresh(watch)
             return profile, engine.advise(profile, dearest(folder, profile))
 
-    def _follow(self, folder: RunFolder) -> Following:
-        from tfprobe.profile.reader.run_reader import Following
+    def _follow(self, folder: RunFolder) -> RunReader:
+        from tfprobe.profile.reader.run_reader import RunReader
 
         directory = str(folder.root)
         if self._followed is None or self._followed[0] != directory:
-            self._followed = (directory, Following(folder, self._here))
+            self._followed = (directory, RunReader(folder, self._here))
         return self._followed[1]
 
 
 def _answered(answers: Sequence[ProcessAnswer], steps: int) -> Iterator[str]:
     """Tell who takes the order, who has not answered yet, and why the others do not."""
     what = "the next step" if steps == 1 else f"the next {numbers.count(steps)} steps"
-    taken = _pids(answers, Answer.TAKEN)
+    taken = _pids(answers, RequestAnswer.TAKEN)
     if taken:
         yield f"Recording {what}: {taken}."
-    silent = _pids(answers, Answer.NONE)
+    silent = _pids(answers, RequestAnswer.NONE)
     if silent:
         yield f"No answer yet: {silent}. The order stands until the next step."
-    yield from reasons([each for each in answers if each.answer is not Answer.TAKEN])
+    yield from reasons([each for each in answers if each.answer is not RequestAnswer.TAKEN])
 
 
-def _pids(answers: Sequence[ProcessAnswer], said: Answer) -> str:
+def _pids(answers: Sequence[ProcessAnswer], said: RequestAnswer) -> str:
     found = [each for each in answers if each.answer is said]
     pids = [each.process if isinstance(each.pid, Missing) else f"pid {each.pid}" for each in found]
     more = len(pids) - MOST_NAMED

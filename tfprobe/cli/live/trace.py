@@ -17,7 +17,7 @@ from tfprobe.runs.layout import LATEST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfprobe.live.trace_requests import Order
+    from tfprobe.live.trace_requests import TraceRequest
     from tfprobe.profile.snapshots import ProcessAnswer
     from tfprobe.runs.layout import RunFolder
 
@@ -104,7 +104,9 @@ def _run_itself(run: str, output: str | None) -> RunFolder | None:
     return folder if run == LATEST or folder.root in named else None
 
 
-def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[ProcessAnswer, ...]:
+def _followed(
+    given: TraceRequest, *, wait: bool, timeout_s: float | None
+) -> tuple[ProcessAnswer, ...]:
     patience_s = CAPTURE_PATIENCE_S if wait else ANSWER_PATIENCE_S
     what = f"Waiting for {given.steps} steps" if wait else "Waiting for an answer"
 
@@ -120,9 +122,9 @@ def _followed(given: Order, *, wait: bool, timeout_s: float | None) -> tuple[Pro
         )
 
 
-def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
+def _show(given: TraceRequest, answers: Sequence[ProcessAnswer], *, as_json: bool) -> None:
     from tfprobe.live.trace_requests import document
-    from tfprobe.profile.snapshots import Answer
+    from tfprobe.profile.snapshots import RequestAnswer
     from tfprobe.report.text.runs import reasons, render_trace_request
 
     if as_json:
@@ -131,7 +133,7 @@ def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> N
     if all(isinstance(each.request, Missing) for each in answers):
         raise NoAnswer(
             f"No process of run {given.run.id} was asked: {'; '.join(reasons(answers))}.",
-            hint=_ENDED_HINT if all(each.answer is Answer.ENDED for each in answers) else "",
+            hint=_ENDED_HINT if all(each.answer is RequestAnswer.ENDED for each in answers) else "",
         )
     common.show_page(
         render_trace_request(
@@ -145,9 +147,9 @@ def _show(given: Order, answers: Sequence[ProcessAnswer], *, as_json: bool) -> N
 
 
 def _status(answers: Sequence[ProcessAnswer], *, wait: bool) -> int:
-    from tfprobe.profile.snapshots import Answer
+    from tfprobe.profile.snapshots import RequestAnswer
 
-    silent = (Answer.NONE, Answer.ENDED, Answer.NOT_ASKED)
+    silent = (RequestAnswer.NONE, RequestAnswer.ENDED, RequestAnswer.NOT_ASKED)
     answered = [each for each in answers if each.answer not in silent]
-    good = all(each.is_met if wait else each.answer is Answer.TAKEN for each in answered)
+    good = all(each.is_met if wait else each.answer is RequestAnswer.TAKEN for each in answered)
     return 0 if answered and good else 1

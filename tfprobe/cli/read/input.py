@@ -53,13 +53,13 @@ def command(
     RUN is a directory, a run id, or `latest`, the default; or a file from elsewhere.
     """
     from tfprobe.analysis.core import no_data_reasons
-    from tfprobe.analysis.input.input_verdict import Thresholds, judge
+    from tfprobe.analysis.input.input_verdict import InputThresholds, judge
     from tfprobe.report.documents.input_document import work_document
     from tfprobe.report.documents.run_report import run_document
 
     _check_limits(high, moderate)
     source, profile = common.whole(run, output, rank=rank)
-    limits = Thresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
+    limits = InputThresholds(high_ratio=high / 100, moderate_ratio=moderate / 100)
     judged = judge(profile, limits)
     works = [each for each in judged if wanted in each.title]
     if as_json:

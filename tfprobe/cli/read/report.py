@@ -18,8 +18,8 @@ from tfprobe.printable import printable
 
 if TYPE_CHECKING:
     from tfprobe.live.reports import MadeReport, Reports
-    from tfprobe.query.run_reports import Answer
-    from tfprobe.report.format.followed import Shown
+    from tfprobe.query.run_reports import RunReport
+    from tfprobe.report.format.followed import ShownReport
     from tfprobe.runs.layout import RunFolder
     from tfprobe.web.opened import OpenRun
 
@@ -99,11 +99,11 @@ def command(
     return 0 if has_steps or report.run.is_live else NoAnswer.exit_code
 
 
-def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> Answer:
+def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool) -> RunReport:
     """Write all pages, and return what the other forms of the report are made of."""
     from tfprobe.findings import engine
     from tfprobe.profile.reader.traced_steps import dearest
-    from tfprobe.query.run_reports import Answer
+    from tfprobe.query.run_reports import RunReport
     from tfprobe.report.documents.run_report import gather
     from tfprobe.runs.liveness import this_machine
     from tfprobe.web.opened import OpenRun
@@ -112,7 +112,7 @@ def _with_pages(folder: RunFolder, path: str, *, rank: int | None, is_told: bool
     with common.progress("Reading captures") as watch:
         profile = opened.refresh(watch)
     _write_pages(path, opened, is_told=is_told)
-    return Answer(gather(profile), engine.advise(profile, dearest(folder, profile)))
+    return RunReport(gather(profile), engine.advise(profile, dearest(folder, profile)))
 
 
 def _write_pages(path: str, run: OpenRun, *, is_told: bool) -> None:
@@ -186,13 +186,13 @@ class _PageSource:
     def has_ended(self) -> bool:
         return self._reports.has_ended
 
-    def next(self, watch: Callable[[int, int], None]) -> Shown | Missing:
-        from tfprobe.report.format.followed import Shown
+    def next(self, watch: Callable[[int, int], None]) -> ShownReport | Missing:
+        from tfprobe.report.format.followed import ShownReport
 
         made = self._reports.next(watch)
         if isinstance(made, Missing):
             return made
-        return Shown(made.report, made.advice, made.at_unix_ns)
+        return ShownReport(made.report, made.advice, made.at_unix_ns)
 
 
 def _each(reports: Reports, show: Callable[[MadeReport], None]) -> MadeReport | None:
@@ -222,7 +222,7 @@ def _show_line(made: MadeReport) -> None:
     common.show(line(made.report, at_unix_ns=made.at_unix_ns) + "\n")
 
 
-def _show_report(made: MadeReport | Shown | None) -> None:
+def _show_report(made: MadeReport | ShownReport | None) -> None:
     if made is None:
         return
     from tfprobe.report.text.report import lay_out
@@ -231,7 +231,7 @@ def _show_report(made: MadeReport | Shown | None) -> None:
     common.show_page(lay_out(made.report, made.advice, width=width, colour=colour))
 
 
-def _status(made: MadeReport | Shown | None) -> int:
+def _status(made: MadeReport | ShownReport | None) -> int:
     has_steps = made is not None and any(process.works for process in made.report.processes)
     return 0 if has_steps else NoAnswer.exit_code
 

@@ -21,8 +21,8 @@ from tfprobe.runs import safe_files
 from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
-    from tfprobe.query.tables.loader import Tables
-    from tfprobe.query.tables.query import Answer
+    from tfprobe.query.tables.loader import TableLoader
+    from tfprobe.query.tables.query import QueryResult
 
 _STDIN = "-"
 _EXAMPLE = '"select op_type, sum(duration_ns) from executions group by all"'
@@ -95,7 +95,7 @@ def _from_stdin() -> str:
         raise UsageError(f"No query can be read from stdin: {exc}.") from exc
 
 
-def _show(tables: Tables, query: str, form: _Form) -> int:
+def _show(tables: TableLoader, query: str, form: _Form) -> int:
     from tfprobe.query.tables.query import ask
 
     with common.progress("Reading recordings") as watch:
@@ -105,13 +105,13 @@ def _show(tables: Tables, query: str, form: _Form) -> int:
     return 0
 
 
-def _show_pieces(answer: Answer, form: _Form) -> None:
+def _show_pieces(answer: QueryResult, form: _Form) -> None:
     show = common.show if form.as_json or form.as_csv else common.show_page
     for piece in _pieces(answer, form):
         show(piece)
 
 
-def _pieces(answer: Answer, form: _Form) -> Iterable[str]:
+def _pieces(answer: QueryResult, form: _Form) -> Iterable[str]:
     from tfprobe.export import rows
     from tfprobe.report.format.query_rows import lay_out
 
@@ -124,7 +124,7 @@ def _pieces(answer: Answer, form: _Form) -> Iterable[str]:
     return lay_out(answer.columns, answer.batches, width=width, colour=common.page_colour())
 
 
-def _write(tables: Tables, query: str, target: str) -> int:
+def _write(tables: TableLoader, query: str, target: str) -> int:
     """Write the answer to a file that is there as a whole or not at all."""
     from tfprobe.query.tables.query import write
 
@@ -148,7 +148,7 @@ def _move(made: Path, path: Path) -> None:
 
 def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
     from tfprobe.query.tables.catalogue import SHAPES, VIEWS
-    from tfprobe.query.tables.query import Answer
+    from tfprobe.query.tables.query import QueryResult
 
     if len(arguments) > 1 or form.parquet is not None:
         raise UsageError("--tables lists the tables there are, and asks nothing.")
@@ -158,5 +158,5 @@ def _list_tables(arguments: tuple[str, ...], form: _Form) -> int:
         for shape in (*SHAPES, *VIEWS)
         for column in shape.columns
     ]
-    _show_pieces(Answer(columns, iter([rows])), form)
+    _show_pieces(QueryResult(columns, iter([rows])), form)
     return 0

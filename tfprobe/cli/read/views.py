@@ -16,10 +16,10 @@ from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.runs.layout import LATEST
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.ops.cost_tree import Choice, Shown
+    from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
     from tfprobe.analysis.ops.flops.count import Coverage
     from tfprobe.analysis.ops.op_view import OpView
-    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.graph import TracedLoop
     from tfprobe.profile.profile import Profile, Work
     from tfprobe.tfprof.options import Options
 
@@ -115,13 +115,13 @@ def _take(asked: _Asked, flag: str, value: str) -> None:
 
 def _answer(view: str, asked: _Asked) -> int:
     from tfprobe.analysis.core.names import by_layer
-    from tfprobe.analysis.ops.cost_tree import Choice
+    from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.costs import sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.analysis.ops.op_view import as_executed
     from tfprobe.tfprof.options import Options, parse
 
-    options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=Choice()))
+    options: Options = parse([*_DEFAULTS, *asked.option_words], Options(choice=ViewOptions()))
     view_output.check(view, options.output, as_json=asked.as_json)
     _check_choice(options.choice)
     everything = asked.as_json or options.output.kind == "pprof"
@@ -148,7 +148,7 @@ def _answer(view: str, asked: _Asked) -> int:
     return 0
 
 
-def found_sampled(run: str, output: str | None, *, rank: int | None) -> SampledWork:
+def found_sampled(run: str, output: str | None, *, rank: int | None) -> TracedLoop:
     """Return the sampled steps of the dearest work of RUN, or of a file, without float operations.
 
     Raises NoAnswer where none was sampled.
@@ -157,7 +157,7 @@ def found_sampled(run: str, output: str | None, *, rank: int | None) -> SampledW
     return _found(asked, with_memory=False, with_float_ops=False)[1]
 
 
-def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[str, SampledWork]:
+def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[str, TracedLoop]:
     """Return what RUN names, a run or a file, and the sampled steps of the work that is meant."""
     if _is_one_file(asked.run):
         if asked.work or asked.rank is not None:
@@ -190,14 +190,14 @@ def _is_one_file(path: str) -> bool:
     return Path(path).exists() and not Path(path).is_dir()
 
 
-def _without_idle(view: str, choice: Choice) -> Choice:
+def _without_idle(view: str, choice: ViewOptions) -> ViewOptions:
     """Leave out of a tree what never ran, unless something is asked that it has all the same."""
     if view == "op" or "occurrence" in choice.least or "params" in choice.select:
         return choice
     return replace(choice, least={**choice.least, "occurrence": 1})
 
 
-def _needs(choice: Choice, metric: str) -> bool:
+def _needs(choice: ViewOptions, metric: str) -> bool:
     """Say whether a metric whose name ends so is shown, asked a least value of, or orders."""
     named = (*choice.select, *choice.least, choice.order_by)
     return any(name.endswith(metric) for name in named)
@@ -219,7 +219,7 @@ def chosen_work(profile: Profile, wanted: str) -> Work:
     return max(sampled, key=lambda each: each.times.sum_ns)
 
 
-def _check_choice(choice: Choice) -> None:
+def _check_choice(choice: ViewOptions) -> None:
     """Raise UsageError for a step that cannot be, or a regex that is none."""
     from tfprobe.analysis.core.names import compile_patterns
 
@@ -230,7 +230,7 @@ def _check_choice(choice: Choice) -> None:
             raise UsageError(f"-{name}_regexes: {text!r} is no regex ({why}).")
 
 
-def _check(view: str, found: SampledWork, choice: Choice) -> None:
+def _check(view: str, found: TracedLoop, choice: ViewOptions) -> None:
     steps = sorted(capture.step for capture in found.captures)
     if choice.step >= 0 and choice.step not in steps:
         hint = f"These were: {common.some(steps)}."
@@ -248,8 +248,8 @@ def _check(view: str, found: SampledWork, choice: Choice) -> None:
 
 
 def _shown(
-    view: str, found: SampledWork, costs: Any, choice: Choice
-) -> tuple[Shown | OpView, tuple[int, ...]]:
+    view: str, found: TracedLoop, costs: Any, choice: ViewOptions
+) -> tuple[TreeNode | OpView, tuple[int, ...]]:
     """Return a view, and the nodes that are at no place in it."""
     from tfprobe.analysis.ops.code_view import code
     from tfprobe.analysis.ops.op_view import op
@@ -263,7 +263,9 @@ def _shown(
     return (scope if view == "scope" else graph)(found, costs, choice), ()
 
 
-def _remarks(shown: Any, choice: Choice, known: Coverage | None, unplaced: Any) -> Iterator[str]:
+def _remarks(
+    shown: Any, choice: ViewOptions, known: Coverage | None, unplaced: Any
+) -> Iterator[str]:
     """Say what a reader must know beside the table; `unplaced` is what costs and is not in it."""
     from tfprobe.analysis.ops.costs import AT
     from tfprobe.analysis.ops.op_view import OpView
@@ -281,9 +283,9 @@ def _remarks(shown: Any, choice: Choice, known: Coverage | None, unplaced: Any) 
 
 def _text(
     view: str,
-    found: SampledWork,
+    found: TracedLoop,
     shown: Any,
-    choice: Choice,
+    choice: ViewOptions,
     remarks: Sequence[str],
     *,
     to_file: bool,
@@ -298,7 +300,7 @@ def _text(
 
 
 def _document(
-    view: str, run: str, found: SampledWork, shown: Any, known: Coverage | None
+    view: str, run: str, found: TracedLoop, shown: Any, known: Coverage | None
 ) -> dict[str, Any]:
     """Return the document of a view. Any: a JSON document."""
     from tfprobe.analysis.ops.op_view import in_graph
@@ -341,9 +343,9 @@ def _coverage(known: Coverage | None) -> dict[str, Any] | None:
     }
 
 
-def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:
+def _places(found: TracedLoop, shown: TreeNode) -> Iterator[dict[str, Any]]:
     """Give each place, parents first, with the number of its parent: flat, for it may be deep."""
-    waiting: list[tuple[Shown, int | None]] = [(shown, None)]
+    waiting: list[tuple[TreeNode, int | None]] = [(shown, None)]
     number = 0
     while waiting:
         each, parent = waiting.pop()
@@ -357,7 +359,7 @@ def _places(found: SampledWork, shown: Shown) -> Iterator[dict[str, Any]]:
         number += 1
 
 
-def _row(found: SampledWork, row: Any) -> dict[str, int | None]:
+def _row(found: TracedLoop, row: Any) -> dict[str, int | None]:
     from tfprobe.analysis.ops.costs import AT, has_float_ops, known_columns
 
     known = {*known_columns(found, None)} | ({"float_ops"} if has_float_ops(row) else set())

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tfprobe.attach.service.client import Address
-    from tfprobe.attach.service.directory import Draft, Recording
-    from tfprobe.attach.service.exchange import Exchange, SharedFolder
-    from tfprobe.attach.service.recording import Wanted
+    from tfprobe.attach.service.directory import Draft, ServiceRecording
+    from tfprobe.attach.service.exchange import ExchangeFolder, SharedFolder
+    from tfprobe.attach.service.recording import WantedSteps
     from tfprobe.runs.layout import ProcessFolder, RunFolder
 
 _INTERRUPTED = 128 + 2
@@ -99,11 +99,11 @@ class _Made:
 
     run: RunFolder
     folders: Sequence[ProcessFolder]
-    recordings: Sequence[Recording]
+    recordings: Sequence[ServiceRecording]
 
 
 def _recorded(
-    services: Sequence[Address], wanted: Wanted, output: Path, shared: SharedFolder | None
+    services: Sequence[Address], wanted: WantedSteps, output: Path, shared: SharedFolder | None
 ) -> _Made:
     """Record into a new run; whatever happens, no half of one is left."""
     from tfprobe.attach.service import directory, recording
@@ -120,8 +120,8 @@ def _recorded(
         directory.discard(draft)
 
 
-def _wanted(steps: int | None, duration_s: float | None, timeout_s: float | None) -> Wanted:
-    from tfprobe.attach.service.recording import Wanted
+def _wanted(steps: int | None, duration_s: float | None, timeout_s: float | None) -> WantedSteps:
+    from tfprobe.attach.service.recording import WantedSteps
 
     if steps is not None and duration_s is not None:
         raise UsageError("--steps and --duration exclude each other.")
@@ -131,12 +131,12 @@ def _wanted(steps: int | None, duration_s: float | None, timeout_s: float | None
         if value_s is not None and not 0 < value_s <= _LONGEST_S:
             raise UsageError(f"{name} {value_s:g}: from a ms to {_LONGEST_S:.0f} seconds.")
     if duration_s is not None:
-        return Wanted(None, duration_s)
-    return Wanted(steps or _STEPS, _TIMEOUT_S if timeout_s is None else timeout_s)
+        return WantedSteps(None, duration_s)
+    return WantedSteps(steps or _STEPS, _TIMEOUT_S if timeout_s is None else timeout_s)
 
 
 @contextmanager
-def _exchange(shared: SharedFolder | None, draft: Draft) -> Iterator[Exchange]:
+def _exchange(shared: SharedFolder | None, draft: Draft) -> Iterator[ExchangeFolder]:
     """Give the folder for traces that do not come by gRPC."""
     from tfprobe.attach.service import exchange
 
@@ -169,13 +169,13 @@ def _text(made: _Made) -> str:
     return "".join(f"{printable(line)}\n" for line in [*lines, f"Recorded to {made.run.root}"])
 
 
-def _steps(each: Recording) -> str:
+def _steps(each: ServiceRecording) -> str:
     if not each.steps:
         return "no step told apart"
     return "1 whole step" if each.steps == 1 else f"{each.steps} whole steps"
 
 
-def _status(found: Sequence[Recording], wanted: Wanted) -> int:
+def _status(found: Sequence[ServiceRecording], wanted: WantedSteps) -> int:
     fewest = min(found, key=lambda each: each.steps)
     if wanted.steps is None or fewest.steps >= wanted.steps:
         return 0
@@ -186,7 +186,7 @@ def _status(found: Sequence[Recording], wanted: Wanted) -> int:
     return NoAnswer.exit_code
 
 
-def _document(made: _Made, wanted: Wanted) -> dict[str, Any]:
+def _document(made: _Made, wanted: WantedSteps) -> dict[str, Any]:
     """Return the tfprobe.capture/1 document, times in µs. Any: a JSON document."""
     return {
         "schema": "tfprobe.capture/1",

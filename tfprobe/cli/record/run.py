@@ -156,7 +156,10 @@ def _option(word: str) -> tuple[Option, str | None]:
 
 
 def _become_recorded(
-    run: prepare.Run, chosen: settings.Settings, command: list[str], environment: dict[str, str]
+    run: prepare.PreparedRun,
+    chosen: settings.Settings,
+    command: list[str],
+    environment: dict[str, str],
 ) -> NoReturn:
     try:
         prepare.publish(run, chosen, command, environment)
@@ -185,7 +188,7 @@ def _become_recorded(
         raise
 
 
-def _note_exit(run: prepare.Run, pid: int, status: int) -> None:
+def _note_exit(run: prepare.PreparedRun, pid: int, status: int) -> None:
     from tfprobe.launch.supervise import write_exit
 
     try:
@@ -194,14 +197,14 @@ def _note_exit(run: prepare.Run, pid: int, status: int) -> None:
         complain(f"how the job ended was not noted: {problem}")
 
 
-def _leave_meter(run: prepare.Run, environment: dict[str, str]) -> None:
+def _leave_meter(run: prepare.PreparedRun, environment: dict[str, str]) -> None:
     try:
         sidecars.meter(run.folder, environment, is_shared=run.is_shared)
     except Exception:
         pass  # accelerators go unmetered; whatever is wrong with us, the job runs
 
 
-def _start_stacks(run: prepare.Run, environment: dict[str, str]) -> dict[str, str]:
+def _start_stacks(run: prepare.PreparedRun, environment: dict[str, str]) -> dict[str, str]:
     try:
         # Imported here: ctypes takes longer to import than the rest of a launch.
         from tfprobe.launch.sidecars import start_stack_sampler
@@ -214,7 +217,7 @@ def _start_stacks(run: prepare.Run, environment: dict[str, str]) -> dict[str, st
     return variables
 
 
-def _wait_for_stacks(run: prepare.Run) -> None:
+def _wait_for_stacks(run: prepare.PreparedRun) -> None:
     from tfprobe.runs import sampler_lock
 
     sampler_lock.wait_until_written(run.folder, _LAST_STACKS_S)
@@ -228,7 +231,7 @@ def _run_unrecorded(
     execute.become(command, environment)
 
 
-def _others_run(run: prepare.Run) -> bool:
+def _others_run(run: prepare.PreparedRun) -> bool:
     # Of several launches the last to end reports, of each machine.
     if not run.is_shared:
         return False
@@ -237,7 +240,7 @@ def _others_run(run: prepare.Run) -> bool:
     return joining.is_running(run.folder)
 
 
-def _report(run: prepare.Run) -> None:
+def _report(run: prepare.PreparedRun) -> None:
     # The text report, but on stderr: stdout is the job's alone, even after its end.
     try:
         from tfprobe.cli import commands

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfprobe.analysis.compare.gate import Verdict, judge_runs
+from tfprobe.analysis.compare.gate import GateVerdict, judge_runs
 from tfprobe.analysis.compare.sides import RunLevels, levels, sides
 from tfprobe.cli import common
 from tfprobe.errors import Missing, NoAnswer, UsageError
@@ -19,7 +19,7 @@ from tfprobe.profile.reader.run_reader import load
 from tfprobe.runs.liveness import this_machine
 
 if TYPE_CHECKING:
-    from tfprobe.analysis.compare.gate import Verdict
+    from tfprobe.analysis.compare.gate import GateVerdict
     from tfprobe.profile.profile import Profile
 
 
@@ -47,7 +47,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RunPlaces:
     """Where recordings are looked for, and where the answer goes."""
 
     output: str | None
@@ -113,7 +113,7 @@ def command(
     """
     gate = Gate(percent, strict, watched or (_STEPS,))
     _check(gate, watched)
-    places = Places(output, rank, as_json, markdown)
+    places = RunPlaces(output, rank, as_json, markdown)
     before, after = _sides_of(runs, history, last, places)
     if len(before) == len(after) == 1:
         verdicts = _compare_pair(before[0], after[0], places, gate)
@@ -132,7 +132,7 @@ def _check(gate: Gate, watched: tuple[str, ...]) -> None:
 
 
 def _sides_of(
-    runs: tuple[str, ...], history: str | None, last: int, places: Places
+    runs: tuple[str, ...], history: str | None, last: int, places: RunPlaces
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of both sides. Raises UsageError where they are none."""
     if history is not None:
@@ -153,7 +153,7 @@ def _sides_of(
     return runs[:1], runs[1:]
 
 
-def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str, Verdict]]:
+def _compare_pair(a: str, b: str, places: RunPlaces, gate: Gate) -> list[tuple[str, GateVerdict]]:
     """Compare two recordings, and show the answer; return what the gate says."""
     from tfprobe.analysis.compare.comparison import diff
     from tfprobe.analysis.compare.gate import judge
@@ -186,7 +186,7 @@ def _compare_pair(a: str, b: str, places: Places, gate: Gate) -> list[tuple[str,
 _DIFF_RUNS_MEMORY = "memory"
 
 
-def recording(name: str, places: Places) -> Profile:
+def recording(name: str, places: RunPlaces) -> Profile:
     """Return the recording that a name means: a file, or a run."""
     if common.is_file(name):
         if places.rank is not None:
@@ -217,8 +217,8 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
 
 
 def compare_sides(
-    before: Sequence[str], after: Sequence[str], places: Places, gate: Gate
-) -> list[tuple[str, Verdict]]:
+    before: Sequence[str], after: Sequence[str], places: RunPlaces, gate: Gate
+) -> list[tuple[str, GateVerdict]]:
     """Compare two sides of several runs, and show the answer; return what the gate says."""
     if gate.percent is not None and _DIFF_RUNS_MEMORY in gate.watched:
         hint = "Compare one run with one other."
@@ -252,5 +252,5 @@ def compare_sides(
     return verdicts
 
 
-def _levels(reference: Profile, names: Sequence[str], places: Places) -> list[RunLevels]:
+def _levels(reference: Profile, names: Sequence[str], places: RunPlaces) -> list[RunLevels]:
     return [levels(reference, recording(name, places)) for name in names]

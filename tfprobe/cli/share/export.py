@@ -19,9 +19,9 @@ from tfprobe.runs.layout import LATEST, RUN_METADATA_SUFFIX
 
 if TYPE_CHECKING:
     from tfprobe.analysis.system.stack_samples import ProcessTrees
-    from tfprobe.export.models_profiler import RecordedStep
+    from tfprobe.export.models_profiler import ExportedStep
     from tfprobe.export.step_timeline import OpTime
-    from tfprobe.profile.graph import SampledWork
+    from tfprobe.profile.graph import TracedLoop
     from tfprobe.profile.profile import Capture, Process, Profile, Work
     from tfprobe.profile.records import DeviceStats
     from tfprobe.runs.layout import RunFolder
@@ -177,7 +177,7 @@ def _chrome(asked: _Asked) -> Iterator[str]:
 
 def _pprof(asked: _Asked) -> Iterator[bytes]:
     from tfprobe.analysis.ops.code_view import code
-    from tfprobe.analysis.ops.cost_tree import Choice
+    from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.export.pprof import pprof
@@ -194,7 +194,7 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
     step = _AVERAGE if asked.step is None else asked.step
     float_ops = count(found)
     costs = sampled_costs(found, step, float_ops)
-    view = code(found, costs, Choice(max_depth=_EVERYTHING, step=step))
+    view = code(found, costs, ViewOptions(max_depth=_EVERYTHING, step=step))
     known = known_columns(found, float_ops)
     comments = [_title(asked, found), coverage_told(coverage(found, float_ops, step))]
     yield pprof(found, costs, view, known=known, comments=comments)
@@ -202,7 +202,7 @@ def _pprof(asked: _Asked) -> Iterator[bytes]:
 
 def _speedscope(asked: _Asked) -> Iterator[str]:
     from tfprobe.analysis.ops.code_view import code, code_stacks, scope_stacks
-    from tfprobe.analysis.ops.cost_tree import Choice
+    from tfprobe.analysis.ops.cost_tree import ViewOptions
     from tfprobe.analysis.ops.costs import known_columns, sampled_costs
     from tfprobe.analysis.ops.flops.count import count, coverage
     from tfprobe.analysis.ops.scope_view import scope
@@ -219,7 +219,7 @@ def _speedscope(asked: _Asked) -> Iterator[str]:
     step = _AVERAGE if asked.step is None else asked.step
     float_ops = count(found)
     costs = sampled_costs(found, step, float_ops)
-    choice = Choice(max_depth=_EVERYTHING, step=step)
+    choice = ViewOptions(max_depth=_EVERYTHING, step=step)
     if asked.by == "code":
         _check_code(found)
         stacks = code_stacks(code(found, costs, choice))
@@ -281,8 +281,8 @@ def _models_profiler(asked: _Asked) -> Iterator[tuple[str, str]]:
 
 def _recorded_steps(
     run: _Run, works: list[tuple[Process, Work]], captures: tuple[Capture, ...]
-) -> Iterator[RecordedStep]:
-    from tfprobe.export.models_profiler import RecordedStep
+) -> Iterator[ExportedStep]:
+    from tfprobe.export.models_profiler import ExportedStep
     from tfprobe.profile.reader.traced_steps import sampled
 
     for process, work in works:
@@ -290,7 +290,7 @@ def _recorded_steps(
         for capture in captures:
             if _is_of(capture, work):
                 devices, text = _devices(run, found, capture)
-                yield RecordedStep(process, work, capture.step, devices, text)
+                yield ExportedStep(process, work, capture.step, devices, text)
 
 
 _EVERYTHING = 1_000_000
@@ -310,7 +310,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _sampled(asked: _Asked) -> SampledWork:
+def _sampled(asked: _Asked) -> TracedLoop:
     """Return the sampled steps of the work that was asked for.
 
     Raises NoAnswer where there is none, or not the step.
@@ -364,7 +364,7 @@ def _is_of(capture: Capture, work: Work) -> bool:
 
 
 def _devices(
-    source: _Run | Path, found: SampledWork, capture: Capture
+    source: _Run | Path, found: TracedLoop, capture: Capture
 ) -> tuple[tuple[DeviceStats, ...], str | None]:
     """Return what devices did in a step, and TensorFlow's StepStats as text where it wrote one."""
     from tfprobe.analysis.ops.tfprof_records import recorded_step_stats
@@ -385,7 +385,7 @@ def _devices(
         return recorded_step_stats(found, capture), None  # a file of another kind
 
 
-def _metadata_path(source: _Run | Path, found: SampledWork, capture: Capture) -> Path | None:
+def _metadata_path(source: _Run | Path, found: TracedLoop, capture: Capture) -> Path | None:
     """Return the file that may hold the RunMetadata of a step."""
     from tfprobe.profile.reader.traced_steps import process_folder
 
@@ -397,7 +397,7 @@ def _metadata_path(source: _Run | Path, found: SampledWork, capture: Capture) ->
     return folder.capture(capture.file)
 
 
-def _check_code(found: SampledWork) -> None:
+def _check_code(found: TracedLoop) -> None:
     if not found.graph.has_traces:
         raise NoAnswer(
             "The recording does not say which code made these ops.",
@@ -405,7 +405,7 @@ def _check_code(found: SampledWork) -> None:
         )
 
 
-def _title(asked: _Asked, found: SampledWork) -> str:
+def _title(asked: _Asked, found: TracedLoop) -> str:
     work, count = found.work, len(found.captures)
     steps = f"step {found.captures[0].step}" if count == 1 else f"mean of {count} sampled steps"
     name = asked.source if isinstance(asked.source, Path) else asked.source.profile.run.id

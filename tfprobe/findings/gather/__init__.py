@@ -29,16 +29,16 @@ from tfprobe.findings.signals import (
     NO_CAPTURE,
     NOT_GATHERED,
     Loop,
-    Outliers,
+    OutlierSignal,
     ProcessSignals,
-    Sample,
     Signals,
     Turns,
+    WaitSample,
     WorkSignals,
 )
 from tfprobe.findings.thresholds import Thresholds
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Capture, Profile, Work
 
 _NS_PER_US = 1000
@@ -51,7 +51,7 @@ class _Known:
 
     profile: Profile
     loops: Mapping[_Key, Loop]
-    joined: Mapping[_Key, SampledWork]
+    joined: Mapping[_Key, TracedLoop]
     cycles: Mapping[_Key, WorkParts]
     inputs: Mapping[_Key, WorkInput]
     limits: Thresholds
@@ -70,7 +70,7 @@ class SignalsPart:
     dearest: tuple[int, int, int] | None
 
 
-def gather(profile: Profile, sampled: Iterable[SampledWork], limits: Thresholds) -> Signals:
+def gather(profile: Profile, sampled: Iterable[TracedLoop], limits: Thresholds) -> Signals:
     """Return the signals of a run. `sampled` are works of it joined with graphs and code."""
     return merge((part(profile, sampled, limits),), turns(profile))
 
@@ -111,7 +111,7 @@ def dearest(parts: Sequence[SignalsPart]) -> int | None:
 
 def part(
     profile: Profile,
-    sampled: Iterable[SampledWork],
+    sampled: Iterable[TracedLoop],
     limits: Thresholds,
     works: Sequence[WorkParts] | None = None,
     did: tuple[ProcessActivities, ...] | None = None,
@@ -219,7 +219,7 @@ def _work(known: _Known, work: Work, process: ProcessSignals) -> WorkSignals:
     return _with_steps(signals, known, key, captures) if captures else signals
 
 
-def _regular(loop: Loop, stands_out: Outliers | Missing) -> Loop:
+def _regular(loop: Loop, stands_out: OutlierSignal | Missing) -> Loop:
     """Take out of the regular times what stands out and is known not to be the steps' own."""
     if isinstance(stands_out, Missing):
         return loop
@@ -269,12 +269,12 @@ def _called_at(captures: tuple[Capture, ...]) -> str:
     return lines.most_common(1)[0][0] if lines else ""
 
 
-def _samples(profile: Profile, captures: tuple[Capture, ...]) -> tuple[Sample, ...]:
+def _samples(profile: Profile, captures: tuple[Capture, ...]) -> tuple[WaitSample, ...]:
     found = []
     for each in captures:
         process = profile.processes[each.process]
         file = f"{process.host}/{process.folder}/captures/{each.file}"
-        found.append(Sample(each.step, file))
+        found.append(WaitSample(each.step, file))
     return tuple(found)
 
 

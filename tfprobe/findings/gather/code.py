@@ -13,7 +13,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.gather.ops import busy_ns, waits_or_calls
 from tfprobe.findings.signals import CodeUse, GraphLoop
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.tables import Flags, Int64s
 
 _TOP = 5
@@ -47,7 +47,7 @@ _NO_WORK = frozenset(
 )
 
 
-def nodes(found: SampledWork) -> int | Missing:
+def nodes(found: TracedLoop) -> int | Missing:
     """Return how many nodes of the graph compute something, were it each once a step.
 
     What a Session records are all ops that ran, and its graph has those of other steps, too. Of
@@ -69,7 +69,7 @@ def nodes(found: SampledWork) -> int | Missing:
     )
 
 
-def scopes(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
+def scopes(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
     """Return the dearest layers: the innermost scopes that hold ops, with their gradients."""
     origins = Origins((found,))
     layers = (origins.of(node.name).layer for node in found.graph.nodes)
@@ -80,7 +80,7 @@ def scopes(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
     return uses
 
 
-def lines(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
+def lines(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
     """Return the dearest lines of the job's own code, those that made the ops."""
     if not found.graph.has_traces:
         return Missing("the recording does not say which code made the ops")
@@ -92,7 +92,7 @@ def lines(found: SampledWork) -> tuple[CodeUse, ...] | Missing:
     return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
 
 
-def ops_source(found: SampledWork) -> str:
+def ops_source(found: TracedLoop) -> str:
     """Return the line of the job that made most of the ops; "" where no line did."""
     if not found.graph.has_traces:
         return ""
@@ -103,7 +103,7 @@ def ops_source(found: SampledWork) -> str:
     return line if count > len(made) / 2 else ""
 
 
-def double(found: SampledWork) -> CodeUse | Missing:
+def double(found: TracedLoop) -> CodeUse | Missing:
     """Return what computes in 64 bits on the host, with its dearest line."""
     nodes = found.graph.nodes
     if not any(node.dtypes for node in nodes):
@@ -124,7 +124,7 @@ def double(found: SampledWork) -> CodeUse | Missing:
     return CodeUse(whole[0].name, whole[0].busy_ns, source, whole[0].node)
 
 
-def dense_gradient(found: SampledWork) -> CodeUse | Missing:
+def dense_gradient(found: TracedLoop) -> CodeUse | Missing:
     """Return what computes on whole tables because a sparse gradient was made dense.
 
     Those are the ops that take what UnsortedSegmentSum made of the rows, and in a graph with such
@@ -151,7 +151,7 @@ def dense_gradient(found: SampledWork) -> CodeUse | Missing:
     return CodeUse(uses[0].name, uses[0].busy_ns, source, uses[0].node)
 
 
-def one_hot(found: SampledWork) -> CodeUse | Missing:
+def one_hot(found: TracedLoop) -> CodeUse | Missing:
     """Return what one-hot vectors and the products with them take; the line is of the dearest."""
     if not found.has_graph:
         return Missing("the recording has no graph of these steps")
@@ -191,7 +191,7 @@ def _line(origin: Origin) -> str:
     return "" if origin.frame is None else f"{origin.frame.file}:{origin.frame.line}"
 
 
-def _uses(found: SampledWork, names: list[str]) -> tuple[CodeUse, ...]:
+def _uses(found: TracedLoop, names: list[str]) -> tuple[CodeUse, ...]:
     """Return the names by how long an op of them ran; "" is none."""
     known = sorted({name for name in names if name})
     numbers = {name: at for at, name in enumerate(known)}
@@ -211,7 +211,7 @@ def _uses(found: SampledWork, names: list[str]) -> tuple[CodeUse, ...]:
     return tuple(CodeUse(known[at], int(total[at]) / count, "", example[at]) for at in dearest)
 
 
-def _own(found: SampledWork) -> Flags:
+def _own(found: TracedLoop) -> Flags:
     """Say which rows are of the place that counts: kernels where there are some, else the host."""
     rows = found.executions
     on_device: Flags = rows.place == Place.ACCELERATOR
@@ -220,7 +220,7 @@ def _own(found: SampledWork) -> Flags:
 
 
 def _examples(
-    found: SampledWork, group_of: Int64s, chosen: Flags, groups: Iterable[int]
+    found: TracedLoop, group_of: Int64s, chosen: Flags, groups: Iterable[int]
 ) -> dict[int, str]:
     """Return the node of each group whose one execution took longest."""
     node, duration_ns = found.node[chosen], found.executions.duration_ns[chosen]
@@ -238,7 +238,7 @@ _CONDITION = "LoopCond"
 _NEVER = int(np.iinfo(np.int64).max)
 
 
-def graph_loop(found: SampledWork, *, tiny_ns: float) -> GraphLoop | Missing:
+def graph_loop(found: TracedLoop, *, tiny_ns: float) -> GraphLoop | Missing:
     """Return the dearest loop of the graph by the time in which no op runs that is not tiny.
 
     It counts from the first op of the loop to the one that takes what it made, else to the end of
@@ -255,14 +255,14 @@ def graph_loop(found: SampledWork, *, tiny_ns: float) -> GraphLoop | Missing:
     return max(loops, key=lambda loop: loop.small_ns, default=GraphLoop("", 0.0, 0.0, ""))
 
 
-def _names(found: SampledWork) -> set[str]:
+def _names(found: TracedLoop) -> set[str]:
     """Return the names of loops; their nodes are named below them."""
     names = {node.name for node in found.graph.nodes if node.op in _LOOPS}
     conditions = (node.name for node in found.graph.nodes if node.op == _CONDITION)
     return names | {name.rpartition("/")[0] for name in conditions if "/" in name}
 
 
-def _loop(found: SampledWork, name: str, tiny_ns: float) -> GraphLoop:
+def _loop(found: TracedLoop, name: str, tiny_ns: float) -> GraphLoop:
     rows, captures = found.executions, max(len(found.captures), 1)
     works: Flags = (rows.place == Place.HOST) & ~waits_or_calls(rows) & (found.node >= 0)
     inside = works & _inside(found, name)[found.node]
@@ -285,7 +285,7 @@ def _loop(found: SampledWork, name: str, tiny_ns: float) -> GraphLoop:
 
 
 def _bounds(
-    found: SampledWork, name: str, works: Flags, inside: Flags, capture: Int64s
+    found: TracedLoop, name: str, works: Flags, inside: Flags, capture: Int64s
 ) -> tuple[Int64s, Int64s]:
     """Return when the loop was under way in each capture; where no op of it was traced, since when
     none was before the op that takes what it made."""
@@ -303,14 +303,14 @@ def _bounds(
     return first, last
 
 
-def _inside(found: SampledWork, name: str) -> Flags:
+def _inside(found: TracedLoop, name: str) -> Flags:
     """Say of each node whether it is one of the loop."""
     known = found.insides.get(name, frozenset())
     flags = [node.name.startswith(f"{name}/") or node.name in known for node in found.graph.nodes]
     return np.array(flags, dtype=np.bool_)
 
 
-def _takers(found: SampledWork, name: str) -> Flags:
+def _takers(found: TracedLoop, name: str) -> Flags:
     """Say of each node whether it takes what the loop made."""
     flags = [name in node.inputs.values() for node in found.graph.nodes]
     return np.array(flags, dtype=np.bool_)

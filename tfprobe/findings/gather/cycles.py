@@ -7,12 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tfprobe.analysis.breakdown.cycles import WorkParts
-from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.collectives import on_one_clock
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind, Meetings, Met, groups
+from tfprobe.analysis.distributed.synchronization_events import (
+    Met,
+    SynchronizationEvents,
+    SynchronizationKind,
+    groups,
+)
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 from tfprobe.findings.gather.processes import subject_of
@@ -71,7 +76,7 @@ def _scaled(sums: _Sums, whole_ns: float) -> _Sums:
     return {name: ns / total * whole_ns for name, ns in sums.items()} if total > 0 else {}
 
 
-def _waste(cause: Cause) -> Waste:
+def _waste(cause: GapCause) -> Waste:
     source = f"{cause.file}:{cause.line}" if cause.file else ""
     return Waste(cause.part.value, cause.what, source, float(cause.duration_ns))
 
@@ -88,7 +93,7 @@ def turns(profile: Profile) -> dict[_Key, Turns]:
 
 
 def met(
-    attending: Iterable[_Attending], processes: Sequence[Process], found: Meetings
+    attending: Iterable[_Attending], processes: Sequence[Process], found: SynchronizationEvents
 ) -> dict[_Key, Turns]:
     """Return the turns of works, each given by its process and number, and whose it is.
 
@@ -113,13 +118,16 @@ def _attending(profile: Profile) -> Iterator[_Attending]:
 
 
 def _of_group(
-    processes: Sequence[Process], found: Meetings, name: str, works: Sequence[_Attending]
+    processes: Sequence[Process],
+    found: SynchronizationEvents,
+    name: str,
+    works: Sequence[_Attending],
 ) -> dict[_Key, Turns]:
     if name not in found.strings.values:
         return {}
     mine = found.work == found.strings.values.index(name)
     own = found.only(mine & np.isin(found.process, [key[0] for key, _ in works]))
-    rows = own.only(own.kind == MeetingKind.COLLECTIVE)
+    rows = own.only(own.kind == SynchronizationKind.COLLECTIVE)
     group = groups(np.stack((rows.step, rows.name.astype(np.int64), rows.nth)))
     process = rows.process.astype(np.int64)
     all_met, _ = on_one_clock(processes, lambda: own, group, process, rows.start_ns, rows.end_ns)

@@ -11,15 +11,15 @@ import numpy as np
 from tfprobe.analysis.breakdown.row_kinds import is_part, names, parts_of
 from tfprobe.analysis.breakdown.step_parts import Part
 from tfprobe.analysis.breakdown.watched_gaps import followed
-from tfprobe.analysis.core.copies import Memory, Move
+from tfprobe.analysis.core.copies import CopyMemory, Move
 from tfprobe.analysis.core.source_lines import Origins
-from tfprobe.analysis.transfers.bus_transfers import Flow, Transfers, transfers
+from tfprobe.analysis.transfers.bus_transfers import TransferFlow, Transfers, transfers
 from tfprobe.errors import Missing
 from tfprobe.findings.gather.ops import busy_ns
-from tfprobe.findings.signals import Copies, Layout, Precision, Syncs
+from tfprobe.findings.signals import CopySignal, Layout, Precision, Syncs
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Capture, Profile, Work
 from tfprobe.profile.tables import Flags, Int32s, having
 
@@ -56,7 +56,7 @@ def precision(rows: Executions, captures: int) -> Precision | Missing:
     )
 
 
-def layout(rows: Executions, captures: int, found: SampledWork | None) -> Layout | Missing:
+def layout(rows: Executions, captures: int, found: TracedLoop | None) -> Layout | Missing:
     """Return convolutions by data format, and transposes, of a mean step.
 
     The format is what the graph says; without a graph, what the kernel's name says.
@@ -76,7 +76,7 @@ def layout(rows: Executions, captures: int, found: SampledWork | None) -> Layout
     )
 
 
-def _is_last(rows: Executions, found: SampledWork | None) -> Flags:
+def _is_last(rows: Executions, found: TracedLoop | None) -> Flags:
     """Say which convolutions have their channels last."""
     if found is None:
         return _matching(rows, rows.detail, re.compile(r"nhwc", re.IGNORECASE))
@@ -125,8 +125,8 @@ _DIRECTIONS = {
 
 
 def copies(
-    profile: Profile, captures: tuple[Capture, ...], found: Iterable[SampledWork]
-) -> tuple[Copies, ...] | Missing:
+    profile: Profile, captures: tuple[Capture, ...], found: Iterable[TracedLoop]
+) -> tuple[CopySignal, ...] | Missing:
     """Return the copies of a mean step, by direction; those within devices are left out."""
     moved = transfers(profile.only(captures), Origins(found))
     if isinstance(moved, Missing):
@@ -134,13 +134,13 @@ def copies(
     return tuple(_copies(flow, moved) for flow in moved.flows if flow.move in _DIRECTIONS)
 
 
-def _copies(flow: Flow, moved: Transfers) -> Copies:
+def _copies(flow: TransferFlow, moved: Transfers) -> CopySignal:
     steps = max(moved.steps, 1)
     # Devices work beside each other: what they copy takes the time of one of them.
     devices = max(len(moved.accelerators), 1)
-    pageable = dict(flow.by_memory).get(Memory.PAGEABLE)
+    pageable = dict(flow.by_memory).get(CopyMemory.PAGEABLE)
     dearest = next((each.label for each in moved.causes if each.move is flow.move), "")
-    return Copies(
+    return CopySignal(
         direction=_DIRECTIONS[Move(flow.move)],
         count=flow.amount.count / steps,
         bytes=flow.amount.bytes / steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfprobe.analysis.breakdown.python_lines import python_lines
 from tfprobe.analysis.breakdown.watched_gaps import followed
 from tfprobe.analysis.core.source_lines import is_of_library
-from tfprobe.analysis.input.input_sources import Kind
+from tfprobe.analysis.input.input_sources import SourceKind
 from tfprobe.analysis.input.input_verdict import WorkInput
 from tfprobe.analysis.input.stage_kinds import is_source, is_wrapper
 from tfprobe.analysis.input.stage_stats import PipelineUse
@@ -46,10 +46,10 @@ def input_of(item: WorkInput, profile: Profile) -> Input | Missing:
     pipeline = item.pipeline
     stage = _bottleneck(pipeline)
     place = f"{source.file}:{source.line}" if source.file else ""
-    if source.kind is Kind.ITERATOR:
+    if source.kind is SourceKind.ITERATOR:
         own = "" if _kind(stage) in _NOT_PYTHON else _line_beside(item, profile)
         place = own or _line_that_made(item, stage, profile) or place
-    if source.kind is Kind.QUEUE:
+    if source.kind is SourceKind.QUEUE:
         place = _line_of_filler(item, profile)
     return Input(
         bottleneck=stage or source.what,

@@ -13,7 +13,7 @@ from tfprobe.analysis.steps.outliers import Outlier
 from tfprobe.analysis.steps.slow_step_causes import BY_OTHERS, Cause, Causes, told
 from tfprobe.analysis.steps.step_window import gaps_around_traces, remember
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import Loop, Outliers
+from tfprobe.findings.signals import Loop, OutlierSignal
 from tfprobe.profile.profile import Durations, Profile, Work, bucket_bounds_ns
 from tfprobe.profile.tables import Flags, Int64s
 
@@ -271,7 +271,7 @@ _EXPECTED = frozenset(
 _BY_OTHERS = (Cause("stolen", ""), Cause("waited", BY_OTHERS), Cause("crowded", ""))
 
 
-def outliers(profile: Profile, work: Work) -> Outliers | Missing:
+def outliers(profile: Profile, work: Work) -> OutlierSignal | Missing:
     """Return the steps that took too long, or that came too late.
 
     Of a long run only the latest steps are remembered: what those took is scaled to all.
@@ -289,7 +289,7 @@ def outliers(profile: Profile, work: Work) -> Outliers | Missing:
     unexpected.sort(key=lambda each: -each.excess_ns)
     scale = max(work.executed / max(len(remembered), 1), 1.0)
     cause = _main_cause(unexpected)
-    return Outliers(
+    return OutlierSignal(
         steps=tuple(dict.fromkeys(each.step for each in unexpected)),
         excess_ns=round(sum(each.excess_ns for each in unexpected) * scale),
         looked_at=known[0].looked_at,

@@ -15,21 +15,21 @@ from tfprobe.analysis.core.main_loop import fills_queue
 from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.memory.allocator_levels import fullest
-from tfprobe.analysis.memory.host_memory import Verdict, memory_of
+from tfprobe.analysis.memory.host_memory import GrowthVerdict, memory_of
 from tfprobe.analysis.steps import recording_overhead
 from tfprobe.analysis.system.application import ProcessActivities
 from tfprobe.analysis.system.thread_times import ThreadGroup, thread_times
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Subject
 from tfprobe.findings.signals import (
-    ActivityUse,
+    ActivitySignal,
     DeviceMemory,
-    Machine,
+    MachineSignal,
     ProcessSignals,
     Python,
     PythonThread,
     PythonUse,
-    ThreadUse,
+    ThreadUseSignal,
 )
 from tfprobe.profile.activities import Activity, Gap, Pulse, ThreadTimes
 from tfprobe.profile.profile import Process, Profile, Work
@@ -72,7 +72,7 @@ def process_signals(
     )
 
 
-def with_own_line(use: ActivityUse, account: Account | Missing) -> ActivityUse:
+def with_own_line(use: ActivitySignal, account: Account | Missing) -> ActivitySignal:
     """Return callbacks with the line of the job's own method, where a gap with it was watched."""
     if use.kind != "callbacks" or isinstance(account, Missing):
         return use
@@ -98,7 +98,7 @@ def has_accelerator(process: Process) -> bool:
     return any(_DEVICE.search(name) for name in process.devices)
 
 
-def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivityUse, ...]:
+def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivitySignal, ...]:
     """Return activities with their own time, what was begun inside them left out; longest first.
 
     What ended before the first step began, or began when the last was over, is left out, too: of
@@ -122,7 +122,7 @@ def activities(profile: Profile, item: ProcessActivities) -> tuple[ActivityUse, 
             own_ns = round(use.exclusive_ns * left_ratio)
             ran = [each for each in same if each.end_ns > first_ns]
             found.append(
-                ActivityUse(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
+                ActivitySignal(use.kind, use.name, count, own_ns, max(total_ns, 0), _source(ran))
             )
     return tuple(sorted(found, key=lambda use: -use.own_ns))
 
@@ -161,7 +161,7 @@ def _before(rows: list[Activity], first_ns: int) -> tuple[int, int]:
 _NS_PER_S = 1_000_000_000
 
 
-def machine(profile: Profile, process: int) -> Machine | Missing:
+def machine(profile: Profile, process: int) -> MachineSignal | Missing:
     """Return what the pulses of a process tell of it."""
     pulses = sorted(
         (each for each in profile.pulses if each.process == process), key=lambda each: each.at_ns
@@ -172,14 +172,14 @@ def machine(profile: Profile, process: int) -> Machine | Missing:
     memory = told or Missing("/proc did not tell how much memory the process had")
     growth = memory if isinstance(memory, Missing) else memory.growth
     known = not isinstance(growth, Missing)
-    return Machine(
+    return MachineSignal(
         cpus=_cpus(pulses[-1]),
         throttled_ns=_throttled_ns(pulses),
         resident_bytes=memory if isinstance(memory, Missing) else memory.in_steps_bytes,
         peak_bytes=memory if isinstance(memory, Missing) else memory.peak_bytes,
         limit_bytes=memory if isinstance(memory, Missing) else memory.limit_bytes,
         growth_bytes_per_step=growth if isinstance(growth, Missing) else growth.bytes_per_step,
-        grows=known and not isinstance(growth, Missing) and growth.verdict is Verdict.GROWING,
+        grows=known and not isinstance(growth, Missing) and growth.verdict is GrowthVerdict.GROWING,
         watched_steps=0 if isinstance(growth, Missing) else growth.last_step - growth.first_step,
         steps=pulses[-1].steps,
         used_cpus=_used_cpus(pulses),
@@ -235,7 +235,7 @@ _FIRST = "MainThread"
 _OTHERS_CORES = 0.5
 
 
-def thread_use(profile: Profile, process: int) -> ThreadUse | Missing:
+def thread_use(profile: Profile, process: int) -> ThreadUseSignal | Missing:
     """Return what Python's threads used while steps ran, not what they did after the last."""
     pulses = sorted(
         (each for each in profile.pulses if each.process == process and not each.at_exit),
@@ -254,7 +254,7 @@ def thread_use(profile: Profile, process: int) -> ThreadUse | Missing:
         return found.run_delay_ns
     if len(of_steps) != 1 or of_steps[0].name != _FIRST:
         return Missing("its steps run in other threads than the first")
-    return ThreadUse(
+    return ThreadUseSignal(
         steps_cores=of_steps[0].cores,
         delay_ratio=found.run_delay_ns / max(found.watched_ns, 1),
         is_alone=_is_alone(pulses),

@@ -10,7 +10,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import Verdict
 from tfprobe.findings.signals import (
-    ActivityUse,
+    ActivitySignal,
     ProcessSignals,
     Python,
     PythonUse,
@@ -105,7 +105,7 @@ def _action(cause: Waste | None, is_rare: bool) -> str:
     return _EVERY_BATCH
 
 
-def _at_epochs(work: WorkSignals) -> tuple[ActivityUse, ...]:
+def _at_epochs(work: WorkSignals) -> tuple[ActivitySignal, ...]:
     """Return activities of callbacks and summaries, the dearest; of a process its main work's."""
     uses = work.process.activities if work.is_main else ()
     return tuple(each for each in uses if each.kind in _KINDS)[:_SHOWN]
@@ -204,7 +204,7 @@ def evaluation_often(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _again_ns(process: ProcessSignals, evaluations: list[ActivityUse]) -> int:
+def _again_ns(process: ProcessSignals, evaluations: list[ActivitySignal]) -> int:
     """Return what Estimators take to leave off training and take it up again, where they evaluate
     in between.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import ActivityUse, Parts, ProcessSignals, Signals, WorkSignals
+from tfprobe.findings.signals import ActivitySignal, Parts, ProcessSignals, Signals, WorkSignals
 from tfprobe.findings.thresholds import Thresholds
 
 # A callable took 7 us before its first op where Session.run took 1.1 ms, for 41 fetches.
@@ -242,13 +242,13 @@ def _may_join_steps(work: WorkSignals) -> bool:
     return work.process.has_steps_per_execution and not work.is_of_session and has_several
 
 
-def _calls(work: WorkSignals) -> list[ActivityUse]:
+def _calls(work: WorkSignals) -> list[ActivitySignal]:
     """Return the calls of the method that runs these steps."""
     kind, name = _METHODS[work.loop.kind], f"{work.loop.name}.{work.loop.kind}"
     return [each for each in work.process.activities if (each.kind, each.name) == (kind, name)]
 
 
-def _calls_ns(work: WorkSignals, calls: list[ActivityUse], limits: Thresholds) -> float:
+def _calls_ns(work: WorkSignals, calls: list[ActivitySignal], limits: Thresholds) -> float:
     """Return what calls that run a single step take but for its ops, those of small steps, too."""
     own_ns = sum(each.own_ns for each in calls)
     total_ns = sum(each.total_ns for each in calls)

@@ -10,7 +10,7 @@ from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Gain
 from tfprobe.findings.rule import Verdict, lacking
 from tfprobe.findings.signals import (
-    ActivityUse,
+    ActivitySignal,
     GraphLoop,
     ProcessSignals,
     PythonUse,
@@ -135,14 +135,14 @@ def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _counts(process: ProcessSignals, use: ActivityUse, limits: Thresholds) -> bool:
+def _counts(process: ProcessSignals, use: ActivitySignal, limits: Thresholds) -> bool:
     if use.kind != "trace" or use.count <= limits.retraces_least:
         return False
     is_own = use.name in process.functions
     return not is_own and not use.name.startswith(tuple(OF_TENSORFLOW))
 
 
-def _bound_ns(process: ProcessSignals, traces: Sequence[ActivityUse]) -> int:
+def _bound_ns(process: ProcessSignals, traces: Sequence[ActivitySignal]) -> int:
     further_ns, dearest = sum(map(_further_ns, traces)), traces[0]
     if isinstance(process.account, Missing) or dearest.name.startswith(_OF_DATASETS):
         return further_ns
@@ -155,7 +155,7 @@ def _bound_ns(process: ProcessSignals, traces: Sequence[ActivityUse]) -> int:
     return compiling_ns + sum(map(_further_ns, made))
 
 
-def _further_ns(use: ActivityUse) -> int:
+def _further_ns(use: ActivitySignal) -> int:
     return round(use.own_ns * (use.count - 1) / use.count)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Evidence, Finding, Severity
 from tfprobe.findings.rule import Verdict
-from tfprobe.findings.signals import Machine, ProcessSignals
+from tfprobe.findings.signals import MachineSignal, ProcessSignals
 from tfprobe.findings.thresholds import Thresholds
 
 
@@ -92,7 +92,7 @@ def memory_growth(process: ProcessSignals, limits: Thresholds) -> Verdict:
     )
 
 
-def _steps_left(machine: Machine, resident: int, growth: float) -> int | None:
+def _steps_left(machine: MachineSignal, resident: int, growth: float) -> int | None:
     if isinstance(machine.limit_bytes, Missing) or growth <= 0:
         return None
     return max(round((machine.limit_bytes - resident) / growth), 0)

@@ -29,7 +29,7 @@ RECEIVED = "RecvTensor"
 _SPEED = re.compile(r"(?<=\] )\[[^\]]*b/s\] ")
 
 
-class Row(NamedTuple):
+class CopyRow(NamedTuple):
     """What a row tells of its node."""
 
     name: str
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 # By row: the direction that the stream of a copy tells.
-Directions = Mapping[Row, str]
+Directions = Mapping[CopyRow, str]
 
 
 class Transfer(NamedTuple):
@@ -49,7 +49,7 @@ class Transfer(NamedTuple):
     detail: str
 
 
-def directions(streams: Iterable[tuple[str, Iterable[Row]]]) -> Directions:
+def directions(streams: Iterable[tuple[str, Iterable[CopyRow]]]) -> Directions:
     """Return what the names of devices, each with its rows, tell of copies."""
     found = {}
     for device, rows in streams:
@@ -59,7 +59,7 @@ def directions(streams: Iterable[tuple[str, Iterable[Row]]]) -> Directions:
     return found
 
 
-def transfer(row: Row, known: Directions) -> Transfer:
+def transfer(row: CopyRow, known: Directions) -> Transfer:
     """Return what a row of the memcpy device moved."""
     text = f"{row.name} {row.label} {known.get(row, '')}".lower()
     place = next((place for key, place in _DIRECTIONS if key in text), Place.DEVICE_TO_DEVICE)

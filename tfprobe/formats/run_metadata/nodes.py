@@ -46,7 +46,7 @@ class Records:
     owner: Int64s
     at_us: Int64s
     bytes: Int64s
-    pieces: Pieces
+    pieces: OutputPieces
     outputs: Outputs
 
     @cached_property
@@ -141,7 +141,7 @@ class NodeReader:
         fields = Fields(buffer, written.extents)
         at_us, sizes = fields.integers(1, are_long=True), fields.integers(2)
         _end(fields)
-        pieces = Pieces(memory.owner[written.owner], known[written.owner], sizes)
+        pieces = OutputPieces(memory.owner[written.owner], known[written.owner], sizes)
         return used, Records(written.owner, at_us, sizes, pieces, outputs)
 
     def _outputs(self, buffer: Buffer, outputs: Repeated) -> Outputs:
@@ -220,7 +220,7 @@ class Outputs(NamedTuple):
     address: Int64s
 
 
-class Pieces(NamedTuple):
+class OutputPieces(NamedTuple):
     """Pieces of memory, by their nodes; those given back have a size below 0."""
 
     owner: Int64s
@@ -228,7 +228,7 @@ class Pieces(NamedTuple):
     bytes: Int64s
 
 
-def described(pieces: Pieces, outputs: Outputs) -> tuple[Int32s, Int64s]:
+def described(pieces: OutputPieces, outputs: Outputs) -> tuple[Int32s, Int64s]:
     """Return type and shape, and the address, of the outputs that pieces are; 0 for none.
 
     Where several outputs are of one size it is not known which is which: then the address is 0, and
@@ -281,7 +281,7 @@ def _by_size(outputs: Outputs, owners: Int64s) -> _Sized:
     )
 
 
-def _keys(outputs: _Sized, pieces: Pieces) -> tuple[Int64s, Int64s]:
+def _keys(outputs: _Sized, pieces: OutputPieces) -> tuple[Int64s, Int64s]:
     """Return numbers of outputs and pieces, the same where node, allocator and size are."""
     owner = np.concatenate((outputs.owner, pieces.owner))
     allocator = np.concatenate((outputs.allocator, pieces.allocator))

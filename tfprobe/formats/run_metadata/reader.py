@@ -19,8 +19,8 @@ from tfprobe.errors import UnreadableInput
 from tfprobe.formats.run_metadata.allocations import Owners, add_allocations
 from tfprobe.formats.run_metadata.copies import (
     RECEIVED,
+    CopyRow,
     Directions,
-    Row,
     directions,
     is_sync,
     kernel,
@@ -29,7 +29,7 @@ from tfprobe.formats.run_metadata.copies import (
     transfer,
 )
 from tfprobe.formats.run_metadata.nodes import NodeReader, Nodes
-from tfprobe.formats.run_metadata.split import Device, Written, take_apart
+from tfprobe.formats.run_metadata.split import CaptureDevice, SplitCaptures, take_apart
 from tfprobe.formats.trace import Trace
 from tfprobe.formats.wire import texts
 from tfprobe.profile.capture_tables import Allocations, Executions, Place, SpanKind, Spans
@@ -68,10 +68,10 @@ def _read_alone(content: bytes, *, with_spans: bool) -> Trace:
     (written,) = take_apart(NodeReader(interner), [content])
     if isinstance(written, UnreadableInput):
         raise written
-    return Reader(interner, with_spans=with_spans).read(written)
+    return RunMetadataReader(interner, with_spans=with_spans).read(written)
 
 
-class Reader:
+class RunMetadataReader:
     """Decodes captures of one graph: what the name of a node says is found out once.
 
     All of them are taken apart by one NodeReader, which numbers the names. Strings become positions
@@ -106,7 +106,7 @@ class Reader:
         self._ask_graph = graph_types
         self._graph_types: Mapping[str, str] | None = None
 
-    def read(self, written: Written) -> Trace:
+    def read(self, written: SplitCaptures) -> Trace:
         """Return one row per node execution, and the allocations, by time.
 
         Raises UnreadableInput where a time does not fit.
@@ -142,7 +142,7 @@ class Reader:
             wanted[at] = _ACCELERATOR in self._interner.text(at).upper()
         return wanted[names]
 
-    def _learn(self, nodes: Nodes, device: Device) -> Int32s:
+    def _learn(self, nodes: Nodes, device: CaptureDevice) -> Int32s:
         """Return the positions of the names of a device's nodes, after a look at the new ones."""
         numbers = nodes.name_number[device.rows]
         known = self._names.get(device.name, np.empty(0, dtype=np.int32))
@@ -179,7 +179,7 @@ class Reader:
         self,
         columns: Columns[Executions],
         nodes: Nodes,
-        device: Device,
+        device: CaptureDevice,
         place: Place,
         names: Int32s,
         home: Int32s,
@@ -251,7 +251,7 @@ class Reader:
         # What moved is no memory of an op: it is told in any case.
         return {"detail": labels, "output_bytes": np.where(is_received, nodes.held.at(at), 0)}
 
-    def _add_waits(self, columns: Columns[Spans], nodes: Nodes, device: Device) -> None:
+    def _add_waits(self, columns: Columns[Spans], nodes: Nodes, device: CaptureDevice) -> None:
         """Add the calls of the driver that waited for a device."""
         at = np.arange(device.rows.start, device.rows.stop)
         names = texts(nodes.buffer, nodes.name.at(at))
@@ -326,11 +326,11 @@ def _duration_ns(nodes: Nodes, at: Int64s) -> Int64s:
     return np.where(duration_ns > 0, duration_ns, in_us * 1000)
 
 
-def _rows(nodes: Nodes, at: slice | Int64s) -> Iterator[Row]:
+def _rows(nodes: Nodes, at: slice | Int64s) -> Iterator[CopyRow]:
     names = texts(nodes.buffer, nodes.name.at(at))
     labels = texts(nodes.buffer, nodes.label.at(at))
     for name, start_us, label in zip(names, nodes.start_us[at].tolist(), labels, strict=True):
-        yield Row(name.decode(), start_us, label.decode())
+        yield CopyRow(name.decode(), start_us, label.decode())
 
 
 def _labels(nodes: Nodes, at: Int64s) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tfprobe.profile.tables import Int64s
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class CaptureDevice:
     """A device of a capture; `rows` says which of the nodes are its own."""
 
     name: str
@@ -26,16 +26,16 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SplitCaptures:
     """A capture taken apart; among `nodes` those of other captures may be."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[CaptureDevice, ...]
     nodes: Nodes
 
 
 def take_apart(
     reader: NodeReader, contents: Sequence[bytes]
-) -> Sequence[Written | UnreadableInput]:
+) -> Sequence[SplitCaptures | UnreadableInput]:
     """Return captures taken apart; for one that is no RunMetadata or holds no step, the error."""
     outlines = [_outline_or_error(content) for content in contents]
     good = [
@@ -66,7 +66,7 @@ def _outline(content: bytes) -> Any:
     return message.step_stats.dev_stats
 
 
-def _nodes_of(reader: NodeReader, captures: Sequence[tuple[bytes, Any]]) -> list[Written]:
+def _nodes_of(reader: NodeReader, captures: Sequence[tuple[bytes, Any]]) -> list[SplitCaptures]:
     """Return captures with their nodes. Any: WrittenDeviceStepStats of each.
 
     Raises OtherForm where a node is not in the usual form.
@@ -80,8 +80,8 @@ def _nodes_of(reader: NodeReader, captures: Sequence[tuple[bytes, Any]]) -> list
         known = []
         for device, at_device in zip(devices, by_device, strict=True):
             rows = slice(first, first := first + len(at_device))
-            known.append(Device(device.device, dict(device.thread_names), rows))
-        found.append(Written(tuple(known), read))
+            known.append(CaptureDevice(device.device, dict(device.thread_names), rows))
+        found.append(SplitCaptures(tuple(known), read))
     return found
 
 
@@ -91,7 +91,7 @@ def _lengths(device: Any) -> Int64s:
     return np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes))
 
 
-def _of_other_form(reader: NodeReader, content: bytes) -> Written | UnreadableInput:
+def _of_other_form(reader: NodeReader, content: bytes) -> SplitCaptures | UnreadableInput:
     """Take a capture apart that another program has written in another order, or damage has."""
     try:
         message = parse(content, "tfprobe.step_stats.RunMetadata")

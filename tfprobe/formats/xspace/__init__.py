@@ -2,12 +2,12 @@
 
 from tfprobe.formats.xspace.devices import kernel_facts
 from tfprobe.formats.xspace.plane import HOST, is_background, is_stream, op_of, place_of
-from tfprobe.formats.xspace.reader import Reader, read
+from tfprobe.formats.xspace.reader import XSpaceReader, read
 from tfprobe.formats.xspace.spans import driver_call_kind, kind_of, span_facts
 
 __all__ = [
     "HOST",
-    "Reader",
+    "XSpaceReader",
     "driver_call_kind",
     "is_background",
     "is_stream",

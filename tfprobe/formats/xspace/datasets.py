@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfprobe.formats.xspace.plane import ITERATOR, EventNames, Facts, Plane, op_of
+from tfprobe.formats.xspace.plane import ITERATOR, EventFacts, EventNames, Plane, op_of
 from tfprobe.profile.tables import Flags, Int32s, Int64s, Interner, int32s, int64s
 
 # What grappler runs to fold constants has no number of its own.
@@ -40,7 +40,7 @@ _PRODUCE = re.compile(r"\w+Produce\Z")
 _ELEMENT = re.compile(r"\[\d+\]\Z")
 
 
-class Run(NamedTuple):
+class DatasetRun(NamedTuple):
     """A function that an iterator ran: its own number, and number and path of the iterator."""
 
     number: int
@@ -55,7 +55,7 @@ class DatasetRuns:
     """The functions that iterators ran during a capture."""
 
     def __init__(
-        self, plane: Plane, interner: Interner, facts: Facts, of_iterators: set[int]
+        self, plane: Plane, interner: Interner, facts: EventFacts, of_iterators: set[int]
     ) -> None:
         """Find them in the plane of the host; `facts` are those of `dataset_facts`.
 
@@ -100,7 +100,7 @@ class DatasetRuns:
         starts_ns, paths = self._segments[line]
         return paths[np.searchsorted(starts_ns, moments_ns, side="right")]
 
-    def _calls(self, line: int) -> Iterator[Run]:
+    def _calls(self, line: int) -> Iterator[DatasetRun]:
         """Give the calls of functions on a thread, each by the iterator that it is within."""
         lane = self._plane.lines[line].name
         around: list[_Around] = []
@@ -112,12 +112,12 @@ class DatasetRuns:
                 self._go_into(around, event)
             elif innermost is not None and innermost.path:
                 owner, path = innermost.owner, innermost.path
-                yield Run(event.number, owner, path, lane, event.start_ns, event.end_ns)
+                yield DatasetRun(event.number, owner, path, lane, event.start_ns, event.end_ns)
 
-    def _position(self, run: Run) -> int:
+    def _position(self, run: DatasetRun) -> int:
         return self._interner.position(run.path) if run.path else SOME_ITERATOR
 
-    def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[Run]:
+    def _early(self, work: list[list[_Event]], paths: set[str]) -> Iterator[DatasetRun]:
         """Give the runs that nothing in the capture called; number 0 where it is not told."""
         lines = range(len(self._plane.lines))
         runs = [event for line in lines for event in self._events(line, _RUNNING)]
@@ -128,10 +128,10 @@ class DatasetRuns:
         path = next(iter(paths)) if len(paths) == 1 else ""
         if has_groups:
             self._of_iterators |= self._ops_of_iterators(work, called)
-        first: dict[int, Run] = {}
+        first: dict[int, DatasetRun] = {}
         for at, (line, events) in enumerate(zip(self._plane.lines, work, strict=False)):
             for event in (event for event in events if event.number not in called):
-                run = Run(event.number, 0, path, line.name, event.start_ns, event.end_ns)
+                run = DatasetRun(event.number, 0, path, line.name, event.start_ns, event.end_ns)
                 first[event.number] = min(first.get(event.number, run), run, key=_start_ns)
             if line.name.startswith(_POOLS):
                 yield from self._loose(at, events, path, has_groups=has_groups)
@@ -154,7 +154,7 @@ class DatasetRuns:
 
     def _loose(
         self, at: int, events: list[_Event], path: str, *, has_groups: bool
-    ) -> Iterator[Run]:
+    ) -> Iterator[DatasetRun]:
         """Give the runs whose ops a thread of a pool ran before or after all work it tells of.
 
         What came before began before the recording, as no step did. Work that was not over when
@@ -169,7 +169,7 @@ class DatasetRuns:
             after &= self._are_of_iterators(at, places, after)
         for chosen in (start_ns < first_ns, after):
             for began_ns, ended_ns in _together(start_ns, duration_ns, chosen):
-                yield Run(0, 0, path, line.name, began_ns, ended_ns)
+                yield DatasetRun(0, 0, path, line.name, began_ns, ended_ns)
 
     def _are_of_iterators(self, line: int, places: Int64s, asked: Flags) -> Flags:
         """Say which of the events asked for have no group and ran for iterators before."""
@@ -216,7 +216,7 @@ class DatasetRuns:
                 ends_ns[event.number] = max(ends_ns.get(event.number, 0), event.end_ns)
         return ends_ns
 
-    def _segments_of(self, work: list[_Event], loose: list[Run]) -> tuple[Int64s, Int32s]:
+    def _segments_of(self, work: list[_Event], loose: list[DatasetRun]) -> tuple[Int64s, Int32s]:
         """Return when a thread turns to another function, and the paths before and after."""
         if not loose and not any(event.number in self._paths for event in work):
             return _NO_SEGMENTS
@@ -279,9 +279,9 @@ class _Around:
     path: str
 
 
-def dataset_facts(names: EventNames) -> Facts:
+def dataset_facts(names: EventNames) -> EventFacts:
     """Return the role that each name has here, below 0 for none, and whether it is an op's."""
-    return Facts(names, lambda name: (_role(name), op_of(name) is not None))
+    return EventFacts(names, lambda name: (_role(name), op_of(name) is not None))
 
 
 def _role(name: str) -> int:
@@ -305,7 +305,7 @@ def _together(start_ns: Int64s, duration_ns: Int64s, chosen: Flags) -> Iterator[
         yield int(start_ns[mine[0]]), int((start_ns + duration_ns)[mine].max())
 
 
-def _start_ns(run: Run) -> int:
+def _start_ns(run: DatasetRun) -> int:
     return run.start_ns
 
 

@@ -141,7 +141,7 @@ class Programs:
     def __init__(self, planes: Iterable[Any]) -> None:
         """Note where the programs are. Any: XPlanes."""
         self._contents: dict[tuple[str, int], bytes] = {}
-        self._read: dict[tuple[str, int], hlo.Program | None] = {}
+        self._read: dict[tuple[str, int], hlo.HloProgram | None] = {}
         for plane in planes:
             if plane.name == METADATA:
                 self._contents |= _contents(plane)
@@ -162,7 +162,7 @@ class Programs:
             name = f"{known.op}/{known.name}" if known.shares_op else known.op
         return HloOp(name, known.op_type or known.opcode, known.opcode in hlo.CONTAINERS)
 
-    def _program(self, module: str, program: int) -> hlo.Program | None:
+    def _program(self, module: str, program: int) -> hlo.HloProgram | None:
         key = (module, program)
         if key not in self._read:
             content = self._contents.get(key)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from tfprobe.formats.xspace.datasets import DatasetRuns
 from tfprobe.formats.xspace.plane import (
     HOST,
+    EventFacts,
     EventNames,
-    Facts,
     Plane,
     is_background,
     op_of,
@@ -40,7 +40,7 @@ class HostReader:
     def __init__(self, interner: Interner, names: EventNames) -> None:
         """Know nothing yet. Strings become positions in `interner`."""
         self._interner = interner
-        self._facts = Facts(names, self._event)
+        self._facts = EventFacts(names, self._event)
         # Positions of ops whose events tell of their launch alone.
         self._get_next_types: set[int] = set()
 

@@ -207,7 +207,7 @@ class EventNames:
         return np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
 
 
-class Facts:
+class EventFacts:
     """What names say: `find` makes numbers of a name, as many for each."""
 
     def __init__(self, names: EventNames, find: Callable[[str], Iterable[int]]) -> None:

@@ -30,10 +30,10 @@ def read(content: bytes, *, with_spans: bool = True) -> Trace:
 
     Raises UnreadableInput when the bytes are no XSpace or hold no plane.
     """
-    return Reader(Interner(), with_spans=with_spans).read(content)
+    return XSpaceReader(Interner(), with_spans=with_spans).read(content)
 
 
-class Reader:
+class XSpaceReader:
     """Decodes captures: the name of an event is taken apart once.
 
     Strings become positions in `interner`. Without `with_spans` there are rows of ops and kernels

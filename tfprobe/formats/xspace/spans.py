@@ -19,8 +19,8 @@ import numpy as np
 from tfprobe.formats.xspace.datasets import DatasetRuns
 from tfprobe.formats.xspace.plane import (
     ITERATOR,
+    EventFacts,
     EventNames,
-    Facts,
     Plane,
     copy_bytes,
     is_background,
@@ -61,7 +61,7 @@ class SpanReader:
         # By the number of a name: what its events are, which its first one tells.
         self._kinds = np.empty(0, dtype=np.int32)
         self._names = names
-        self._called = Facts(names, self._call)
+        self._called = EventFacts(names, self._call)
         self._functions: list[str] = []
 
     def add_spans(

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import tfprobe
 from tfprobe.errors import Missing, TfprobeError, UnreadableInput
-from tfprobe.live.breakdown_cache import Latest
-from tfprobe.live.metrics.family import Exposed, Family, Held, Kind, Series, Value
+from tfprobe.live.breakdown_cache import BreakdownCache
+from tfprobe.live.metrics.family import Exposed, Family, FamilyKind, MonotonicCounter, Series, Value
 from tfprobe.live.metrics.findings import FAMILIES as FINDINGS
 from tfprobe.live.metrics.findings import Findings
 from tfprobe.live.metrics.subjects import Limits, RunSubject, Subjects, process_labels, subjects
-from tfprobe.live.metrics.table import DEVICES, PROCESSES, RUNS, WORKS, Row, S
+from tfprobe.live.metrics.table import DEVICES, PROCESSES, RUNS, WORKS, MetricRow, S
 from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import FleetLook, TimeUse
 from tfprobe.runs.layout import ProcessFolder
@@ -31,12 +31,12 @@ SHORTEST_BETWEEN_LOOKS_S = 1.0
 LONGEST_WAIT_S = 8.0
 
 
-class Busy(TfprobeError):
+class ExporterBusy(TfprobeError):
     """A look has been going on for longer than anybody waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MetricsAnswer:
     """What was exposed at one moment. `number` counts the looks."""
 
     number: int
@@ -44,25 +44,27 @@ class Answer:
     families: tuple[Exposed, ...]
 
 
-def _family(name: str, kind: Kind, unit: str, text: str, *labels: str) -> Family:
+def _family(name: str, kind: FamilyKind, unit: str, text: str, *labels: str) -> Family:
     return Family(name, kind, text, labels, unit)
 
 
-BUILD = _family("tfprobe_build_info", Kind.INFO, "", "The version of this exporter.", "version")
-DIRECTORY_UP = _family("tfprobe_directory_up", Kind.GAUGE, "",
+BUILD = _family(
+    "tfprobe_build_info", FamilyKind.INFO, "", "The version of this exporter.", "version"
+)
+DIRECTORY_UP = _family("tfprobe_directory_up", FamilyKind.GAUGE, "",
                        "1 where the directory of runs is there and was read, else 0.")  # fmt: skip
-RUN_COUNT = _family("tfprobe_runs", Kind.GAUGE, "",
+RUN_COUNT = _family("tfprobe_runs", FamilyKind.GAUGE, "",
                     "Runs in the directory, with those that have no series.", "state")  # fmt: skip
-LEFT_OUT = _family("tfprobe_left_out_processes", Kind.GAUGE, "",
+LEFT_OUT = _family("tfprobe_left_out_processes", FamilyKind.GAUGE, "",
                    "Processes without series, by the reason.", "reason")  # fmt: skip
-LOOKS = _family("tfprobe_exporter_looks_total", Kind.COUNTER, "", "Looks at the runs.")
-FAILED = _family("tfprobe_exporter_failed_looks_total", Kind.COUNTER, "",
+LOOKS = _family("tfprobe_exporter_looks_total", FamilyKind.COUNTER, "", "Looks at the runs.")
+FAILED = _family("tfprobe_exporter_failed_looks_total", FamilyKind.COUNTER, "",
                  "Looks that failed; their answers have no runs.")  # fmt: skip
-LOOK_SECONDS = _family("tfprobe_exporter_look_seconds_total", Kind.COUNTER, "seconds",
+LOOK_SECONDS = _family("tfprobe_exporter_look_seconds_total", FamilyKind.COUNTER, "seconds",
                        "Time that looks took.")  # fmt: skip
-LAST_LOOK_SECONDS = _family("tfprobe_exporter_last_look_seconds", Kind.GAUGE, "seconds",
+LAST_LOOK_SECONDS = _family("tfprobe_exporter_last_look_seconds", FamilyKind.GAUGE, "seconds",
                             "Time that the latest look took.")  # fmt: skip
-DROPPED = _family("tfprobe_exporter_dropped_answers_total", Kind.COUNTER, "",
+DROPPED = _family("tfprobe_exporter_dropped_answers_total", FamilyKind.COUNTER, "",
                   "Answers that an OpenTelemetry collector did not take.")  # fmt: skip
 SELF = (
     BUILD,
@@ -102,22 +104,24 @@ class Exporter:
         self._complain = complain
         self._clock = clock
         self._lock = threading.Lock()
-        self._held = Held()
+        self._held = MonotonicCounter()
         self._alive_ns: dict[tuple[str, ...], int] = {}
         self._started_unix_ns = time.time_ns()
-        self._answer: Answer | None = None
+        self._answer: MetricsAnswer | None = None
         self._answered_s = 0.0
         self._looks, self._failed, self._dropped = 0, 0, 0
         self._spent_s, self._last_s = 0.0, 0.0
         self._complaint = ""
 
-    def answer(self) -> Answer:
+    def answer(self) -> MetricsAnswer:
         """Return the metrics of now, or of a second ago.
 
         Raises Busy where another look takes too long.
         """
         if not self._lock.acquire(timeout=LONGEST_WAIT_S):
-            raise Busy("The files of the runs have not answered for some time.", hint="Ask later.")
+            raise ExporterBusy(
+                "The files of the runs have not answered for some time.", hint="Ask later."
+            )
         try:
             is_young = self._clock() - self._answered_s < SHORTEST_BETWEEN_LOOKS_S
             if self._answer is None or not is_young:
@@ -131,14 +135,14 @@ class Exporter:
         """Count an answer that nobody took."""
         self._dropped += 1
 
-    def _new_answer(self) -> Answer:
+    def _new_answer(self) -> MetricsAnswer:
         began_s = self._clock()
         found = self._subjects()
         self._looks += 1
         self._last_s = self._clock() - began_s
         self._spent_s += self._last_s
         families = self._held.hold([*self._about_itself(found), *self._about_runs(found)])
-        return Answer(self._looks, time.time_ns(), families)
+        return MetricsAnswer(self._looks, time.time_ns(), families)
 
     def _subjects(self) -> Subjects | Missing:
         """Return what is in a look; whatever goes wrong there must not end the endpoint."""
@@ -202,7 +206,7 @@ class Exporter:
         return Exposed(family, tuple(Series(labels, value, since_ns) for labels, value in points))
 
 
-def _exposed(rows: Iterable[Row[S]], found: Iterable[S]) -> Iterator[Exposed]:
+def _exposed(rows: Iterable[MetricRow[S]], found: Iterable[S]) -> Iterator[Exposed]:
     everyone = tuple(found)
     for row in rows:
         yield Exposed(row.family, tuple(row.series(everyone)))
@@ -213,7 +217,7 @@ _SILENT = Missing("it has written nothing lately")
 
 def once(directory: Path, here: Machine, limits: Limits) -> Exporter:
     """Return an exporter for one answer, which reads all captures that it tells of first."""
-    latest = Latest(core_ratio=1.0)
+    latest = BreakdownCache(core_ratio=1.0)
 
     def time_use(folder: ProcessFolder) -> TimeUse:
         is_young = is_recent(folder, within_s=limits.finished_for_s)
@@ -236,7 +240,7 @@ def watched(
 
     `advice` is the command that finds something in a run, None to ask for no findings.
     """
-    keeper = Keeper(Latest().time_use, partial(is_recent, within_s=limits.finished_for_s))
+    keeper = Keeper(BreakdownCache().time_use, partial(is_recent, within_s=limits.finished_for_s))
     findings = None if advice is None else Findings(advice)
     fleet = Fleet(directory, here, latest=keeper.time_use)
     look = _looks(fleet, directory)

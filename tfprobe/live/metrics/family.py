@@ -17,7 +17,7 @@ LONGEST_LABEL = 120
 _LOST = "\N{REPLACEMENT CHARACTER}"
 
 
-class Kind(Enum):
+class FamilyKind(Enum):
     """How the values of a family behave over time."""
 
     COUNTER = "counter"
@@ -34,7 +34,7 @@ class Family:
     """
 
     name: str
-    kind: Kind
+    kind: FamilyKind
     help: str
     labels: tuple[str, ...] = ()
     unit: str = ""
@@ -81,10 +81,10 @@ def label(text: str, *, longest: int = LONGEST_LABEL) -> str:
     return whole if len(whole) <= longest else f"{whole[: longest - 1]}…"
 
 
-_COUNTING = (Kind.COUNTER, Kind.HISTOGRAM)
+_COUNTING = (FamilyKind.COUNTER, FamilyKind.HISTOGRAM)
 
 
-class Held:
+class MonotonicCounter:
     """What each counting series showed last."""
 
     def __init__(self) -> None:

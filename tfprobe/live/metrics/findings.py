@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfprobe.live.metrics.family import Exposed, Family, Kind, Series, label
+from tfprobe.live.metrics.family import Exposed, Family, FamilyKind, Series, label
 from tfprobe.live.metrics.subjects import RUN_LABELS, RunSubject
 from tfprobe.runs.layout import RunFolder
 
@@ -36,11 +36,11 @@ MOST_CAPTURE_BYTES = 512 << 20
 _PATIENCE_S = 1.0
 _LOWEST_PRIORITY = 19
 
-COUNTS = Family("tfprobe_findings", Kind.GAUGE, "Findings of `tfprobe advise` about the run.",
+COUNTS = Family("tfprobe_findings", FamilyKind.GAUGE, "Findings of `tfprobe advise` about the run.",
                 (*RUN_LABELS, "rule", "severity"))  # fmt: skip
-TIMES = Family("tfprobe_findings_timestamp_seconds", Kind.GAUGE,
+TIMES = Family("tfprobe_findings_timestamp_seconds", FamilyKind.GAUGE,
                "Unix time at which tfprobe_findings was told.", RUN_LABELS, "seconds")  # fmt: skip
-FAILURES = Family("tfprobe_exporter_failed_findings_total", Kind.COUNTER,
+FAILURES = Family("tfprobe_exporter_failed_findings_total", FamilyKind.COUNTER,
                   "Times that advice ended without an answer, or took too long.")  # fmt: skip
 FAMILIES = (COUNTS, TIMES, FAILURES)
 

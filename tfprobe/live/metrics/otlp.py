@@ -22,8 +22,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 import tfprobe
 from tfprobe.errors import UsageError
-from tfprobe.live.metrics.exporter import Answer, Exporter
-from tfprobe.live.metrics.family import BOUNDS_S, Exposed, Family, Histogram, Kind, Series
+from tfprobe.live.metrics.exporter import Exporter, MetricsAnswer
+from tfprobe.live.metrics.family import BOUNDS_S, Exposed, Family, FamilyKind, Histogram, Series
 
 METRICS_PATH = "/v1/metrics"
 # The exporter tries again within this time, which is no longer than the shortest interval.
@@ -110,7 +110,7 @@ def metrics_url(url: str) -> str:
     return urlunsplit(parts._replace(path=path))
 
 
-def metrics_data(answer: Answer) -> export.MetricsData:
+def metrics_data(answer: MetricsAnswer) -> export.MetricsData:
     """Return an answer as OpenTelemetry has it: cumulative, each counter from its own start."""
     metrics = [_metric(each, answer.at_unix_ns) for each in answer.families if each.series]
     scope = InstrumentationScope("tfprobe", tfprobe.__version__)
@@ -122,16 +122,16 @@ def metrics_data(answer: Answer) -> export.MetricsData:
 
 def _metric(exposed: Exposed, at_unix_ns: int) -> export.Metric:
     family = exposed.family
-    name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
+    name = family.name.removesuffix("_total") if family.kind is FamilyKind.COUNTER else family.name
     unit = _UNITS.get(family.unit, "")
     return export.Metric(name, family.help, unit, _data(exposed, at_unix_ns))
 
 
 def _data(exposed: Exposed, at_unix_ns: int) -> export.Sum | export.Gauge | export.Histogram:
-    if exposed.family.kind is Kind.HISTOGRAM:
+    if exposed.family.kind is FamilyKind.HISTOGRAM:
         return export.Histogram(list(_histograms(exposed, at_unix_ns)), _CUMULATIVE)
     points = list(_numbers(exposed, at_unix_ns))
-    if exposed.family.kind is Kind.COUNTER:
+    if exposed.family.kind is FamilyKind.COUNTER:
         return export.Sum(points, _CUMULATIVE, is_monotonic=True)
     return export.Gauge(points)
 

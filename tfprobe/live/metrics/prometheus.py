@@ -11,9 +11,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
-from tfprobe.live.metrics.family import BOUNDS_S, Exposed, Family, Histogram, Kind, Series
+from tfprobe.live.metrics.family import BOUNDS_S, Exposed, Family, FamilyKind, Histogram, Series
 
-_SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
+_SUFFIXES = {FamilyKind.COUNTER: "_total", FamilyKind.INFO: "_info"}
 _BOUNDS = (*map(floatToGoString, BOUNDS_S), "+Inf")
 
 

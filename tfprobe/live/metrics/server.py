@@ -21,7 +21,7 @@ from prometheus_client.exposition import gzip_accepted
 
 import tfprobe
 from tfprobe.errors import TfprobeError, UsageError
-from tfprobe.live.metrics.exporter import Answer
+from tfprobe.live.metrics.exporter import MetricsAnswer
 from tfprobe.live.metrics.prometheus import text
 
 # A server scrapes every few seconds over one connection at a time; more than this is a mistake.
@@ -58,7 +58,7 @@ class Endpoint:
         self,
         host: str,
         port: int,
-        answer: Callable[[], Answer],
+        answer: Callable[[], MetricsAnswer],
         *,
         complain: Callable[[str], None],
     ) -> None:
@@ -91,7 +91,7 @@ class Endpoint:
         self._server.serve_forever(_NOTICES_STOP_S)
 
 
-def _bound(host: str, port: int, answer: Callable[[], Answer]) -> _Server:
+def _bound(host: str, port: int, answer: Callable[[], MetricsAnswer]) -> _Server:
     if not host:
         # To a socket it is every address of the machine, which nobody meant by a variable unset.
         raise UsageError("--host is empty.", hint="Leave it out, or name an address.")
@@ -121,7 +121,7 @@ class _Server(ThreadingHTTPServer):
     # Two endpoints on one port would answer by turns.
     allow_reuse_port = False
 
-    def __init__(self, address: Any, family: int, answer: Callable[[], Answer]) -> None:
+    def __init__(self, address: Any, family: int, answer: Callable[[], MetricsAnswer]) -> None:
         # Any: what an address is depends on its family.
         self.address_family = socket.AddressFamily(family)
         self.answer = answer

@@ -15,7 +15,7 @@ from tfprobe.analysis.jobs.job_totals import slowness
 from tfprobe.analysis.steps.recent_steps import last_end_ns, longest_interval_ns
 from tfprobe.analysis.steps.recording_overhead import Overhead, measure
 from tfprobe.errors import Missing
-from tfprobe.live.metrics.family import Family, Kind, Series, Value, histogram, label
+from tfprobe.live.metrics.family import Family, FamilyKind, Series, Value, histogram, label
 from tfprobe.live.metrics.subjects import (
     DEVICE_LABELS,
     NS_PER_S,
@@ -34,7 +34,7 @@ from tfprobe.runs.liveness import LIVE, STATES, UNKNOWN
 _LONGEST_COMMAND = 200
 
 
-class Subject(Protocol):
+class MetricSubject(Protocol):
     """Whatever has labels of its own, and a moment from which its counters count."""
 
     @property
@@ -44,13 +44,13 @@ class Subject(Protocol):
     def since_unix_ns(self) -> int: ...
 
 
-S = TypeVar("S", bound=Subject)
+S = TypeVar("S", bound=MetricSubject)
 # What a family says of one subject: the texts of its further labels, and a value.
 Points = Iterable[tuple[tuple[str, ...], Value | Missing]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Generic[S]):
+class MetricRow(Generic[S]):
     """A family, and its points of one subject."""
 
     family: Family
@@ -70,18 +70,20 @@ def _one(value: Callable[[S], Value | Missing]) -> Callable[[S], Points]:
 
 def _gauge(
     labels: Sequence[str], name: str, unit: str, points: Callable[[S], Points], text: str
-) -> Row[S]:
-    return Row(Family(name, Kind.GAUGE, text, tuple(labels), unit), points)
+) -> MetricRow[S]:
+    return MetricRow(Family(name, FamilyKind.GAUGE, text, tuple(labels), unit), points)
 
 
 def _counter(
     labels: Sequence[str], name: str, unit: str, points: Callable[[S], Points], text: str
-) -> Row[S]:
-    return Row(Family(f"{name}_total", Kind.COUNTER, text, tuple(labels), unit), points)
+) -> MetricRow[S]:
+    return MetricRow(Family(f"{name}_total", FamilyKind.COUNTER, text, tuple(labels), unit), points)
 
 
-def _info(labels: Sequence[str], name: str, points: Callable[[S], Points], text: str) -> Row[S]:
-    return Row(Family(f"{name}_info", Kind.INFO, text, tuple(labels)), points)
+def _info(
+    labels: Sequence[str], name: str, points: Callable[[S], Points], text: str
+) -> MetricRow[S]:
+    return MetricRow(Family(f"{name}_info", FamilyKind.INFO, text, tuple(labels)), points)
 
 
 def _seconds(time_ns: int | Missing) -> float | Missing:
@@ -121,7 +123,7 @@ def _slowness(run: RunSubject) -> Points:
             yield labels, ratio
 
 
-RUNS: tuple[Row[RunSubject], ...] = (
+RUNS: tuple[MetricRow[RunSubject], ...] = (
     _info((*RUN_LABELS, "launch_host", "user", "command"), "tfprobe_run", _run_info,
           "What was launched, where and by whom; the command is cut after 200 characters."),
     _gauge((*RUN_LABELS, "state"), "tfprobe_run_state", "", lambda run: _states(run.look.run.state),
@@ -247,7 +249,7 @@ def _collections(process: ProcessSubject) -> float | Missing:
     return _seconds(_pulse(lambda pulse: pulse.gc_ns)(process))
 
 
-PROCESSES: tuple[Row[ProcessSubject], ...] = (
+PROCESSES: tuple[MetricRow[ProcessSubject], ...] = (
     _info((*PROCESS_LABELS, "pid", "rank", "role", "tensorflow", "python", "command", "program"),
           "tfprobe_process", _process_info,
           "What the process is; a text that is not known is empty."),
@@ -315,7 +317,7 @@ def _gap_seconds(subject: WorkSubject) -> float:
     return sum(max(work.gaps.sum_ns, 0) for work in subject.works) / NS_PER_S
 
 
-WORKS: tuple[Row[WorkSubject], ...] = (
+WORKS: tuple[MetricRow[WorkSubject], ...] = (
     _counter(WORK_LABELS, "tfprobe_steps", "", _sum(lambda work: work.count), "Completed steps."),
     _counter(WORK_LABELS, "tfprobe_raised_steps", "", _sum(lambda work: work.raised),
              "Steps that ended with an exception; they are not in tfprobe_steps_total."),
@@ -323,7 +325,7 @@ WORKS: tuple[Row[WorkSubject], ...] = (
              "Steps that were traced."),
     _counter(WORK_LABELS, "tfprobe_retraces", "", _sum(lambda work: work.retraces),
              "Times that a tf.function was traced anew."),
-    Row(Family("tfprobe_step_duration_seconds", Kind.HISTOGRAM,
+    MetricRow(Family("tfprobe_step_duration_seconds", FamilyKind.HISTOGRAM,
                "How long steps took, with those that raised.", WORK_LABELS, "seconds"),
         _one(lambda subject: histogram([work.times for work in subject.works]))),
     _counter(WORK_LABELS, "tfprobe_step_gap_seconds", "seconds", _one(_gap_seconds),
@@ -333,11 +335,11 @@ WORKS: tuple[Row[WorkSubject], ...] = (
 
 def _device(
     name: str, unit: str, value: Callable[[DeviceSubject], Value | Missing], text: str
-) -> Row[DeviceSubject]:
+) -> MetricRow[DeviceSubject]:
     return _gauge(DEVICE_LABELS, f"tfprobe_accelerator_{name}", unit, _one(value), text)
 
 
-DEVICES: tuple[Row[DeviceSubject], ...] = (
+DEVICES: tuple[MetricRow[DeviceSubject], ...] = (
     _info((*DEVICE_LABELS, "model"), "tfprobe_accelerator",
           lambda device: [((label(device.pulse.name),), 1)],
           "An accelerator of the machine that launched the run."),

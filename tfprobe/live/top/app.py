@@ -13,7 +13,7 @@ from tfprobe.live.top import pages
 from tfprobe.live.top.dialogs import AskSteps, HelpScreen, LiveScreen, ReportScreen
 from tfprobe.live.top.overview import Overview
 from tfprobe.live.top.process import ProcessScreen
-from tfprobe.live.top.source import Key, Result, Seen, Source, Watching, beside
+from tfprobe.live.top.source import Key, Result, TopSnapshot, TopSource, Watching, beside
 from tfprobe.printable import printable
 from tfprobe.report.format.followed import LivePage
 
@@ -35,14 +35,14 @@ class TopPage(LivePage):
         Binding("ctrl+z", "suspend_process", "to the shell", show=False, priority=True),
     ]
 
-    def __init__(self, source: Source, *, every_s: float) -> None:
+    def __init__(self, source: TopSource, *, every_s: float) -> None:
         """Take where looks come from, and how often."""
         # The terminal's own sixteen colours, on its own ground: light or dark is the user's choice.
         # With NO_COLOR textual then drops them all; of colours of its own it would make greys.
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.source = source
-        self.seen: Seen | None = None
+        self.seen: TopSnapshot | None = None
         self.trouble: TfprobeError | None = None
         self.is_paused = False
         self._watching = Watching(source, every_s=every_s, tell=self._tell)
@@ -57,7 +57,7 @@ class TopPage(LivePage):
         """Look no more."""
         self._watching.end()
 
-    def take(self, found: Seen | TfprobeError) -> None:
+    def take(self, found: TopSnapshot | TfprobeError) -> None:
         """Show a look, or say why there is none."""
         if isinstance(found, TfprobeError):
             self.trouble = found
@@ -149,7 +149,7 @@ class TopPage(LivePage):
             return None if screen.chosen is None else screen.chosen.key
         return screen.key if isinstance(screen, (ProcessScreen, ReportScreen)) else None
 
-    def _tell(self, found: Seen | TfprobeError) -> None:
+    def _tell(self, found: TopSnapshot | TfprobeError) -> None:
         """Hand a look over from the thread that looks."""
         self.do_here(lambda: self.take(found))
 
@@ -164,7 +164,7 @@ class TopPage(LivePage):
                 tell(screen)
 
 
-def run(source: Source, *, every_s: float) -> int:
+def run(source: TopSource, *, every_s: float) -> int:
     """Show the page until a person ends it; return the exit status."""
     page = TopPage(source, every_s=every_s)
     page.run()

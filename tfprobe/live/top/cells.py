@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tfprobe.analysis.jobs.fleet import NOT_SEEN, ProcessRow, RunRow
 from tfprobe.errors import Missing
-from tfprobe.profile.snapshots import Shares
+from tfprobe.profile.snapshots import LoopShares
 from tfprobe.report.format import numbers
 from tfprobe.report.format.page import sparkline
 
@@ -120,7 +120,7 @@ def trend(times_ns: Sequence[float] | Missing, width: int) -> Cell:
     return ((sparkline(latest, width=width, least=0, most=2 * usual_ns or 1), "cyan"),)
 
 
-def shares_bar(shares: Shares | Missing, width: int) -> Cell:
+def shares_bar(shares: LoopShares | Missing, width: int) -> Cell:
     """Draw where a cycle goes: before, on, after the accelerator, and the rest."""
     if isinstance(shares, Missing):
         return NOTHING
@@ -130,7 +130,7 @@ def shares_bar(shares: Shares | Missing, width: int) -> Cell:
     )
 
 
-def ratios(shares: Shares) -> tuple[float, float, float, float]:
+def ratios(shares: LoopShares) -> tuple[float, float, float, float]:
     """Return the four shares in the order of PARTS."""
     return shares.before_ratio, shares.on_ratio, shares.after_ratio, shares.other_ratio
 

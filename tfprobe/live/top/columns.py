@@ -15,7 +15,7 @@ from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.errors import Missing
 from tfprobe.live.top import cells
 from tfprobe.live.top.cells import NOTHING, Cell, standing
-from tfprobe.live.top.lines import Line, Order, Value, command_text
+from tfprobe.live.top.lines import LineOrder, ListLine, Value, command_text
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers
@@ -34,7 +34,7 @@ _SHORT_STATE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """A column. `importance` 0 is the last to go; `grows_to` what more room is good for.
 
     `value` is what lines are ordered by, None for what has no order. In a drawing what is empty
@@ -45,8 +45,8 @@ class Column:
     heading: str
     width: int
     importance: int
-    cell: Callable[[Line, int], Cell]
-    value: Callable[[Line], Value] | None = None
+    cell: Callable[[ListLine, int], Cell]
+    value: Callable[[ListLine], Value] | None = None
     grows_to: int = 0
     is_number: bool = True
     largest_first: bool = True
@@ -57,12 +57,12 @@ class Column:
 class Fitted:
     """A column that is shown: where it begins and how wide it is."""
 
-    column: Column
+    column: ListColumn
     start: int
     width: int
 
 
-def fit(found: Sequence[Line], width: int) -> tuple[Fitted, ...]:
+def fit(found: Sequence[ListLine], width: int) -> tuple[Fitted, ...]:
     """Choose the columns that fit a page and share its width out among them."""
     name, state = COLUMNS[0], COLUMNS[1]
     least = {column.name: column.width for column in COLUMNS}
@@ -86,7 +86,7 @@ def _least_name(width: int) -> int:
     return _SHORT_NAME + max(width - _NAME_FROM_WIDTH, 0) // _NAME_SHARE
 
 
-def _is_known(column: Column, found: Sequence[Line]) -> bool:
+def _is_known(column: ListColumn, found: Sequence[ListLine]) -> bool:
     """Say whether there is anything in a column that only some machines have."""
     if column.name not in _MAY_BE_UNKNOWN:
         return True
@@ -94,7 +94,7 @@ def _is_known(column: Column, found: Sequence[Line]) -> bool:
 
 
 def _placed(
-    chosen: list[Column], least: dict[str, int], natural: int, spare: int
+    chosen: list[ListColumn], least: dict[str, int], natural: int, spare: int
 ) -> tuple[Fitted, ...]:
     widths = {column.name: least[column.name] for column in chosen}
     wished = [(COLUMNS[0].name, min(natural, _LONG_NAME))]
@@ -132,9 +132,9 @@ def shown(cell: Cell, fitted: Fitted) -> Cell:
     return (*blanks, *parts) if fitted.column.is_number else (*parts, *blanks)
 
 
-def order_of(column: Column, *, turned_round: bool) -> Order:
+def order_of(column: ListColumn, *, turned_round: bool) -> LineOrder:
     """Return the order by a column; `turned_round` is the other way from what one looks for."""
-    return Order(
+    return LineOrder(
         column.value or _newest,
         column.largest_first != turned_round,
         of_processes=column.value is not _newest,
@@ -145,7 +145,7 @@ def _text(cell: Cell) -> str:
     return printable("".join(text for text, _ in cell))
 
 
-def _name(line: Line, _width: int) -> Cell:
+def _name(line: ListLine, _width: int) -> Cell:
     if line.is_process and not isinstance(line.row, Missing):
         branch = "└ " if line.is_last else "├ "
         return ((f"  {branch}", "dim"), (_process_name(line, line.row), ""))
@@ -156,7 +156,7 @@ def _name(line: Line, _width: int) -> Cell:
     return ((fold, "dim"), (many, "cyan"), (command_text(line.run), style))
 
 
-def _process_name(line: Line, row: ProcessRow) -> str:
+def _process_name(line: ListLine, row: ProcessRow) -> str:
     who = process_named(row)
     several_hosts = len({each.host for each in line.run.processes}) > 1
     return f"{who} {row.host}" if several_hosts else who
@@ -168,20 +168,20 @@ def process_named(row: ProcessRow) -> str:
     return titled(number, row.title)
 
 
-def _state(line: Line, width: int) -> Cell:
+def _state(line: ListLine, width: int) -> Cell:
     found = standing(line.run, line.row, line.at_unix_ns)
     return ((found.told(width), found.style),)
 
 
-def _of_row(write: Callable[[ProcessRow, int], Cell]) -> Callable[[Line, int], Cell]:
-    def cell(line: Line, width: int) -> Cell:
+def _of_row(write: Callable[[ProcessRow, int], Cell]) -> Callable[[ListLine, int], Cell]:
+    def cell(line: ListLine, width: int) -> Cell:
         return NOTHING if isinstance(line.row, Missing) else write(line.row, width)
 
     return cell
 
 
-def _number(read: Callable[[ProcessRow], float | Missing]) -> Callable[[Line], Value]:
-    def value(line: Line) -> Value:
+def _number(read: Callable[[ProcessRow], float | Missing]) -> Callable[[ListLine], Value]:
+    def value(line: ListLine) -> Value:
         found = line.row if isinstance(line.row, Missing) else read(line.row)
         return None if isinstance(found, Missing) else found
 
@@ -195,13 +195,13 @@ def _rate(row: ProcessRow, _width: int) -> Cell:
     return cells.known(row.steps_per_s, cells.per_second, "bold")
 
 
-def _newest(line: Line) -> Value:
+def _newest(line: ListLine) -> Value:
     row = line.row if line.is_process else line.run
     started = row if isinstance(row, Missing) else row.started_unix_ns
     return None if isinstance(started, Missing) else started
 
 
-def _started(line: Line, _width: int) -> Cell:
+def _started(line: ListLine, _width: int) -> Cell:
     started = _newest(line)
     if not isinstance(started, (int, float)):
         return NOTHING
@@ -212,7 +212,7 @@ def _before(row: ProcessRow) -> float | Missing:
     return row.shares if isinstance(row.shares, Missing) else row.shares.before_ratio
 
 
-def _host(line: Line, _width: int) -> Cell:
+def _host(line: ListLine, _width: int) -> Cell:
     if line.is_process and not isinstance(line.row, Missing):
         return ((line.row.host, ""),)
     hosts = sorted({row.host for row in line.run.processes})
@@ -222,11 +222,11 @@ def _host(line: Line, _width: int) -> Cell:
     return ((f"{hosts[0]}{more}", ""),)
 
 
-def _user(line: Line, _width: int) -> Cell:
+def _user(line: ListLine, _width: int) -> Cell:
     return cells.known_text(line.run.user)
 
 
-def _pid(line: Line, _width: int) -> Cell:
+def _pid(line: ListLine, _width: int) -> Cell:
     if isinstance(line.row, Missing) or line.is_open is not None:
         return NOTHING
     return ((str(line.row.pid), ""),)
@@ -241,47 +241,50 @@ def _percents(row: ProcessRow, _width: int) -> Cell:
 
 
 # In the order they stand in.
-COLUMNS: tuple[Column, ...] = (
-    Column("name", "run", 14, 0, _name, lambda line: command_text(line.run).casefold(),
+COLUMNS: tuple[ListColumn, ...] = (
+    ListColumn("name", "run", 14, 0, _name, lambda line: command_text(line.run).casefold(),
            is_number=False, largest_first=False),
-    Column("state", "state", 13, 1, _state, is_number=False),
-    Column("steps/s", "steps/s", 7, 2, _of_row(_rate), _number(lambda row: row.steps_per_s)),
-    Column("p50", "p50", 7, 3,
+    ListColumn("state", "state", 13, 1, _state, is_number=False),
+    ListColumn("steps/s", "steps/s", 7, 2, _of_row(_rate), _number(lambda row: row.steps_per_s)),
+    ListColumn("p50", "p50", 7, 3,
            _of_row(lambda row, _: cells.known(row.p50_ns, cells.step_time)),
            _number(lambda row: row.p50_ns)),
-    Column("p95", "p95", 7, 5,
+    ListColumn("p95", "p95", 7, 5,
            _of_row(lambda row, _: cells.slow_steps(row.p95_ns, row.p50_ns)),
            _number(lambda row: row.p95_ns)),
-    Column("trend", "trend", 8, 6, _of_row(lambda row, width: cells.trend(row.trend_ns, width)),
+    ListColumn("trend", "trend", 8, 6,
+           _of_row(lambda row, width: cells.trend(row.trend_ns, width)),
            grows_to=24, is_number=False, is_drawing=True),
-    Column("where", "where", 8, 4, _of_row(lambda row, width: cells.shares_bar(row.shares, width)),
+    ListColumn("where", "where", 8, 4,
+           _of_row(lambda row, width: cells.shares_bar(row.shares, width)),
            _number(_before), grows_to=16, is_number=False, is_drawing=True),
-    Column("percents", "bef/on/aft %", 12, 13, _of_row(_percents)),
-    Column("goodput", "goodput", 7, 10,
+    ListColumn("percents", "bef/on/aft %", 12, 13, _of_row(_percents)),
+    ListColumn("goodput", "goodput", 7, 10,
            _of_row(lambda row, _: cells.known(row.goodput_ratio, cells.whole_percent)),
            _number(lambda row: row.goodput_ratio)),
-    Column("gpu", "gpu", 5, 7,
+    ListColumn("gpu", "gpu", 5, 7,
            _of_row(lambda row, _: cells.known(row.gpu_ratio, cells.whole_percent)),
            _number(lambda row: row.gpu_ratio)),
-    Column("gpu memory", "gpu mem", 8, 11,
+    ListColumn("gpu memory", "gpu mem", 8, 11,
            _of_row(lambda row, _: cells.known(row.gpu_memory_bytes, numbers.size)),
            _number(lambda row: row.gpu_memory_bytes)),
-    Column("cpus", "cpus", 5, 8, _of_row(lambda row, _: cells.known(row.cpus_used, cells.cores)),
+    ListColumn("cpus", "cpus", 5, 8,
+           _of_row(lambda row, _: cells.known(row.cpus_used, cells.cores)),
            _number(lambda row: row.cpus_used)),
-    Column("memory", "memory", 8, 9,
+    ListColumn("memory", "memory", 8, 9,
            _of_row(lambda row, _: cells.known(row.resident_bytes, numbers.size)),
            _number(lambda row: row.resident_bytes)),
-    Column("cost", "cost", 7, 12, _of_row(lambda row, _: cells.overhead(row.overhead_ratio)),
+    ListColumn("cost", "cost", 7, 12, _of_row(lambda row, _: cells.overhead(row.overhead_ratio)),
            _number(lambda row: row.overhead_ratio)),
-    Column("samples", "samples", 7, 14,
+    ListColumn("samples", "samples", 7, 14,
            _of_row(lambda row, _: cells.samples(row.captures, row.samples_left)),
            _number(lambda row: row.captures)),
-    Column("steps", "steps", 10, 15, _of_row(lambda row, _: ((numbers.count(row.steps), ""),)),
+    ListColumn("steps", "steps", 10, 15, _of_row(lambda row, _: ((numbers.count(row.steps), ""),)),
            _number(lambda row: row.steps)),
-    Column("started", "started", 7, 16, _started, _newest),
-    Column("pid", "pid", 7, 17, _pid, _number(lambda row: row.pid), largest_first=False),
-    Column("host", "host", 10, 18, _host, is_number=False, grows_to=20),
-    Column("user", "user", 8, 19, _user, is_number=False, grows_to=12),
+    ListColumn("started", "started", 7, 16, _started, _newest),
+    ListColumn("pid", "pid", 7, 17, _pid, _number(lambda row: row.pid), largest_first=False),
+    ListColumn("host", "host", 10, 18, _host, is_number=False, grows_to=20),
+    ListColumn("user", "user", 8, 19, _user, is_number=False, grows_to=12),
 )  # fmt: skip
 _MAY_BE_UNKNOWN = ("goodput", "gpu", "gpu memory")
 # What `s` goes through, by what people look for: the newest, the slowest, the busiest ...

@@ -15,7 +15,7 @@ from tfprobe.analysis.jobs.fleet import RunRow
 from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.errors import TfprobeError
 from tfprobe.live.top.lines import command_text
-from tfprobe.live.top.source import Key, Seen
+from tfprobe.live.top.source import Key, TopSnapshot
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 
@@ -156,7 +156,7 @@ class LiveScreen(Screen[None]):
         """Say whether it can be changed: what was read may come when it is gone."""
         return self.is_mounted and self in self.app.screen_stack
 
-    def seen_changed(self, seen: Seen | None) -> None:
+    def seen_changed(self, seen: TopSnapshot | None) -> None:
         """Show a new look."""
 
     def trouble_changed(self) -> None:
@@ -220,7 +220,7 @@ class ReportScreen(LiveScreen):
 
         page.do_beside(lambda: page.source.report(directory, width, watch), self._show)
 
-    def seen_changed(self, seen: Seen | None) -> None:
+    def seen_changed(self, seen: TopSnapshot | None) -> None:
         """Say when the run has been removed; what was read stays."""
         if seen is not None and self.page.run_of(self.key) is None:
             self._put("#state", Text("Its directory was removed meanwhile."))

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from tfprobe.analysis.jobs.fleet import ProcessRow, RunRow
 from tfprobe.analysis.jobs.job_totals import is_live, together
 from tfprobe.errors import Missing
-from tfprobe.live.top.source import Key, Seen
+from tfprobe.live.top.source import Key, TopSnapshot
 
 # What a line is ordered by; None where it is not known.
 Value = float | str | None
@@ -19,7 +19,7 @@ UNFOLDED_PROCESSES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListLine:
     """One line: a run, alone or with its processes below it, or one of those processes.
 
     `row` is the process, or all of the run together. `is_last` ends a branch of the tree.
@@ -35,13 +35,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LineOrder:
     """What lines are ordered by: a value of theirs, and whether the largest come first.
 
     Where not `of_processes`, those of a run stay by rank: their starts differ by chance.
     """
 
-    value: Callable[[Line], Value]
+    value: Callable[[ListLine], Value]
     largest_first: bool
     of_processes: bool = True
 
@@ -57,8 +57,8 @@ def starts_open(run: RunRow) -> bool:
 
 
 def lines(
-    seen: Seen, *, order: Order, turned: Collection[str], wanted: str, live_only: bool
-) -> tuple[Line, ...]:
+    seen: TopSnapshot, *, order: LineOrder, turned: Collection[str], wanted: str, live_only: bool
+) -> tuple[ListLine, ...]:
     """Return the lines in order: runs that live first, then by `order`; of equals the newest.
 
     `turned` holds the directories of runs whose fold is not as it started.
@@ -69,7 +69,7 @@ def lines(
     tops = {run.directory: _run_line(run, seen, turned) for run, _ in kept}
     ordered = _ordered([tops[run.directory] for run, _ in kept], order)
     below = {run.directory: shown for run, shown in kept}
-    found: list[Line] = []
+    found: list[ListLine] = []
     for line in ordered:
         found.append(line)
         if line.is_open:
@@ -122,31 +122,33 @@ def _text(row: ProcessRow) -> str:
     return f"{row.host} {row.pid} {row.state} {rank} {row.title}".casefold()
 
 
-def _run_line(run: RunRow, seen: Seen, turned: Collection[str]) -> Line:
+def _run_line(run: RunRow, seen: TopSnapshot, turned: Collection[str]) -> ListLine:
     key = Key(run.directory)
     if len(run.processes) > 1:
         is_open = starts_open(run) != (run.directory in turned)
-        return Line(key, run, together(run), seen.at_unix_ns, is_open=is_open)
-    return Line(key, run, together(run), seen.at_unix_ns)
+        return ListLine(key, run, together(run), seen.at_unix_ns, is_open=is_open)
+    return ListLine(key, run, together(run), seen.at_unix_ns)
 
 
-def _process_lines(line: Line, rows: tuple[ProcessRow, ...], order: Order) -> Iterator[Line]:
+def _process_lines(
+    line: ListLine, rows: tuple[ProcessRow, ...], order: LineOrder
+) -> Iterator[ListLine]:
     run = line.run
     found = [
-        Line(process_key(run, row), run, row, line.at_unix_ns, is_process=True) for row in rows
+        ListLine(process_key(run, row), run, row, line.at_unix_ns, is_process=True) for row in rows
     ]
     ordered = _ordered(found, order) if order.of_processes else sorted(found, key=_rank)
     for at, each in enumerate(ordered):
         is_last = at == len(ordered) - 1
-        yield Line(each.key, run, each.row, each.at_unix_ns, is_process=True, is_last=is_last)
+        yield ListLine(each.key, run, each.row, each.at_unix_ns, is_process=True, is_last=is_last)
 
 
-def _rank(line: Line) -> int:
+def _rank(line: ListLine) -> int:
     rank = None if isinstance(line.row, Missing) else line.row.rank
     return -1 if rank is None else rank
 
 
-def _ordered(found: list[Line], order: Order) -> list[Line]:
+def _ordered(found: list[ListLine], order: LineOrder) -> list[ListLine]:
     """Order lines; what has no value comes last, whichever way round."""
     known = [line for line in found if order.value(line) is not None]
     unknown = [line for line in found if order.value(line) is None]
@@ -155,5 +157,5 @@ def _ordered(found: list[Line], order: Order) -> list[Line]:
     return sorted([*known, *unknown], key=lambda line: not _lives(line))
 
 
-def _lives(line: Line) -> bool:
+def _lives(line: ListLine) -> bool:
     return is_live(line.run.state if isinstance(line.row, Missing) else line.row.state)

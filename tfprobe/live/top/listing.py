@@ -16,8 +16,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tfprobe.live.top.cells import Cell
-from tfprobe.live.top.columns import GAP, Column, Fitted, fit, shown
-from tfprobe.live.top.lines import Line
+from tfprobe.live.top.columns import GAP, Fitted, ListColumn, fit, shown
+from tfprobe.live.top.lines import ListLine
 from tfprobe.live.top.source import Key
 
 _UP, _DOWN = " ▲", " ▼"
@@ -36,7 +36,7 @@ class Headings(Widget):
     class Clicked(Message):
         """A person clicked on this column."""
 
-        def __init__(self, column: Column) -> None:
+        def __init__(self, column: ListColumn) -> None:
             """Take the column."""
             self.column = column
             super().__init__()
@@ -81,7 +81,7 @@ class Headings(Widget):
         return shown(((column.heading[:room] + self._mark, "bold"),), each)
 
 
-class Listing(ScrollView, can_focus=True):
+class RunListing(ScrollView, can_focus=True):
     """Lines of which one is chosen. The choice stays on its process when lines move."""
 
     DEFAULT_CSS = """
@@ -108,13 +108,13 @@ class Listing(ScrollView, can_focus=True):
     def __init__(self) -> None:
         """Begin empty."""
         super().__init__()
-        self.lines: tuple[Line, ...] = ()
+        self.lines: tuple[ListLine, ...] = ()
         self.fitted: tuple[Fitted, ...] = ()
         self._at = 0
         self._drawn: dict[int, tuple[Cell, ...]] = {}
 
     @property
-    def chosen(self) -> Line | None:
+    def chosen(self) -> ListLine | None:
         """The line that keys act on."""
         return self.lines[self._at] if self.lines else None
 
@@ -123,7 +123,7 @@ class Listing(ScrollView, can_focus=True):
         """How many lines one sees."""
         return max(self.size.height, 1)
 
-    def show(self, lines: Sequence[Line]) -> bool:
+    def show(self, lines: Sequence[ListLine]) -> bool:
         """Show these lines; say whether the chosen one is still among them."""
         key = self.chosen.key if self.chosen else None
         self.lines = tuple(lines)

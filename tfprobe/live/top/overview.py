@@ -12,9 +12,9 @@ from textual.widgets import Footer, Input, Static
 from tfprobe.live.top import pages
 from tfprobe.live.top.columns import BY_NAME, ORDERS, order_of
 from tfprobe.live.top.dialogs import LiveScreen
-from tfprobe.live.top.lines import Line, lines
-from tfprobe.live.top.listing import Headings, Listing
-from tfprobe.live.top.source import Key, Seen
+from tfprobe.live.top.lines import ListLine, lines
+from tfprobe.live.top.listing import Headings, RunListing
+from tfprobe.live.top.source import Key, TopSnapshot
 from tfprobe.printable import printable
 
 
@@ -63,7 +63,7 @@ class Overview(LiveScreen):
         """Make the widgets from top to bottom."""
         yield Static(id="summary", markup=False)
         yield Headings()
-        yield Listing()
+        yield RunListing()
         yield Static(id="empty", markup=False)
         yield Static(id="about", markup=False)
         yield Input(placeholder="command, host, user, state or pid", id="filter", compact=True)
@@ -71,20 +71,20 @@ class Overview(LiveScreen):
 
     def on_mount(self) -> None:
         """Show what there is."""
-        self.query_one(Listing).focus()
+        self.query_one(RunListing).focus()
         self.seen_changed(self.page.seen)
 
     @property
-    def chosen(self) -> Line | None:
+    def chosen(self) -> ListLine | None:
         """The line that keys act on."""
-        return self.query_one(Listing).chosen
+        return self.query_one(RunListing).chosen
 
-    def seen_changed(self, seen: Seen | None) -> None:
+    def seen_changed(self, seen: TopSnapshot | None) -> None:
         """Show a new look."""
         if not self.is_shown:
             return
         chosen = self.chosen
-        stays = self.query_one(Listing).show(self._lines(seen))
+        stays = self.query_one(RunListing).show(self._lines(seen))
         if not stays and chosen is not None and not self._is_there(chosen.key, seen):
             self.page.say(f"{_called(chosen)} is gone: its directory was removed.")
         self._show_all()
@@ -155,7 +155,7 @@ class Overview(LiveScreen):
             return
         if line.is_process and opens is not True:
             # Its run is what folds, and is chosen then.
-            self.query_one(Listing).choose(Key(line.run.directory))
+            self.query_one(RunListing).choose(Key(line.run.directory))
             line = self.chosen
         if line is not None and line.is_open is not None and opens is not line.is_open:
             self._turned ^= {line.run.directory}
@@ -173,13 +173,13 @@ class Overview(LiveScreen):
 
     def _end_typing(self) -> None:
         self.remove_class("-filtering")
-        self.query_one(Listing).focus()
+        self.query_one(RunListing).focus()
 
     def _again(self) -> None:
-        self.query_one(Listing).show(self._lines(self.page.seen))
+        self.query_one(RunListing).show(self._lines(self.page.seen))
         self._show_all()
 
-    def _lines(self, seen: Seen | None) -> tuple[Line, ...]:
+    def _lines(self, seen: TopSnapshot | None) -> tuple[ListLine, ...]:
         if seen is None:
             return ()
         order = order_of(BY_NAME[self._ordered_by], turned_round=self._turned_round)
@@ -187,11 +187,11 @@ class Overview(LiveScreen):
             seen, order=order, turned=self._turned, wanted=self._wanted, live_only=self._live_only
         )
 
-    def _is_there(self, key: Key, seen: Seen | None) -> bool:
+    def _is_there(self, key: Key, seen: TopSnapshot | None) -> bool:
         return seen is not None and any(run.directory == key.directory for run in seen.runs)
 
     def _show_all(self) -> None:
-        listing = self.query_one(Listing)
+        listing = self.query_one(RunListing)
         self.set_class(not listing.lines, "-no-lines")
         column = BY_NAME[self._ordered_by]
         self.query_one(Headings).show(
@@ -218,7 +218,7 @@ class Overview(LiveScreen):
             facts.append(f"filter {pages.cut(self._wanted, 20)!r}")
         if self._live_only:
             facts.append("live only")
-        if self._ordered_by not in {each.column.name for each in self.query_one(Listing).fitted}:
+        if self._ordered_by not in {each.column.name for each in self.query_one(RunListing).fitted}:
             facts.append(f"by {self._ordered_by}")
         facts.append(self.page.clock())
         return " · ".join(facts)
@@ -240,5 +240,5 @@ class Overview(LiveScreen):
         return f"None of {runs} lives. `a` shows those that have ended."
 
 
-def _called(line: Line) -> str:
+def _called(line: ListLine) -> str:
     return pages.run_named(line.run)

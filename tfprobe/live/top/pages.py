@@ -18,35 +18,35 @@ from tfprobe.findings.finding import Finding
 from tfprobe.live.top import cells
 from tfprobe.live.top.cells import is_quiet
 from tfprobe.live.top.columns import process_named
-from tfprobe.live.top.lines import Line
-from tfprobe.live.top.source import Noted, Seen
+from tfprobe.live.top.lines import ListLine
+from tfprobe.live.top.source import Noted, TopSnapshot
 from tfprobe.printable import printable
 from tfprobe.profile.profile import titled
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 _ELLIPSIS = "…"
 _TREND_WIDTH = 24
 _WORKS = (
-    Column("kind", is_number=False),
-    Column("name", is_number=False, may_be_cut=True),
-    Column("steps"),
-    Column("raised", may_go=True),
-    Column("sampled", may_go=True),
-    Column("steps/s"),
-    Column("p50"),
-    Column("p95"),
-    Column("trend", is_number=False, may_go_last=True),
-    Column("thread", is_number=False, may_go=True),
+    TextColumn("kind", is_number=False),
+    TextColumn("name", is_number=False, may_be_cut=True),
+    TextColumn("steps"),
+    TextColumn("raised", may_go=True),
+    TextColumn("sampled", may_go=True),
+    TextColumn("steps/s"),
+    TextColumn("p50"),
+    TextColumn("p95"),
+    TextColumn("trend", is_number=False, may_go_last=True),
+    TextColumn("thread", is_number=False, may_go=True),
 )
 _NOTES = (
-    Column("when", is_number=False),
-    Column("what", is_number=False),
-    Column("told", is_number=False, may_be_cut=True),
+    TextColumn("when", is_number=False),
+    TextColumn("what", is_number=False),
+    TextColumn("told", is_number=False, may_be_cut=True),
 )
 
 
-def summary(seen: Seen | None, *, width: int, right: str) -> Text:
+def summary(seen: TopSnapshot | None, *, width: int, right: str) -> Text:
     """Return the first line: how many runs there are in each state, where, and `right`."""
     counts = "" if seen is None else counted(seen)
     room = width - cell_len(right) - 2
@@ -60,7 +60,7 @@ def summary(seen: Seen | None, *, width: int, right: str) -> Text:
     return text
 
 
-def about(line: Line, seen: Seen, *, width: int) -> Text:
+def about(line: ListLine, seen: TopSnapshot, *, width: int) -> Text:
     """Return three lines on the chosen one: its command, who and where it is, what to know."""
     texts = (_command(line), " · ".join(_facts(line)), _remark(line, seen))
     styles = ("bold", "", _remark_style(line))
@@ -93,16 +93,19 @@ def ops(table: OpTable | Missing, width: int) -> RenderableType:
     )
 
 
-def _ops_columns(table: OpTable) -> Iterator[tuple[Column, Callable[[OpType], str]]]:
+def _ops_columns(table: OpTable) -> Iterator[tuple[TextColumn, Callable[[OpType], str]]]:
     """Give the columns; one that tells nothing of any op is left out."""
     whole_ns = table.total_ns or 1
-    yield Column("type", is_number=False, may_be_cut=True), lambda op: op.type
-    yield Column("count"), lambda op: numbers.count(op.occurrences)
-    yield Column("total"), lambda op: numbers.duration(op.total_ns)
-    yield Column("share"), lambda op: numbers.percent(op.total_ns / whole_ns)
-    yield Column("accelerator", may_go=True), lambda op: _time(op.accelerator_ns)
-    yield Column("cpu", may_go=True), lambda op: _time(op.cpu_ns)
-    yield Column("requested", may_go=True), lambda op: numbers.size(op.bytes) if op.bytes else ""
+    yield TextColumn("type", is_number=False, may_be_cut=True), lambda op: op.type
+    yield TextColumn("count"), lambda op: numbers.count(op.occurrences)
+    yield TextColumn("total"), lambda op: numbers.duration(op.total_ns)
+    yield TextColumn("share"), lambda op: numbers.percent(op.total_ns / whole_ns)
+    yield TextColumn("accelerator", may_go=True), lambda op: _time(op.accelerator_ns)
+    yield TextColumn("cpu", may_go=True), lambda op: _time(op.cpu_ns)
+    yield (
+        TextColumn("requested", may_go=True),
+        lambda op: numbers.size(op.bytes) if op.bytes else "",
+    )
 
 
 def _time(time_ns: int) -> str:
@@ -168,7 +171,7 @@ def shares_told(row: ProcessRow, at_unix_ns: int) -> str:
     return f"{told} (of {captures}, the newest {ago} ago)"
 
 
-def counted(seen: Seen) -> str:
+def counted(seen: TopSnapshot) -> str:
     """Write how many runs are in each state."""
     live = [run for run in seen.runs if is_live(run.state)]
     stopped = sum(run.state == "stopped" for run in live)
@@ -180,12 +183,12 @@ def counted(seen: Seen) -> str:
     return ", ".join([*facts, *([f"{ended} ended"] if ended else [])])
 
 
-def _command(line: Line) -> str:
+def _command(line: ListLine) -> str:
     command = line.run.command
     return line.run.id if isinstance(command, Missing) else shlex.join(command)
 
 
-def _facts(line: Line) -> Iterator[str]:
+def _facts(line: ListLine) -> Iterator[str]:
     run, row = line.run, line.row
     if not isinstance(row, Missing) and line.is_open is None:
         rank = "" if row.rank is None else f" · {row.role or 'rank'} {row.rank}"
@@ -214,7 +217,7 @@ def _samples(row: ProcessRow) -> str:
     return told if isinstance(left, Missing) or left <= 0 else f"{told}, {left} to come"
 
 
-def _remark(line: Line, seen: Seen) -> str:
+def _remark(line: ListLine, seen: TopSnapshot) -> str:
     """Return what matters most: what could not be read, who holds others up, where time goes."""
     if line.run.problems:
         first = line.run.problems[0]
@@ -228,7 +231,7 @@ def _remark(line: Line, seen: Seen) -> str:
     return shares_told(line.row, seen.at_unix_ns)
 
 
-def _remark_style(line: Line) -> str:
+def _remark_style(line: ListLine) -> str:
     return "yellow" if line.run.problems else "dim"
 
 

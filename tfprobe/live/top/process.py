@@ -17,8 +17,8 @@ from tfprobe.errors import TfprobeError
 from tfprobe.live.top import pages
 from tfprobe.live.top.columns import BY_NAME
 from tfprobe.live.top.dialogs import LiveScreen
-from tfprobe.live.top.lines import Line
-from tfprobe.live.top.source import Key, Seen
+from tfprobe.live.top.lines import ListLine
+from tfprobe.live.top.source import Key, TopSnapshot
 from tfprobe.printable import printable
 from tfprobe.report.format import page as text_page
 
@@ -91,7 +91,7 @@ class ProcessScreen(LiveScreen):
         self._read_anew()
         self._show()
 
-    def seen_changed(self, seen: Seen | None) -> None:
+    def seen_changed(self, seen: TopSnapshot | None) -> None:
         """Show a new look, and read captures where there are new ones."""
         if not self.is_shown or seen is None:
             return
@@ -182,7 +182,7 @@ class ProcessScreen(LiveScreen):
         if seen is None or found is None:
             return
         run, row = found
-        line = Line(self.key, run, row, seen.at_unix_ns, is_process=True)
+        line = ListLine(self.key, run, row, seen.at_unix_ns, is_process=True)
         self._put("#about", pages.about(line, seen, width=self.size.width))
         self._put("#pace", _pace(line, self.size.width))
         self._show_state()
@@ -218,7 +218,7 @@ class ProcessScreen(LiveScreen):
         return draw[tab](answer, width)
 
 
-def _pace(line: Line, width: int) -> Text:
+def _pace(line: ListLine, width: int) -> Text:
     """Return the columns that matter most as one line with their names, as many as fit."""
     text = Text()
     for name in _PACE:

@@ -7,15 +7,15 @@ from rich.text import Text
 from tfprobe.analysis.jobs.job_totals import is_live
 from tfprobe.live.top import pages
 from tfprobe.live.top.columns import BY_NAME, GAP, ORDERS, Fitted, fit, order_of, shown
-from tfprobe.live.top.lines import Line, lines, starts_open
-from tfprobe.live.top.source import Seen
+from tfprobe.live.top.lines import ListLine, lines, starts_open
+from tfprobe.live.top.source import TopSnapshot
 from tfprobe.report.format import page
 
 # What fits below a table; --json has all.
 _SHOWN_PROBLEMS = 5
 
 
-def lay_out(seen: Seen, *, width: int, colour: bool) -> str:
+def lay_out(seen: TopSnapshot, *, width: int, colour: bool) -> str:
     """Return the table as text, with every process of a run that lives."""
     order = order_of(BY_NAME[ORDERS[0]], turned_round=False)
     # Nobody can unfold a line of a table: what lives is shown whole.
@@ -32,7 +32,7 @@ def lay_out(seen: Seen, *, width: int, colour: bool) -> str:
     return page.render([head, *parts, *told, *more], width=width, colour=colour)
 
 
-def _folded(seen: Seen) -> set[str]:
+def _folded(seen: TopSnapshot) -> set[str]:
     return {run.directory for run in seen.runs if is_live(run.state) and not starts_open(run)}
 
 
@@ -41,7 +41,7 @@ def _headings(fitted: tuple[Fitted, ...]) -> Text:
     return _joined(parts)
 
 
-def _line(line: Line, fitted: tuple[Fitted, ...]) -> Text:
+def _line(line: ListLine, fitted: tuple[Fitted, ...]) -> Text:
     return _joined([shown(each.column.cell(line, each.width), each) for each in fitted])
 
 

@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TopSnapshot:
     """One look: where, when, and the rows of all runs, newest first."""
 
     directory: str
@@ -43,13 +43,13 @@ class Noted:
     told: str
 
 
-class Source(Protocol):
+class TopSource(Protocol):
     """Where the page gets what it shows. Each may take long, and is called in a thread of its own.
 
     All raise TfprobeError where there is no answer; the page shows its text.
     """
 
-    def look(self) -> Seen:
+    def look(self) -> TopSnapshot:
         """Return how all runs stand now."""
 
     def ops(self, key: Key, watch: Watch) -> OpTable | Missing:
@@ -81,7 +81,11 @@ class Watching:
     """
 
     def __init__(
-        self, source: Source, *, every_s: float, tell: Callable[[Seen | TfprobeError], None]
+        self,
+        source: TopSource,
+        *,
+        every_s: float,
+        tell: Callable[[TopSnapshot | TfprobeError], None],
     ) -> None:
         """Take what to look with and whom to tell; `tell` is called in the thread."""
         self._source = source

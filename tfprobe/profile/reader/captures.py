@@ -74,10 +74,10 @@ class Decoder:
         self._with_spans = with_spans
         self._with_host_allocations = with_host_allocations
         self._interner = interner
-        self._xspaces = xspace.Reader(interner, with_spans=with_spans)
+        self._xspaces = xspace.XSpaceReader(interner, with_spans=with_spans)
         self._nodes = run_metadata.NodeReader(interner)
         # By the graph that a session's step ran.
-        self._metadata: dict[str | None, run_metadata.Reader] = {}
+        self._metadata: dict[str | None, run_metadata.RunMetadataReader] = {}
 
     def decode(
         self, name: str, sample: Event | None, window_ns: Window | None
@@ -161,11 +161,11 @@ class Decoder:
         path = self._folder.capture(wanted.name)
         return Decoded(_capture(path, wanted.sample, start_ns, duration_ns), trace)
 
-    def _reader(self, sample: Event | None) -> run_metadata.Reader:
+    def _reader(self, sample: Event | None) -> run_metadata.RunMetadataReader:
         fingerprint = sample.text("graph") if sample else None
         if fingerprint not in self._metadata:
             types = functools.partial(_graph_types, self._folder, fingerprint)
-            self._metadata[fingerprint] = run_metadata.Reader(
+            self._metadata[fingerprint] = run_metadata.RunMetadataReader(
                 self._interner,
                 types,
                 with_memory=self._with_memory,
@@ -176,7 +176,7 @@ class Decoder:
 
 
 # What is in one RunMetadata, or why it cannot be read.
-_Apart = run_metadata.Written | UnreadableInput
+_Apart = run_metadata.SplitCaptures | UnreadableInput
 
 
 def _is_xspace(wanted: Wanted) -> bool:

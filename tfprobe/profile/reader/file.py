@@ -17,7 +17,7 @@ from tfprobe.formats.graph_profile import graph_nodes
 from tfprobe.formats.messages import parse, parse_either
 from tfprobe.formats.trace import Trace
 from tfprobe.profile.capture_tables import Executions, Place
-from tfprobe.profile.graph import Node, SampledWork
+from tfprobe.profile.graph import Node, TracedLoop
 from tfprobe.profile.profile import Capture, Process, Profile, Run, Work
 from tfprobe.profile.reader.service_trace import (
     NO_DURATIONS,
@@ -34,7 +34,7 @@ FILE_KIND = "file"
 _NS_PER_US = 1000
 
 
-def sampled_file(path: Path, *, with_shapes: bool = False) -> SampledWork:
+def sampled_file(path: Path, *, with_shapes: bool = False) -> TracedLoop:
     """Return what a file says of a step: RunMetadata, XSpace, ProfileProto or a timeline's JSON.
 
     Which of them it is, is told by what is in it; it may be packed by gzip. A ProfileProto may hold
@@ -59,7 +59,7 @@ def file_profile(path: Path) -> Profile:
     return whole_file(path)[0]
 
 
-def whole_file(path: Path) -> tuple[Profile, SampledWork]:
+def whole_file(path: Path) -> tuple[Profile, TracedLoop]:
     """Return all that a file says, and its steps with their graph and the shapes of what ran.
 
     Raises UnreadableInput as `sampled_file` does.
@@ -70,36 +70,36 @@ def whole_file(path: Path) -> tuple[Profile, SampledWork]:
         raise UnreadableInput(f"{path}: {exc.problem}.", hint=exc.hint) from exc
 
 
-def _whole(path: Path, kind: Kind, content: bytes) -> tuple[Profile, SampledWork]:
-    if kind is Kind.PROFILE:
+def _whole(path: Path, kind: FileKind, content: bytes) -> tuple[Profile, TracedLoop]:
+    if kind is FileKind.PROFILE:
         found = _steps(path.name, profile_proto.graph_profile(content))
         return _alone(path, found.captures, found.executions), found
     profile = _profile(path, kind, content)
     rows = profile.executions
-    nodes = _partition_nodes(content) if kind is Kind.RUN_METADATA else []
+    nodes = _partition_nodes(content) if kind is FileKind.RUN_METADATA else []
     # As of a run: what prepares later steps is no part of one.
     work, foreground = profile.works[0], rows.only(~rows.background)
     found = join(work, profile.captures, foreground, _by_name(nodes))
-    if kind is Kind.XSPACE:
+    if kind is FileKind.XSPACE:
         found = with_what_ran(found, traces=[content])
-    if kind is Kind.RUN_METADATA:
+    if kind is FileKind.RUN_METADATA:
         found = with_what_ran(found, steps=[content])
     return profile, found
 
 
-def _sampled(name: str, kind: Kind, content: bytes, *, with_shapes: bool) -> SampledWork:
-    if kind is Kind.TIMELINE:
+def _sampled(name: str, kind: FileKind, content: bytes, *, with_shapes: bool) -> TracedLoop:
+    if kind is FileKind.TIMELINE:
         return _one_step(name, chrome_trace.rows(content), [])
-    if kind is Kind.XSPACE:
+    if kind is FileKind.XSPACE:
         found = _one_step(name, xspace.read(content, with_spans=False).rows, [])
         return with_what_ran(found, traces=[content]) if with_shapes else found
-    if kind is Kind.RUN_METADATA:
+    if kind is FileKind.RUN_METADATA:
         found = _one_step(name, run_metadata.rows(content), _partition_nodes(content))
         return with_what_ran(found, steps=[content]) if with_shapes else found
     return _steps(name, profile_proto.graph_profile(content))
 
 
-def _profile(path: Path, kind: Kind, content: bytes) -> Profile:
+def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
     steps, trace = in_steps(_trace(kind, content))
     if not trace.tells_of_steps:
         raise UnreadableInput("it holds no execution of an op")
@@ -149,10 +149,10 @@ def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile
     )
 
 
-def _trace(kind: Kind, content: bytes) -> Trace:
-    if kind is Kind.XSPACE:
+def _trace(kind: FileKind, content: bytes) -> Trace:
+    if kind is FileKind.XSPACE:
         return xspace.read(content)
-    if kind is Kind.RUN_METADATA:
+    if kind is FileKind.RUN_METADATA:
         return run_metadata.read(content)
     document = parse_trace_events(content)
     return kineto.read(document) if kineto.is_kineto(document) else chrome_trace.read(document)
@@ -164,13 +164,13 @@ def _partition_nodes(content: bytes) -> list[Node]:
     return [node for graph in graphs for node in graph_nodes(graph.SerializeToString())]
 
 
-def _one_step(name: str, rows: Executions, nodes: Iterable[Node]) -> SampledWork:
+def _one_step(name: str, rows: Executions, nodes: Iterable[Node]) -> TracedLoop:
     if not len(rows):
         raise UnreadableInput("it holds no execution of an op")
     return join(_work(name, 1), [_capture(name, 0, 0, rows)], rows, _by_name(nodes))
 
 
-def _steps(name: str, profile: GraphProfile) -> SampledWork:
+def _steps(name: str, profile: GraphProfile) -> TracedLoop:
     """Return the steps of a tfprof profile; what is known of one is known to the µs."""
     if not profile.steps:
         raise UnreadableInput("a ProfileProto without a step, which says nothing about time")
@@ -260,7 +260,7 @@ def _work(name: str, steps: int) -> Work:
     )
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """What a file holds."""
 
     TIMELINE = "JSON in the trace event format"
@@ -272,7 +272,7 @@ class Kind(Enum):
 class Contents(NamedTuple):
     """What is in a file, unpacked, and what kind it is of."""
 
-    kind: Kind
+    kind: FileKind
     content: bytes
 
 
@@ -288,17 +288,17 @@ def contents(path: Path) -> Contents:
     return Contents(_kind(path, content), content)
 
 
-def _kind(path: Path, content: bytes) -> Kind:
+def _kind(path: Path, content: bytes) -> FileKind:
     if not content:
         raise UnreadableInput("the file is empty")
     if _is_json(content):
-        return Kind.TIMELINE
+        return FileKind.TIMELINE
     if _holds_planes(content):
-        return Kind.XSPACE
+        return FileKind.XSPACE
     if _holds_steps(content):
-        return Kind.RUN_METADATA
+        return FileKind.RUN_METADATA
     if _holds_nodes(content):
-        return Kind.PROFILE
+        return FileKind.PROFILE
     if _is_graph(content):
         hint = f"A graph by itself: `tfprobe tfprof --graph_path={path} scope -select params`."
         raise UnreadableInput("a GraphDef, which says nothing about time", hint=hint)

@@ -21,7 +21,7 @@ from tfprobe.profile.profile import (
     Run,
     Work,
 )
-from tfprobe.profile.programs import Facts, Program, programs
+from tfprobe.profile.programs import Program, ProgramFacts, programs
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.rank_check import roster_problems
 from tfprobe.profile.snapshots import RunLine
@@ -29,9 +29,8 @@ from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, list_ru
 from tfprobe.runs.directory_tree import disk_bytes
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import ENDED, TERMINATED, Machine
-from tfprobe.runs.manifests import ProcessManifest, RunManifest, Service
-from tfprobe.runs.process_folder.events import Interpreter as InterpreterLine
-from tfprobe.runs.process_folder.events import signal_to, signals_around
+from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
+from tfprobe.runs.process_folder.events import InterpreterLine, signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile
 from tfprobe.runs.process_folder.steps_layout import Aggregate, Header, WorkRecord
 
@@ -177,13 +176,13 @@ def with_program(process: Process, program: Program) -> Process:
     return replace(process, program=program.name, title=program.title, group=program.group)
 
 
-def _facts(entry: ProcessEntry) -> Facts:
+def _facts(entry: ProcessEntry) -> ProgramFacts:
     facts = entry.manifest
     if isinstance(facts, Missing):
         pid = 0 if isinstance(entry.header, Missing) else entry.header.pid
-        return Facts((), entry.folder.host, pid, None, False, None, None, 0, None)
+        return ProgramFacts((), entry.folder.host, pid, None, False, None, None, 0, None)
     rank = facts.rank
-    return Facts(
+    return ProgramFacts(
         argv=facts.argv,
         machine=(facts.host, facts.boot_id),
         pid=facts.pid,
@@ -235,7 +234,7 @@ def work_of(record: WorkRecord, process: int, header: Header) -> Work:
     )
 
 
-def _shift_ns(header: Header | Missing, told: Service | None) -> int | Missing:
+def _shift_ns(header: Header | Missing, told: ServiceRecord | None) -> int | Missing:
     if told is not None:
         return 0  # its steps are on the wall clock already
     return header if isinstance(header, Missing) else header.unix_ns(0)

@@ -47,7 +47,7 @@ _TUPLES = (
 )
 
 
-class Following:
+class RunReader:
     """One run directory, and what of it has been read.
 
     `has_ended` says whether the run was over before it was read last, `left_out` which captures
@@ -297,7 +297,7 @@ def load(
 
     Raises NoAnswer when no process has that rank.
     """
-    following = Following(
+    following = RunReader(
         folder,
         here,
         rank=rank,

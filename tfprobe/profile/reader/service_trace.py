@@ -56,7 +56,7 @@ def read(
     Raises UnreadableInput where there is no trace, or none that tells of steps.
     """
     path = _trace_file(folder)
-    trace = xspace.Reader(interner).read(_content(path))
+    trace = xspace.XSpaceReader(interner).read(_content(path))
     if not trace.is_unix:
         # Until TF 2.14 times count from the start of the recording, which is noted to the ms.
         trace = trace.moved(manifest.started_unix_ns)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from tfprobe.formats.function_calls import Calls
+from tfprobe.formats.function_calls import FunctionCalls
 from tfprobe.formats.graph_profile import nodes_of
 from tfprobe.formats.messages import parse
 from tfprobe.profile.graph import Graph, Node, Output, Shape
@@ -60,12 +60,12 @@ def trace_shapes(
                 yield (name, number), shape
 
 
-def calls(content: bytes) -> Calls:
+def calls(content: bytes) -> FunctionCalls:
     """Return what a GraphDef passes to its functions.
 
     Raises UnreadableInput when the bytes are no GraphDef.
     """
-    return Calls(parse(content, "tfprobe.graph.GraphDef"))
+    return FunctionCalls(parse(content, "tfprobe.graph.GraphDef"))
 
 
 def agreed(found: Iterable[tuple[Output, Shape]]) -> dict[Output, Shape]:

@@ -21,8 +21,8 @@ from tfprobe.profile.graph import (
     LoopVariable,
     Node,
     Output,
-    SampledWork,
     Shape,
+    TracedLoop,
     known_name,
 )
 from tfprobe.profile.profile import Capture, Profile, Work
@@ -44,7 +44,7 @@ COPIES: Mapping[Place, str] = {
 
 def sampled(
     folder: RunFolder, profile: Profile, work: Work, *, with_shapes: bool = False
-) -> SampledWork:
+) -> TracedLoop:
     """Return the sampled steps of `work`, which is one of `profile`, read from `folder`.
 
     `with_shapes` says whether those of what ran are wanted, for which captures are read again.
@@ -66,7 +66,7 @@ def sampled(
     return with_shapes_of(folder, profile, found) if with_shapes else found
 
 
-def with_shapes_of(folder: RunFolder, profile: Profile, found: SampledWork) -> SampledWork:
+def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> TracedLoop:
     """Return sampled steps of `profile`, read from `folder`, with the shapes of what ran."""
     process = process_folder(folder, profile, found.work)
     if process is None:
@@ -83,7 +83,7 @@ def with_shapes_of(folder: RunFolder, profile: Profile, found: SampledWork) -> S
     return _with_passed(found, _contents(graphs))
 
 
-def dearest(folder: RunFolder, profile: Profile) -> tuple[SampledWork, ...]:
+def dearest(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
     works = [work for work in profile.works if captures_of(work, profile)]
     if not works:
@@ -92,8 +92,8 @@ def dearest(folder: RunFolder, profile: Profile) -> tuple[SampledWork, ...]:
 
 
 def with_what_ran(
-    found: SampledWork, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
-) -> SampledWork:
+    found: TracedLoop, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
+) -> TracedLoop:
     """Return sampled steps with the shapes and optimized nodes of XSpaces and RunMetadata.
 
     One that is unreadable tells nothing.
@@ -119,7 +119,7 @@ def with_what_ran(
     return replace(found, shapes=shapes.agreed(told), optimized=optimized)
 
 
-def _with_passed(found: SampledWork, graphs: Iterable[bytes]) -> SampledWork:
+def _with_passed(found: TracedLoop, graphs: Iterable[bytes]) -> TracedLoop:
     """Add what functions and loops are passed, as far as all graphs that have them say the same."""
     arguments: dict[str, Output] = {}
     loops: dict[str, LoopVariable] = {}
@@ -160,7 +160,7 @@ def join(
     rows: Executions,
     nodes: dict[str, Node],
     callers: Mapping[str, tuple[Frame, ...]] = MappingProxyType({}),
-) -> SampledWork:
+) -> TracedLoop:
     """Return sampled steps with the nodes that their rows are of; `nodes` gets those it lacks.
 
     Of these, one that runs a whole function was made where `callers` says of the function.
@@ -168,7 +168,7 @@ def join(
     has_graph = bool(nodes)
     ids = {name: at for at, name in enumerate(nodes)}
     node = _place_rows(rows, nodes, ids, callers)
-    return SampledWork(
+    return TracedLoop(
         work=work,
         graph=Graph(tuple(nodes.values())),
         devices=_devices(rows, node, len(nodes)),

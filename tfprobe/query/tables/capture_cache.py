@@ -20,10 +20,10 @@ from tfprobe.errors import TfprobeError
 from tfprobe.profile.profile import Profile
 from tfprobe.query.cache import is_ours
 from tfprobe.query.process_pool import Died, Here, Runner
-from tfprobe.query.queries import Lost
+from tfprobe.query.queries import FailedShard
 from tfprobe.query.shards import Shard, load_shard
 from tfprobe.query.tables import captured
-from tfprobe.query.tables.captured import SIDE_TABLES, Told, read_told
+from tfprobe.query.tables.captured import SIDE_TABLES, CaptureFiles, read_told
 from tfprobe.query.tables.database import can_name, files, writer
 from tfprobe.runs import safe_files
 from tfprobe.runs.layout import ProcessFolder, RunFolder, children
@@ -47,7 +47,7 @@ class Kept:
     """The files of one process by table, and what they tell. Tables without rows have none."""
 
     shard: Shard
-    told: Told
+    told: CaptureFiles
     files: Mapping[str, Path]
 
 
@@ -66,13 +66,13 @@ def kept(
     scratch: Path,
     choose: Choice,
     watch: Callable[[int, int], None] | None = None,
-) -> tuple[Kept | Lost, ...]:
+) -> tuple[Kept | FailedShard, ...]:
     """Return the files of each process, in their order; those that are not there are made.
 
     `watch(done, all)` is told how many of those have been made.
     """
     fingerprints = [_fingerprint(shard.process) for shard in shards]
-    found: dict[Shard, Kept | Lost] = dict(_still_true(shards, fingerprints))
+    found: dict[Shard, Kept | FailedShard] = dict(_still_true(shards, fingerprints))
     items = [
         _Item(shard, fingerprint, str(_place(shard, scratch)), str(_elsewhere(shard, scratch)))
         for shard, fingerprint in zip(shards, fingerprints, strict=True)
@@ -87,9 +87,9 @@ def kept(
     return tuple(found[shard] for shard in shards)
 
 
-def _received(item: _Item, result: Kept | Lost | Died) -> Kept | Lost:
+def _received(item: _Item, result: Kept | FailedShard | Died) -> Kept | FailedShard:
     if isinstance(result, Died):
-        return Lost(item.shard, result.reason)
+        return FailedShard(item.shard, result.reason)
     if isinstance(result, Kept) and not _are_there(result):
         # Another machine has written it to a temporary directory of its own.
         return _make(item)
@@ -127,17 +127,17 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
-def _make(item: _Item) -> Kept | Lost:
+def _make(item: _Item) -> Kept | FailedShard:
     """Read the captures of a process and write their tables."""
     shard = item.shard
     try:
         return _write(load_shard(shard), item)
     except TfprobeError as exc:
-        return Lost(shard, str(exc))
+        return FailedShard(shard, str(exc))
     except OSError as exc:
-        return Lost(shard, f"{exc.strerror or exc}.")
+        return FailedShard(shard, f"{exc.strerror or exc}.")
     except MemoryError:
-        return Lost(shard, "It needs more memory than there is.")
+        return FailedShard(shard, "It needs more memory than there is.")
 
 
 def _write(profile: Profile, item: _Item) -> Kept:
@@ -167,7 +167,7 @@ def _write_to(directory: Path, profile: Profile, item: _Item) -> Kept:
     return _kept(item.shard, told, directory)
 
 
-def _kept(shard: Shard, told: Told, directory: Path) -> Kept:
+def _kept(shard: Shard, told: CaptureFiles, directory: Path) -> Kept:
     files = _files(shard, directory)
     return Kept(shard, told, {table: files[table] for table, rows in told.counts.items() if rows})
 
@@ -253,7 +253,7 @@ def _are_there(found: Kept) -> bool:
     return all(safe_files.is_file(_root(found.shard, path), path) for path in found.files.values())
 
 
-def _told_by(paths: Sequence[Path]) -> Mapping[str, Told]:
+def _told_by(paths: Sequence[Path]) -> Mapping[str, CaptureFiles]:
     """Return what files tell of themselves; those that are none of ours are left out."""
     import duckdb
 
@@ -269,7 +269,7 @@ def _told_by(paths: Sequence[Path]) -> Mapping[str, Told]:
     return {**_told_by(paths[:half]), **_told_by(paths[half:])}
 
 
-def _told_rows(paths: Iterable[Path]) -> Mapping[str, Told]:
+def _told_rows(paths: Iterable[Path]) -> Mapping[str, CaptureFiles]:
     query = f"SELECT file_name, key, value FROM parquet_kv_metadata({files(paths)})"
     rows = writer().execute(query).fetchall()
     told = {file: read_told(key, value) for file, key, value in rows}

@@ -25,7 +25,7 @@ from tfprobe.query.tables.database import (
     text_cells,
     writer,
 )
-from tfprobe.query.tables.run_tables import PROCESS_KEY, Column, Shape
+from tfprobe.query.tables.run_tables import PROCESS_KEY, TableColumn, TableShape
 from tfprobe.runs.layout import TEMPORARY_PREFIX, XSPACE_SUFFIX
 
 T = TypeVar("T", int, str)
@@ -56,7 +56,7 @@ _NAMES: Mapping[tuple[str, str], Sequence[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CaptureFiles:
     """What the file of a process tells besides rows: how many, captures, and what is wrong."""
 
     fingerprint: str
@@ -67,7 +67,7 @@ class Told:
     problems: tuple[tuple[str, str], ...]
 
 
-def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Told:
+def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> CaptureFiles:
     """Write the tables of a process, each to its file; tables without rows but the executions not.
 
     Their directories are there. Raises OSError when one cannot be written.
@@ -85,7 +85,9 @@ def write(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Told
     return told
 
 
-def _write_table(shape: Shape, rows: Table, profile: Profile, told: Told, target: Path) -> None:
+def _write_table(
+    shape: TableShape, rows: Table, profile: Profile, told: CaptureFiles, target: Path
+) -> None:
     connection = writer()
     values = {column: getattr(rows, column) for column in rows.DTYPES}
     values |= _steps(rows, profile)
@@ -105,7 +107,7 @@ def _write_table(shape: Shape, rows: Table, profile: Profile, told: Told, target
         unfinished.unlink(missing_ok=True)
 
 
-def _copy(query: str, path: Path, told: Told) -> None:
+def _copy(query: str, path: Path, told: CaptureFiles) -> None:
     import duckdb
 
     options = (
@@ -118,7 +120,7 @@ def _copy(query: str, path: Path, told: Told) -> None:
         raise OSError(f"{path} cannot be written: {exc}") from exc
 
 
-def _query(shape: Shape, rows: Table, profile: Profile) -> tuple[str, str]:
+def _query(shape: TableShape, rows: Table, profile: Profile) -> tuple[str, str]:
     """Return what to select, and what to join with it."""
     selected: list[str] = []
     joined: list[str] = []
@@ -141,7 +143,7 @@ def _query(shape: Shape, rows: Table, profile: Profile) -> tuple[str, str]:
     return ", ".join(selected), " ".join(joined)
 
 
-def _text(column: Column, rows: Table, joined: list[str]) -> str:
+def _text(column: TableColumn, rows: Table, joined: list[str]) -> str:
     """Return the text of a column of positions; one that is the same in all rows needs no join."""
     positions = getattr(rows, column.name)
     if len(positions) and (positions == positions[0]).all():
@@ -151,7 +153,7 @@ def _text(column: Column, rows: Table, joined: list[str]) -> str:
     return f"{table}.text"
 
 
-def _number(shape: Shape, column: Column, rows: Table) -> str:
+def _number(shape: TableShape, column: TableColumn, rows: Table) -> str:
     """Return a column of numbers; one that is the same in all rows is told once."""
     values = getattr(rows, column.name)
     same = len(values) and (values == values[0]).all()
@@ -191,13 +193,13 @@ def _with_unknown_bytes(profile: Profile) -> Executions:
     )
 
 
-def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> Told:
+def _told(profile: Profile, fingerprint: str, counts: Mapping[str, int]) -> CaptureFiles:
     in_each = np.bincount(profile.executions.capture, minlength=len(profile.captures))
     captures = tuple(_capture(each, int(in_each[each.index])) for each in profile.captures)
     problems = tuple((each.where, each.what) for each in profile.problems)
     (process,) = profile.processes
     host = plain(process.host)
-    return Told(fingerprint, host, process.rank, counts, captures, problems)
+    return CaptureFiles(fingerprint, host, process.rank, counts, captures, problems)
 
 
 def _capture(capture: Capture, executions: int) -> tuple[Any, ...]:
@@ -218,7 +220,7 @@ def _capture(capture: Capture, executions: int) -> tuple[Any, ...]:
     return tuple(None if isinstance(value, Missing) else value for value in values)
 
 
-def _as_json(told: Told) -> str:
+def _as_json(told: CaptureFiles) -> str:
     document = {
         "schema": SCHEMA,
         "fingerprint": told.fingerprint,
@@ -231,7 +233,7 @@ def _as_json(told: Told) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def read_told(key: bytes, value: bytes) -> Told | None:
+def read_told(key: bytes, value: bytes) -> CaptureFiles | None:
     """Return what a file tells of itself, by a pair of its metadata; None where it is not ours."""
     if key != _KEY.encode():
         return None
@@ -239,7 +241,7 @@ def read_told(key: bytes, value: bytes) -> Told | None:
         document = json.loads(value)
         if document["schema"] != SCHEMA:
             return None
-        return Told(
+        return CaptureFiles(
             str(document["fingerprint"]),
             str(document["host"]),
             _cell(document["rank"], int),

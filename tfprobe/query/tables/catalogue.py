@@ -19,8 +19,8 @@ from tfprobe.query.tables.run_tables import (
     STEPS,
     THREAD_TIMES,
     WORKS,
-    Shape,
-    Source,
+    TableShape,
+    TableSource,
     real,
     text,
     truth,
@@ -28,10 +28,10 @@ from tfprobe.query.tables.run_tables import (
 )
 from tfprobe.query.tables.small_tables import ACCOUNT
 
-CAPTURES = Shape(
+CAPTURES = TableShape(
     "captures",
     "The traced steps whose captures could be read.",
-    Source.CAPTURES,
+    TableSource.CAPTURES,
     (
         *CAPTURE_KEY,
         text("file", "file in the folder of the process"),
@@ -44,10 +44,10 @@ CAPTURES = Shape(
         whole("executions", "number of node executions"),
     ),
 )
-EXECUTIONS = Shape(
+EXECUTIONS = TableShape(
     "executions",
     "One row for each execution of a node in a traced step.",
-    Source.CAPTURES,
+    TableSource.CAPTURES,
     (
         *CAPTURE_KEY,
         text("device", "device it ran on"),
@@ -71,10 +71,10 @@ EXECUTIONS = Shape(
         ),
     ),
 )
-SPANS = Shape(
+SPANS = TableShape(
     "spans",
     "Other events of an XSpace: driver calls, iterators, tracing.",
-    Source.CAPTURES,
+    TableSource.CAPTURES,
     (
         *CAPTURE_KEY,
         text(
@@ -97,10 +97,10 @@ SPANS = Shape(
         whole("bytes", "bytes copied; NULL: not known"),
     ),
 )
-ALLOCATIONS = Shape(
+ALLOCATIONS = TableShape(
     "allocations",
     "Memory allocated (bytes above 0) and freed (below 0) during captures.",
-    Source.CAPTURES,
+    TableSource.CAPTURES,
     (
         *CAPTURE_KEY,
         text("allocator", "name of the allocator"),
@@ -119,11 +119,11 @@ ALLOCATIONS = Shape(
 )
 
 
-HISTORY = Shape(
+HISTORY = TableShape(
     "history",
     "The runs of each job over time, each with its kind of step that took most: a view of other "
     "tables.",
-    Source.REPORT,
+    TableSource.REPORT,
     (
         *RUN_KEY,
         text("job", "name of the run or, without one, its command"),
@@ -167,7 +167,7 @@ FROM main LEFT JOIN goodput USING (run)
 """
 
 
-SHAPES: tuple[Shape, ...] = (
+SHAPES: tuple[TableShape, ...] = (
     RUNS,
     PROCESSES,
     WORKS,
@@ -187,5 +187,5 @@ SHAPES: tuple[Shape, ...] = (
     PROBLEMS,
 )
 # What is made of other tables, and needs no reading of its own.
-VIEWS: tuple[Shape, ...] = (HISTORY,)
-BY_NAME: Mapping[str, Shape] = {shape.name: shape for shape in SHAPES}
+VIEWS: tuple[TableShape, ...] = (HISTORY,)
+BY_NAME: Mapping[str, TableShape] = {shape.name: shape for shape in SHAPES}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing, UsageError
-from tfprobe.query.tables.run_tables import Shape
+from tfprobe.query.tables.run_tables import TableShape
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -147,7 +147,7 @@ Array = npt.NDArray[Any]
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
-def columns(shape: Shape, rows: Sequence[Sequence[Any]]) -> Mapping[str, Array]:
+def columns(shape: TableShape, rows: Sequence[Sequence[Any]]) -> Mapping[str, Array]:
     """Return rows as columns. Any: a value is what its column holds, None or Missing."""
     by_column = zip(*rows, strict=True) if rows else ((),) * len(shape.columns)
     return {

@@ -13,7 +13,7 @@ from typing import Any
 from tfprobe.errors import TfprobeError
 from tfprobe.profile.profile import Problem, Profile
 from tfprobe.query.process_pool import Died
-from tfprobe.query.queries import Lost
+from tfprobe.query.queries import FailedShard
 from tfprobe.query.run_reports import answer
 from tfprobe.query.shards import Shard, load_shard, rest_of, shards_in
 from tfprobe.query.tables import small_tables
@@ -30,8 +30,8 @@ from tfprobe.query.tables.database import (
     plain,
     registered,
 )
-from tfprobe.query.tables.run_tables import Shape, Source
-from tfprobe.query.tables.small_tables import Place, account_rows, found_in, step_columns
+from tfprobe.query.tables.run_tables import TableShape, TableSource
+from tfprobe.query.tables.small_tables import RowPlace, account_rows, found_in, step_columns
 from tfprobe.runs import safe_files
 from tfprobe.runs.catalogue import RunEntry, glance
 from tfprobe.runs.layout import RunFolder, children
@@ -45,14 +45,14 @@ _IN_FILES = ("allocations", "executions", "spans")
 
 def look_at(
     runs: Sequence[RunFolder], here: Machine, *, rank: int | None = None
-) -> tuple[tuple[RunEntry, ...], Mapping[Shard, Place]]:
+) -> tuple[tuple[RunEntry, ...], Mapping[Shard, RowPlace]]:
     """Return the runs at a glance, and their processes, with `rank` only those of it.
 
     Raises NoAnswer when no process has that rank.
     """
     entries = tuple(glance(run, here) for run in runs)
     places = {
-        shard: Place(entry.folder.id, number)
+        shard: RowPlace(entry.folder.id, number)
         for entry in entries
         for number, shard in enumerate(shards_in(entry))
     }
@@ -60,13 +60,13 @@ def look_at(
     return entries, {shard: places[shard] for shard in chosen}
 
 
-class Tables:
+class TableLoader:
     """Runs as tables of a DuckDB connection, which is closed with it."""
 
     def __init__(
         self,
         entries: Sequence[RunEntry],
-        shards: Mapping[Shard, Place],
+        shards: Mapping[Shard, RowPlace],
         scratch: Path,
         *,
         here: Machine,
@@ -89,9 +89,9 @@ class Tables:
         self._kept: tuple[Kept, ...] | None = None
         self._rest: dict[str, Profile] = {}
         # Processes that could not be read: without their captures, and with them.
-        self._lost: dict[Shard, Lost] = {}
-        self._lost_captures: dict[Shard, Lost] = {}
-        self._lost_accounts: dict[Shard, Lost] = {}
+        self._lost: dict[Shard, FailedShard] = {}
+        self._lost_captures: dict[Shard, FailedShard] = {}
+        self._lost_accounts: dict[Shard, FailedShard] = {}
         self.connection = asked(scratch, [entry.folder.tables for entry in entries])
         self._kinds: dict[str, str] = {}
         for shape in SHAPES:
@@ -111,10 +111,10 @@ class Tables:
         """
         close(self.connection)
 
-    def only(self, shard: Shard) -> Tables:
+    def only(self, shard: Shard) -> TableLoader:
         """Return tables of one process alone, to be closed; captures are not decoded again."""
         place = {shard: self.shards[shard]}
-        alone = Tables(self._entries, place, self.scratch, here=self._here, rank=self._rank)
+        alone = TableLoader(self._entries, place, self.scratch, here=self._here, rank=self._rank)
         alone._kept = tuple(each for each in self._captured() if each.shard == shard)
         return alone
 
@@ -135,7 +135,7 @@ class Tables:
             self._read_processes(names)
         if "account" in names:
             self._read_accounts()
-        if any(shape.source is Source.CAPTURES for shape in new):
+        if any(shape.source is TableSource.CAPTURES for shape in new):
             self._read_captures(names)
 
     def read_damaged_again(self) -> bool:
@@ -143,15 +143,15 @@ class Tables:
         if self._kept is None or not forget_damaged(self._kept):
             return False
         self._kept = None
-        lost = [name for name in self._read if BY_NAME[name].source is Source.CAPTURES]
+        lost = [name for name in self._read if BY_NAME[name].source is TableSource.CAPTURES]
         self._read.difference_update(lost)
         self.read(lost, self._watch)
         return True
 
-    def _empty(self, shape: Shape) -> None:
+    def _empty(self, shape: TableShape) -> None:
         self._put(shape, "TABLE", f"({_declared(shape)})")
 
-    def _refuse(self, shape: Shape) -> None:
+    def _refuse(self, shape: TableShape) -> None:
         """Put something in the place of a table which has its columns, and fails when it is run."""
         nothing = ", ".join(
             f"CAST(NULL AS {column.type}) AS {name(column.name)}" for column in shape.columns
@@ -159,7 +159,7 @@ class Tables:
         said = f"error({literal(UNREAD + shape.name)} || left(range::VARCHAR, 0))"
         self._put(shape, "VIEW", f"AS SELECT {nothing} FROM range(1) WHERE CAST({said} AS BOOL)")
 
-    def _put(self, shape: Shape, kind: str, what: str) -> None:
+    def _put(self, shape: TableShape, kind: str, what: str) -> None:
         """Put a table or a view in the place of what was there."""
         before = self._kinds.get(shape.name)
         if before is not None:
@@ -197,7 +197,7 @@ class Tables:
                 if isinstance(profile, Profile):
                     self._insert_process(names, profile, place)
                 else:
-                    self._lost[shard] = Lost(shard, profile.reason)
+                    self._lost[shard] = FailedShard(shard, profile.reason)
                 self._tell(done, len(self.shards))
         if self._lost and "problems" in self._read.difference(names):
             self._empty(BY_NAME["problems"])
@@ -217,9 +217,11 @@ class Tables:
                 if shard in found:
                     self._insert("account", account_rows(found[shard], place))
                 else:
-                    self._lost_accounts[shard] = Lost(shard, "The report of its run lacks it.")
+                    self._lost_accounts[shard] = FailedShard(
+                        shard, "The report of its run lacks it."
+                    )
 
-    def _insert_process(self, names: Collection[str], profile: Profile, place: Place) -> None:
+    def _insert_process(self, names: Collection[str], profile: Profile, place: RowPlace) -> None:
         for table, rows in small_tables.OF_PROCESS.items():
             if table in names:
                 self._insert(table, rows(profile, place))
@@ -245,14 +247,16 @@ class Tables:
         if self._kept is None:
             answers = kept(list(self.shards), self.scratch, self._choose, self._watch)
             self._kept = tuple(each for each in answers if isinstance(each, Kept))
-            self._lost_captures = {each.shard: each for each in answers if isinstance(each, Lost)}
+            self._lost_captures = {
+                each.shard: each for each in answers if isinstance(each, FailedShard)
+            }
         return self._kept
 
-    def _all_lost(self) -> Mapping[Shard, Lost]:
+    def _all_lost(self) -> Mapping[Shard, FailedShard]:
         """Return why each process is lost, once for each."""
         return self._lost_accounts | self._lost | self._lost_captures
 
-    def _show_files(self, shape: Shape, found: Sequence[Kept]) -> None:
+    def _show_files(self, shape: TableShape, found: Sequence[Kept]) -> None:
         """Let a table be the rows of files, of which only the columns that are asked are read."""
         having = [each for each in found if shape.name in each.files]
         if not having:
@@ -311,13 +315,13 @@ def load_without_captures(shard: Shard) -> Profile | Died:
 
 
 # Any: values of cells.
-def _captures(found: Kept, place: Place) -> Iterator[tuple[Any, ...]]:
+def _captures(found: Kept, place: RowPlace) -> Iterator[tuple[Any, ...]]:
     told = found.told
     for capture in told.captures:
         yield (place.run, place.process, told.host, told.rank, *capture)
 
 
-def _declared(shape: Shape) -> str:
+def _declared(shape: TableShape) -> str:
     return ", ".join(f"{name(column.name)} {column.type}" for column in shape.columns)
 
 
@@ -332,7 +336,9 @@ _ODD = re.compile(r"[^\w.-]", re.ASCII)
 _OURS = re.compile(r"(\d{4,}-.+-\d+-\d{9,}|none)\.parquet", re.DOTALL)
 
 
-def export(tables: Tables, target: Path, watch: Callable[[int, int], None] | None = None) -> None:
+def export(
+    tables: TableLoader, target: Path, watch: Callable[[int, int], None] | None = None
+) -> None:
     """Write all tables below a directory; each file is there as a whole or not at all.
 
     No link in it is followed.
@@ -358,7 +364,7 @@ def export(tables: Tables, target: Path, watch: Callable[[int, int], None] | Non
             _write(tables, table, target / table, _NO_PROCESS)
 
 
-def _remove_others(tables: Tables, target: Path) -> None:
+def _remove_others(tables: TableLoader, target: Path) -> None:
     """Remove files of large tables that have names of ours and are not to be written now."""
     new = {_file_name(shard, place) for shard, place in tables.shards.items()} or {_NO_PROCESS}
     for directory in (target / table for table in LARGE):
@@ -367,7 +373,7 @@ def _remove_others(tables: Tables, target: Path) -> None:
                 safe_files.unlink(target, path)
 
 
-def _export_process(tables: Tables, shard: Shard, place: Place, target: Path) -> None:
+def _export_process(tables: TableLoader, shard: Shard, place: RowPlace, target: Path) -> None:
     alone = tables.only(shard)
     try:
         alone.read(LARGE)
@@ -377,12 +383,12 @@ def _export_process(tables: Tables, shard: Shard, place: Place, target: Path) ->
         alone.close()
 
 
-def _file_name(shard: Shard, place: Place) -> str:
+def _file_name(shard: Shard, place: RowPlace) -> str:
     """Return a name that is another for each process, and leads nowhere."""
     return _ODD.sub("_", f"{place.process:04}-{shard.host}-{shard.folder}") + ".parquet"
 
 
-def _write(tables: Tables, table: str, directory: Path, name: str) -> None:
+def _write(tables: TableLoader, table: str, directory: Path, name: str) -> None:
     columns = ", ".join(column.name for column in BY_NAME[table].columns)
     made = tables.scratch / "table.parquet"
     query = f"SELECT {columns} FROM {table}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.query.tables.catalogue import BY_NAME, HISTORY, OF_HISTORY
 from tfprobe.query.tables.database import interruptibly
-from tfprobe.query.tables.loader import UNREAD, Tables, Watch
+from tfprobe.query.tables.loader import UNREAD, TableLoader, Watch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -28,7 +28,7 @@ _INTERRUPTED = "Query interrupted"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The columns of a result with their types, and its rows in batches, which end with the tables.
 
     Any: a value is what DuckDB makes of a cell.
@@ -38,7 +38,7 @@ class Answer:
     batches: Iterator[list[tuple[Any, ...]]]
 
 
-def ask(tables: Tables, query: str, watch: Watch | None = None) -> Answer:
+def ask(tables: TableLoader, query: str, watch: Watch | None = None) -> QueryResult:
     """Read what a query touches, and begin to answer it.
 
     `watch(done, all)` is told how many processes have been read.
@@ -51,7 +51,7 @@ def ask(tables: Tables, query: str, watch: Watch | None = None) -> Answer:
         return _begin(tables, query)
 
 
-def write(tables: Tables, query: str, path: str, watch: Watch | None = None) -> None:
+def write(tables: TableLoader, query: str, path: str, watch: Watch | None = None) -> None:
     """Write the answer to a Parquet file, which must lie in the scratch directory of the tables."""
 
     def made() -> None:
@@ -111,19 +111,19 @@ def _objects(parsed: Any) -> Iterator[dict[str, Any]]:
             waiting += each
 
 
-def _begin(tables: Tables, query: str) -> Answer:
+def _begin(tables: TableLoader, query: str) -> QueryResult:
     """Execute a query, and have its first rows."""
 
-    def begun() -> Answer:
+    def begun() -> QueryResult:
         result = tables.connection.execute(query)
         first = result.fetchmany(_ROWS_AT_ONCE)
         columns = tuple((column[0], str(column[1])) for column in result.description or ())
-        return Answer(columns, _batches(tables.connection, result, first))
+        return QueryResult(columns, _batches(tables.connection, result, first))
 
     return _tried(tables, begun)
 
 
-def _tried(tables: Tables, attempt: Callable[[], T]) -> T:
+def _tried(tables: TableLoader, attempt: Callable[[], T]) -> T:
     """Return what an attempt gives, once all that it needs is read and whole."""
     import duckdb
 
@@ -156,7 +156,7 @@ def _askers_own() -> tuple[type[Exception], ...]:
     )
 
 
-def _read_unread(tables: Tables, exc: Exception) -> bool:
+def _read_unread(tables: TableLoader, exc: Exception) -> bool:
     """Read the table that a query has asked for where nobody could see it; say whether it was."""
     _, found, table = str(exc).rpartition(UNREAD)
     if not found or table.strip() not in BY_NAME:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Source(Enum):
+class TableSource(Enum):
     """What must be read for a table."""
 
     # The manifests and first words of a run's files.
@@ -20,7 +20,7 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column. `type` is DuckDB's name of it, `told` what it holds and when it is NULL."""
 
     name: str
@@ -29,42 +29,42 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableShape:
     """One table."""
 
     name: str
     told: str
-    source: Source
-    columns: tuple[Column, ...]
+    source: TableSource
+    columns: tuple[TableColumn, ...]
 
-    def named(self, name: str) -> Column:
+    def named(self, name: str) -> TableColumn:
         """Return the column of this name."""
         return next(column for column in self.columns if column.name == name)
 
 
-def text(name: str, told: str) -> Column:
+def text(name: str, told: str) -> TableColumn:
     """Return a column of text."""
-    return Column(name, "VARCHAR", told)
+    return TableColumn(name, "VARCHAR", told)
 
 
-def texts(name: str, told: str) -> Column:
+def texts(name: str, told: str) -> TableColumn:
     """Return a column of lists of text."""
-    return Column(name, "VARCHAR[]", told)
+    return TableColumn(name, "VARCHAR[]", told)
 
 
-def whole(name: str, told: str) -> Column:
+def whole(name: str, told: str) -> TableColumn:
     """Return a column of whole numbers: counts, bytes, nanoseconds."""
-    return Column(name, "BIGINT", told)
+    return TableColumn(name, "BIGINT", told)
 
 
-def real(name: str, told: str) -> Column:
+def real(name: str, told: str) -> TableColumn:
     """Return a column of other numbers."""
-    return Column(name, "DOUBLE", told)
+    return TableColumn(name, "DOUBLE", told)
 
 
-def truth(name: str, told: str) -> Column:
+def truth(name: str, told: str) -> TableColumn:
     """Return a column of truths."""
-    return Column(name, "BOOLEAN", told)
+    return TableColumn(name, "BOOLEAN", told)
 
 
 RUN_KEY = (text("run", "id of the run: the name of its directory"),)
@@ -86,10 +86,10 @@ CAPTURE_KEY = (
 
 STATES = "running, stopped, finished, failed, terminated, replaced, killed or unknown"
 
-RUNS = Shape(
+RUNS = TableShape(
     "runs",
     "All runs.",
-    Source.RUN,
+    TableSource.RUN,
     (
         *RUN_KEY,
         text("directory", "path of the run directory"),
@@ -108,10 +108,10 @@ RUNS = Shape(
         text("tags", "tags as JSON; `tags->>'KEY'` is the value of one"),
     ),
 )
-INTERPRETERS = Shape(
+INTERPRETERS = TableShape(
     "interpreters",
     "Python interpreters that started with the agent on their path, recorded or not.",
-    Source.RUN,
+    TableSource.RUN,
     (
         *RUN_KEY,
         text("host", "name of its host"),
@@ -120,10 +120,10 @@ INTERPRETERS = Shape(
         text("executable", "path of the Python executable"),
     ),
 )
-PROCESSES = Shape(
+PROCESSES = TableShape(
     "processes",
     "The recorded processes.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *PROCESS_KEY,
         text("role", "role in a distributed job, such as worker or ps; NULL: none"),
@@ -150,10 +150,10 @@ PROCESSES = Shape(
         text("exception", "exception that ended it, with its location; NULL: none known"),
     ),
 )
-WORKS = Shape(
+WORKS = TableShape(
     "works",
     "The loops (kinds of step) of each process, with exact sums over all their steps.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *WORK_KEY,
         text("kind", "session_run, callable, fit, evaluate, predict, function, eager ..."),
@@ -177,10 +177,10 @@ WORKS = Shape(
         whole("gap_max_ns", "longest; NULL: none"),
     ),
 )
-STEPS = Shape(
+STEPS = TableShape(
     "steps",
     "The steps that are stored individually: the latest 8,192 of each loop.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *STEP_KEY,
         whole("start_ns", "unix ns, on the clock of its host; NULL: not known"),
@@ -193,10 +193,10 @@ STEPS = Shape(
         truth("raised", "the step raised an exception"),
     ),
 )
-PROBLEMS = Shape(
+PROBLEMS = TableShape(
     "problems",
     "Parts of a recording that could not be used.",
-    Source.CAPTURES,
+    TableSource.CAPTURES,
     (
         *RUN_KEY,
         whole("process", "number of the process in its run; NULL: not of a process"),
@@ -204,10 +204,10 @@ PROBLEMS = Shape(
         text("what", "the problem"),
     ),
 )
-ACTIVITIES = Shape(
+ACTIVITIES = TableShape(
     "activities",
     "What a process did besides steps: imports, tracing, saving, activities named by the program.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *PROCESS_KEY,
         text("kind", "import, build, compile, trace, train, evaluate, predict, save, user ..."),
@@ -221,10 +221,10 @@ ACTIVITIES = Shape(
         whole("line", "line in that file"),
     ),
 )
-GAPS = Shape(
+GAPS = TableShape(
     "gaps",
     "The time from a step to the next one of its thread, if it was watched.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *STEP_KEY,
         whole("start_ns", "unix ns"),
@@ -238,10 +238,10 @@ GAPS = Shape(
         whole("cpu_ns", "CPU time of its thread, watching included; NULL: not known"),
     ),
 )
-CALLS = Shape(
+CALLS = TableShape(
     "calls",
     "Functions that ran in gaps. The self times of a gap sum to its length.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *STEP_KEY,
         whole("call", "number of the call in its gap"),
@@ -280,10 +280,10 @@ _USED = (
     ),
     whole("machine_steal_ns", "CPU time of the machine taken by the hypervisor"),
 )
-PULSES = Shape(
+PULSES = TableShape(
     "pulses",
     "Resource samples: what a process had used up to a moment; NULL: not provided by the system.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *PROCESS_KEY,
         whole("at_ns", "unix ns"),
@@ -292,10 +292,10 @@ PULSES = Shape(
         *_USED,
     ),
 )
-THREAD_TIMES = Shape(
+THREAD_TIMES = TableShape(
     "thread_times",
     "The CPU time of threads, and where Python threads were. Not in every resource sample.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *PROCESS_KEY,
         whole("at_ns", "unix ns"),
@@ -313,10 +313,10 @@ THREAD_TIMES = Shape(
         truth("is_in_python", "it was between two Python instructions, not inside a call"),
     ),
 )
-ACCELERATORS = Shape(
+ACCELERATORS = TableShape(
     "accelerators",
     "Samples of accelerators from NVML; NULL: not provided by NVML.",
-    Source.PROCESS,
+    TableSource.PROCESS,
     (
         *RUN_KEY,
         text("host", "name of the machine"),

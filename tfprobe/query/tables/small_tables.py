@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.account.account import Account
-from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, DevicePulse, Gap, Pulse, ThreadTimes, ThreadUse
@@ -22,8 +22,8 @@ from tfprobe.query.tables.run_tables import (
     ACCELERATORS,
     PROCESS_KEY,
     PULSES,
-    Shape,
-    Source,
+    TableShape,
+    TableSource,
     real,
     text,
     whole,
@@ -37,7 +37,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPlace:
     """Where rows belong: the id of a run, and the number of a process in it."""
 
     run: str
@@ -79,7 +79,7 @@ def accelerator_rows(run: str, rest: Profile) -> Iterator[Row]:
         yield from (_accelerator(run, pulse, device) for device in pulse.devices)
 
 
-def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def process_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the row of `processes`."""
     (process,) = profile.processes
     raised = process.ending.exception
@@ -105,14 +105,14 @@ def process_rows(profile: Profile, place: Place) -> Iterator[Row]:
     )
 
 
-def work_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def work_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `works`."""
     (process,) = profile.processes
     for work in profile.works:
         yield (*_key(process, place), *_work(work))
 
 
-def activity_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def activity_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `activities`."""
     (process,) = profile.processes
     for each in profile.activities:
@@ -122,7 +122,7 @@ def activity_rows(profile: Profile, place: Place) -> Iterator[Row]:
         yield (*_key(process, place), *about, each.count, each.total_ns, *where)
 
 
-def gap_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def gap_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `gaps`."""
     (process,) = profile.processes
     for gap in profile.gaps:
@@ -139,7 +139,7 @@ def gap_rows(profile: Profile, place: Place) -> Iterator[Row]:
         )
 
 
-def call_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def call_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `calls`."""
     (process,) = profile.processes
     for gap in profile.gaps:
@@ -147,7 +147,7 @@ def call_rows(profile: Profile, place: Place) -> Iterator[Row]:
             yield (*_key(process, place), *_call(gap, number, call))
 
 
-def pulse_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def pulse_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `pulses`."""
     (process,) = profile.processes
     for pulse in profile.pulses:
@@ -155,7 +155,7 @@ def pulse_rows(profile: Profile, place: Place) -> Iterator[Row]:
             yield (*_key(process, place), *(getattr(pulse, name) for name in _PULSE))
 
 
-def thread_rows(profile: Profile, place: Place) -> Iterator[Row]:
+def thread_rows(profile: Profile, place: RowPlace) -> Iterator[Row]:
     """Give the rows of `thread_times`."""
     (process,) = profile.processes
     for pulse in profile.pulses:
@@ -164,7 +164,7 @@ def thread_rows(profile: Profile, place: Place) -> Iterator[Row]:
             yield from ((*of_pulse, *_thread(each)) for each in pulse.thread_times.threads)
 
 
-OF_PROCESS: Mapping[str, Callable[[Profile, Place], Iterator[Row]]] = {
+OF_PROCESS: Mapping[str, Callable[[Profile, RowPlace], Iterator[Row]]] = {
     "activities": activity_rows,
     "calls": call_rows,
     "gaps": gap_rows,
@@ -175,7 +175,7 @@ OF_PROCESS: Mapping[str, Callable[[Profile, Place], Iterator[Row]]] = {
 }
 
 
-def _key(process: Process, place: Place) -> Row:
+def _key(process: Process, place: RowPlace) -> Row:
     return place.run, place.process, process.host, process.rank
 
 
@@ -246,10 +246,10 @@ _NUMBER_OF_DEVICE = ACCELERATORS.columns.index(ACCELERATORS.named("device"))
 _ACCELERATOR = ["index", *(each.name for each in ACCELERATORS.columns[_NUMBER_OF_DEVICE + 1 :])]
 
 
-ACCOUNT = Shape(
+ACCOUNT = TableShape(
     "account",
     "What the wall time of each process went to, in parts that sum to it: docs/account.md.",
-    Source.REPORT,
+    TableSource.REPORT,
     (
         *PROCESS_KEY,
         text(
@@ -290,13 +290,13 @@ def found_in(report: Report, shards: Iterable[Shard]) -> Mapping[Shard, ProcessA
     return found
 
 
-def account_rows(found: ProcessAccount, place: Place) -> Iterator[Row]:
+def account_rows(found: ProcessAccount, place: RowPlace) -> Iterator[Row]:
     """Give the rows of a process; one without an account has none."""
     if not isinstance(found.account, Missing):
         yield from _of_process(found.process, found.account, place)
 
 
-def _of_process(process: Process, account: Account, place: Place) -> Iterator[Row]:
+def _of_process(process: Process, account: Account, place: RowPlace) -> Iterator[Row]:
     wall_ns = account.wall_ns or 1
     for part in account.parts:
         for item in _items(part):
@@ -316,7 +316,7 @@ def _of_process(process: Process, account: Account, place: Place) -> Iterator[Ro
             )
 
 
-def _items(part: Part) -> Iterator[Item]:
+def _items(part: AccountPart) -> Iterator[Item]:
     """Give the items that reports name, and the rest, which is there where nothing else is."""
     named = [item for item in part.items if item.what or item.source]
     yield from named
@@ -325,7 +325,7 @@ def _items(part: Part) -> Iterator[Item]:
         yield Item("", "", rest_ns)
 
 
-def step_columns(profile: Profile, place: Place) -> Iterator[Mapping[str, Array]]:
+def step_columns(profile: Profile, place: RowPlace) -> Iterator[Mapping[str, Array]]:
     """Give the columns of the remembered steps of each work."""
     (process,) = profile.processes
     shift_ns = process.unix_minus_monotonic_ns

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.compare.several_runs import RunsChange
-from tfprobe.analysis.compare.sides import RUN_MEASURES, Answer, Costs, Sides, SidesWork
+from tfprobe.analysis.compare.sides import RUN_MEASURES, SideCosts, Sides, SidesAnswer, SidesWork
 from tfprobe.printable import printable
 from tfprobe.report.diff.text import SHOWN_COSTS, SHOWN_WORKS, Verdicts, signed, verdict_lines
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text.markdown import code, table
 
 _JUDGED, _SIGNIFICANT = "judged", "*"
@@ -42,10 +42,10 @@ def _answer(work: SidesWork) -> str:
     changes = [change for _, change in work.verdicts]
     if not changes:
         return f"{work.name}: cannot be told, not all runs have enough steps."
-    if work.answer is Answer.NO_CHANGE:
+    if work.answer is SidesAnswer.NO_CHANGE:
         least = numbers.percent(max(change.least_ratio for change in changes))
         return f"{work.name}: no change; one of {least} would have been seen."
-    if work.answer is Answer.UNKNOWN:
+    if work.answer is SidesAnswer.UNKNOWN:
         seen = " or ".join(
             f"{numbers.percent(change.least_ratio)} of the {RUN_MEASURES[name]}"
             for name, change in work.verdicts
@@ -77,7 +77,9 @@ def _parts(found: Sides, verdicts: Verdicts, width: int) -> Iterator[RenderableT
     if found.differences:
         yield page.blank()
         yield page.heading("Not the same in the first runs of A and B")
-        columns = [Column(name, is_number=False, may_be_cut=bool(name)) for name in ("", "A", "B")]
+        columns = [
+            TextColumn(name, is_number=False, may_be_cut=bool(name)) for name in ("", "A", "B")
+        ]
         rows = [(each.of, each.before, each.after) for each in found.differences]
         yield page.table(columns, rows, width=width)
     for work in found.works[:SHOWN_WORKS]:
@@ -107,7 +109,7 @@ def _work(work: SidesWork, width: int) -> Iterator[RenderableType]:
     yield page.paragraph(f"{_SIGNIFICANT} more than runs scatter", style="dim")
 
 
-def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[Column]:
+def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[TextColumn]:
     confidence = next(
         (
             c.confidence
@@ -118,12 +120,12 @@ def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[Column]:
     )
     interval = "interval" if confidence is None else f"{confidence * 100:.4g} % interval"
     return (
-        Column(first, is_number=False, may_be_cut=True),
-        Column("A"),
-        Column("B"),
-        Column("change"),
-        Column(interval),
-        Column("", is_number=False),
+        TextColumn(first, is_number=False, may_be_cut=True),
+        TextColumn("A"),
+        TextColumn("B"),
+        TextColumn("change"),
+        TextColumn(interval),
+        TextColumn("", is_number=False),
     )
 
 
@@ -135,7 +137,7 @@ def _measure_rows(work: SidesWork) -> list[tuple[str, ...]]:
     ]
 
 
-def _cost_rows(costs: Costs) -> list[tuple[str, ...]]:
+def _cost_rows(costs: SideCosts) -> list[tuple[str, ...]]:
     return [(name, *_cells(change), _mark(change)) for name, change in costs.changes[:SHOWN_COSTS]]
 
 

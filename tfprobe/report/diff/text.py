@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff
-from tfprobe.analysis.compare.gate import Verdict
+from tfprobe.analysis.compare.gate import GateVerdict
 from tfprobe.analysis.compare.measurements import LEAST_BLOCKS, Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.step_changes import MEASURES, MemoryChange
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 # What fits on a screen; --json has all.
 SHOWN_WORKS = 3
@@ -24,7 +24,7 @@ SIGNIFICANT = "*"
 # Less is no change of memory worth a row.
 _LEAST_MEMORY_RATIO = 0.02
 
-Verdicts = Sequence[tuple[str, Verdict]]
+Verdicts = Sequence[tuple[str, GateVerdict]]
 
 
 def lay_out(found: Diff, verdicts: Verdicts, *, width: int, colour: bool) -> str:
@@ -101,9 +101,9 @@ def _parity(found: Diff, width: int) -> Iterator[RenderableType]:
         return
     yield page.heading("Not the same in A and B")
     columns = (
-        Column("", is_number=False),
-        Column("A", is_number=False, may_be_cut=True),
-        Column("B", is_number=False, may_be_cut=True),
+        TextColumn("", is_number=False),
+        TextColumn("A", is_number=False, may_be_cut=True),
+        TextColumn("B", is_number=False, may_be_cut=True),
     )
     shown = found.differences[:SHOWN_DIFFERENCES]
     yield page.table(columns, [(d.of, d.before, d.after) for d in shown], width=width)
@@ -148,12 +148,12 @@ def _step_times(work: WorkDiff, width: int) -> Iterator[RenderableType]:
         change.confidence for _, change in work.steps.measures if isinstance(change, Change)
     )
     columns = (
-        Column("", is_number=False),
-        Column("A"),
-        Column("B"),
-        Column("change"),
-        Column(f"{confidence * 100:.4g} % interval"),
-        Column("", is_number=False),
+        TextColumn("", is_number=False),
+        TextColumn("A"),
+        TextColumn("B"),
+        TextColumn("change"),
+        TextColumn(f"{confidence * 100:.4g} % interval"),
+        TextColumn("", is_number=False),
     )
     yield page.table(columns, rows, width=width)
     if any(isinstance(each, Change) and each.is_significant for _, each in work.steps.measures):
@@ -190,11 +190,11 @@ def _costs(
         yield page.paragraph(f"{what}: none of {len(changes)} changed significantly ({steps})")
         return
     columns = (
-        Column(what, is_number=False, may_be_cut=True),
-        Column("A"),
-        Column("B"),
-        Column("difference"),
-        Column("median"),
+        TextColumn(what, is_number=False, may_be_cut=True),
+        TextColumn("A"),
+        TextColumn("B"),
+        TextColumn("difference"),
+        TextColumn("median"),
     )
     rows = [_cost(each) for each in shown[:SHOWN_COSTS]]
     yield page.table(columns, rows, width=width)
@@ -238,10 +238,10 @@ def _memory(found: Sequence[MemoryChange] | Missing, width: int) -> Iterator[Ren
         yield page.paragraph("Memory: no change of 2 % or more.", indent=0)
         return
     columns = (
-        Column("memory", is_number=False, may_be_cut=True),
-        Column("A"),
-        Column("B"),
-        Column("change"),
+        TextColumn("memory", is_number=False, may_be_cut=True),
+        TextColumn("A"),
+        TextColumn("B"),
+        TextColumn("change"),
     )
     rows = [
         (

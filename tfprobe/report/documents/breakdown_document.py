@@ -7,7 +7,7 @@ from typing import Any
 
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, judge
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
-from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, Part
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
@@ -72,7 +72,7 @@ def _group(name: str, shares: Mapping[Part, float]) -> Document:
     return {part.value: shares[part] for part in GROUPS[name]}
 
 
-def _causes(causes: Iterable[Cause]) -> list[Document]:
+def _causes(causes: Iterable[GapCause]) -> list[Document]:
     return [
         {
             "part": each.part.value,

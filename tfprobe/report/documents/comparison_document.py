@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfprobe.analysis.compare.change_cause import Cause, Processor
+from tfprobe.analysis.compare.change_cause import ChangeCause, Processor
 from tfprobe.analysis.compare.comparison import Diff, WorkDiff
-from tfprobe.analysis.compare.gate import Verdict
+from tfprobe.analysis.compare.gate import GateVerdict
 from tfprobe.analysis.compare.measurements import Change
 from tfprobe.analysis.compare.op_changes import CostChange, OpChanges
 from tfprobe.analysis.compare.several_runs import RunsChange
-from tfprobe.analysis.compare.sides import Costs, Sides, SidesWork
+from tfprobe.analysis.compare.sides import SideCosts, Sides, SidesWork
 from tfprobe.analysis.compare.step_changes import MemoryChange
 from tfprobe.errors import Missing
 from tfprobe.report.documents.run_report import Document, run_document
@@ -18,7 +18,7 @@ from tfprobe.report.documents.run_report import Document, run_document
 SCHEMA = "tfprobe.diff/1"
 
 
-def document(found: Diff, verdicts: Sequence[tuple[str, Verdict]]) -> Document:
+def document(found: Diff, verdicts: Sequence[tuple[str, GateVerdict]]) -> Document:
     """Return the document; `verdicts` are those of the gate, each with what it watches."""
     return {
         "schema": SCHEMA,
@@ -74,7 +74,7 @@ def _change(found: Change | Missing) -> Document:
     }
 
 
-def _cause(found: Cause | Missing) -> Document:
+def _cause(found: ChangeCause | Missing) -> Document:
     if isinstance(found, Missing):
         return {"missing": found.reason}
     return {"whose": found.whose.value, "why": found.why}
@@ -137,7 +137,7 @@ def _memory(found: Sequence[MemoryChange] | Missing) -> list[Document] | Documen
 SEVERAL_RUNS_SCHEMA = "tfprobe.diff-runs/1"
 
 
-def several_runs_document(found: Sides, verdicts: Sequence[tuple[str, Verdict]]) -> Document:
+def several_runs_document(found: Sides, verdicts: Sequence[tuple[str, GateVerdict]]) -> Document:
     """Return the document; `verdicts` are those of the gate, each with what it watches."""
     return {
         "schema": SEVERAL_RUNS_SCHEMA,
@@ -188,7 +188,7 @@ def _several_runs_document_change(found: RunsChange | Missing) -> Document:
     }
 
 
-def _several_runs_document_costs(found: Costs) -> list[Document]:
+def _several_runs_document_costs(found: SideCosts) -> list[Document]:
     return [
         {"name": name, **_several_runs_document_change(change)} for name, change in found.changes
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tfprobe.analysis.input.input_sources import Producer, Source
+from tfprobe.analysis.input.input_sources import InputSource, Producer
 from tfprobe.analysis.input.input_verdict import WorkInput
 from tfprobe.analysis.input.stage_stats import FunctionOp, PipelineUse, StageUse
 from tfprobe.errors import Missing
@@ -45,7 +45,7 @@ def _work(item: WorkInput, processes: Sequence[Process]) -> Document:
     return {**place, "kind": work.kind, "name": work.name, "thread": work.thread}
 
 
-def _source(source: Source) -> Document:
+def _source(source: InputSource) -> Document:
     return {
         "kind": source.kind.value,
         "what": source.what,

@@ -9,14 +9,14 @@ from typing import Any
 
 from tfprobe.analysis.memory.host_memory import Growth, HostMemory
 from tfprobe.analysis.memory.memory_peak import Holder
-from tfprobe.analysis.memory.memory_summary import Lasting, Memory
+from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
 from tfprobe.errors import Missing
 
 NS_PER_US = 1000
 
 
 def document(
-    allocators: tuple[Memory, ...] | Missing,
+    allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
 ) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def document(
     }
 
 
-def _allocator(found: Memory) -> dict[str, Any]:
+def _allocator(found: MemorySummary) -> dict[str, Any]:
     peak = found.peak
     return {
         "process": found.process,

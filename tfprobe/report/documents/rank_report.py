@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfprobe.analysis.distributed.clocks import Clock
-from tfprobe.analysis.distributed.rank_comparison import Across, Row, StepFigures
+from tfprobe.analysis.distributed.rank_comparison import RankComparison, RankRow, StepFigures
 from tfprobe.analysis.distributed.rank_facts import name
 from tfprobe.analysis.distributed.rank_times import Straggler
 from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
@@ -19,7 +19,7 @@ _NS_PER_US = 1000
 Document = dict[str, Any]
 
 
-def document(found: Across, run: str, problems: Sequence[Problem] = ()) -> Document:
+def document(found: RankComparison, run: str, problems: Sequence[Problem] = ()) -> Document:
     """Return the document: times in µs, bytes, ratios of 1; None where something is not known."""
     return {
         "schema": SCHEMA,
@@ -44,7 +44,7 @@ def document(found: Across, run: str, problems: Sequence[Problem] = ()) -> Docum
     }
 
 
-def _row(row: Row) -> Document:
+def _row(row: RankRow) -> Document:
     process, turn, late, overlap = row.process, row.turn, row.late, row.overlap
     return {
         "name": name(process),

@@ -18,12 +18,12 @@ from tfprobe.analysis.breakdown.breakdown_totals import Breakdown, Cycle
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
 from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.distributed import synchronization_events
-from tfprobe.analysis.distributed.synchronization_events import Meetings
+from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.op_totals import OpSums, OpTable
 from tfprobe.analysis.steps import recording_overhead
 from tfprobe.analysis.steps.recording_overhead import Overhead
-from tfprobe.analysis.steps.step_times import StepTimes, summarise
+from tfprobe.analysis.steps.step_times import StepTimeSummary, summarise
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
@@ -49,7 +49,7 @@ class WorkReport:
     """A work with the times of its steps."""
 
     work: Work
-    times: StepTimes | Missing
+    times: StepTimeSummary | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,12 @@ class ReportPart:
     silences: tuple[str, ...]
     problems: tuple[Problem, ...]
     collectives: tuple[ProcessCollectives, ...]
-    meetings: Meetings
+    meetings: SynchronizationEvents
     stacks: tuple[StackSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ProcessFacts:
     """What a report takes of a run that is of no process of it: told once, however many there are.
 
     `devices` are those of all hosts, `problems` those of run.json and of the samples of devices.
@@ -140,16 +140,16 @@ def part(
     )
 
 
-def beside(profile: Profile) -> Beside:
+def beside(profile: Profile) -> ProcessFacts:
     """Return what a report takes of a run beside its processes, which the profile need not have."""
-    return Beside(
+    return ProcessFacts(
         interpreters=profile.interpreters,
         devices=hardware.devices(profile),
         problems=tuple(filter(_is_beside, profile.problems)),
     )
 
 
-def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
+def merge(run: Run, parts: Sequence[ReportPart], rest: ProcessFacts) -> Report:
     """Return one report of a run, whose processes are those of the parts, in this order."""
     reports = [each for part in parts for each in part.processes]
     placed = [replace(each.process, index=at) for at, each in enumerate(reports)]
@@ -186,9 +186,9 @@ def merge(run: Run, parts: Sequence[ReportPart], rest: Beside) -> Report:
     )
 
 
-def met(parts: Sequence[ReportPart]) -> Meetings:
+def met(parts: Sequence[ReportPart]) -> SynchronizationEvents:
     """Return where the processes of the parts meet, numbered in this order."""
-    found: list[Meetings] = []
+    found: list[SynchronizationEvents] = []
     first = 0
     for each in parts:
         found.append(replace(each.meetings, process=each.meetings.process + first))
@@ -299,7 +299,7 @@ def _process_document(item: ProcessReport, account: Account | Missing) -> Docume
     }
 
 
-def _times_document(times: StepTimes | Missing) -> Document:
+def _times_document(times: StepTimeSummary | Missing) -> Document:
     names = ("total_us", "mean_us", "p50_us", "p95_us", "min_us", "max_us", "error_ratio")
     if isinstance(times, Missing):
         # None, so that every work has the same keys; "missing" says why.

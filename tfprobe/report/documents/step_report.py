@@ -16,7 +16,7 @@ from tfprobe.analysis.steps.step_times import (
     recent_steps,
     summarise,
 )
-from tfprobe.analysis.steps.step_window import Remembered, remember, warm_up_steps
+from tfprobe.analysis.steps.step_window import StepWindow, remember, warm_up_steps
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Run, Work
 from tfprobe.report.documents import run_report
@@ -36,7 +36,7 @@ class WorkSteps:
 
     process: Process
     item: WorkReport
-    remembered: Remembered
+    remembered: StepWindow
     steps: Distribution | Missing
     gaps: Distribution | Missing
     slow_steps: Outliers | Missing

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfprobe.analysis.core.statistics import Curve
+from tfprobe.analysis.core.statistics import SampleCurve
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.op_totals import OpTable
 from tfprobe.analysis.system import application
@@ -14,7 +14,7 @@ from tfprobe.analysis.system import hardware as machines
 from tfprobe.analysis.system import runtime as driver
 from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
 from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
-from tfprobe.analysis.system.runtime import Calls, Launches, Runtime
+from tfprobe.analysis.system.runtime import KernelLaunches, Runtime, RuntimeCalls
 from tfprobe.analysis.system.thread_times import ProcessThreads, Stand, ThreadGroup
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process, Profile, Run
@@ -148,7 +148,7 @@ def _framework_document(table: OpTable | Missing) -> Document:
     }
 
 
-def _calls_document(calls: Calls) -> Document:
+def _calls_document(calls: RuntimeCalls) -> Document:
     return {
         "kind": calls.kind.name.lower(),
         "name": calls.name,
@@ -160,7 +160,7 @@ def _calls_document(calls: Calls) -> Document:
     }
 
 
-def _launches_document(item: Launches) -> Document:
+def _launches_document(item: KernelLaunches) -> Document:
     return _told(
         {
             "count": item.count,
@@ -300,12 +300,12 @@ def _told(facts: Mapping[str, object]) -> Document:
 
 
 def _value(fact: object) -> object:
-    if isinstance(fact, Curve):
+    if isinstance(fact, SampleCurve):
         return _curve_document(fact)
     return None if isinstance(fact, Missing) else fact
 
 
-def _curve_document(curve: Curve) -> Document:
+def _curve_document(curve: SampleCurve) -> Document:
     return {
         "mean": curve.mean,
         "p95": curve.p95,

@@ -147,7 +147,7 @@ _MINUTES_S = 180
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownReport:
     """A report and when its run was read."""
 
     report: Report
@@ -155,14 +155,14 @@ class Shown:
     at_unix_ns: int
 
 
-class Source(Protocol):
+class ReportSource(Protocol):
     """Where reports come from."""
 
     @property
     def has_ended(self) -> bool:
         """Say whether the latest report is the last."""
 
-    def next(self, watch: Callable[[int, int], None]) -> Shown | Missing:
+    def next(self, watch: Callable[[int, int], None]) -> ShownReport | Missing:
         """Return the report as it is now, or why there is no new one."""
 
     def pause_s(self) -> float:
@@ -189,12 +189,14 @@ class FollowedReport(LivePage):
         Binding("G", "end", "last line", show=False),
     ]
 
-    def __init__(self, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, source: ReportSource, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Take where reports come from; `clock` counts seconds."""
         super().__init__()
         # The terminal's own sixteen colours, on its own ground: light or dark is the user's choice.
         self.theme = "ansi-dark"
-        self.shown: Shown | None = None
+        self.shown: ShownReport | None = None
         self.trouble: Exception | None = None
         self._source = source
         self._clock = clock
@@ -291,7 +293,7 @@ class FollowedReport(LivePage):
         self.trouble = trouble
         self.exit()
 
-    def _take(self, found: Shown | Missing, began_s: float, *, has_ended: bool) -> None:
+    def _take(self, found: ShownReport | Missing, began_s: float, *, has_ended: bool) -> None:
         self._began_s, self._looked_s = None, began_s
         if isinstance(found, Missing):
             self._doing = found.reason

@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from tfprobe.analysis.steps.step_times import Bar
+from tfprobe.analysis.steps.step_times import HistogramBar
 from tfprobe.printable import printable, printable_lines
 
 # Narrower than this no table of ours is legible; the terminal wraps it then.
@@ -39,7 +39,7 @@ _LAST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """A column: its heading, numbers to the right or text to the left."""
 
     heading: str
@@ -91,7 +91,7 @@ class _Printed:
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int, indent: int = 2
+    columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], *, width: int, indent: int = 2
 ) -> Text:
     """Return a table without lines: headings dim, numbers aligned right and never cut.
 
@@ -108,8 +108,8 @@ def table(
 
 
 def _kept(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int
-) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], *, width: int
+) -> tuple[Sequence[TextColumn], Sequence[Sequence[str]]]:
     """Leave out columns that may go, the last of them first, while the page is too narrow."""
     going = [(column, USEFUL_TEXT) for column in reversed(columns) if column.may_go]
     going += [(column, NARROWEST_TEXT) for column in reversed(columns) if column.may_go_last]
@@ -121,7 +121,7 @@ def _kept(
     return columns, rows
 
 
-def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], text: int) -> int:
+def _width(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], text: int) -> int:
     """Return the width with every text that may be cut shown to `text` characters."""
     widths = [
         min(wide, text) if column.may_be_cut else wide
@@ -130,12 +130,14 @@ def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], text: int) 
     return sum(widths) + len(_GAP) * (len(columns) - 1)
 
 
-def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+def _natural(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> list[int]:
     lines = [[column.heading for column in columns], *rows]
     return [max(cell_len(printable(line[i])) for line in lines) for i in range(len(columns))]
 
 
-def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int) -> list[int]:
+def _fitted(
+    columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], *, width: int
+) -> list[int]:
     """Return the width of each column; those that may be cut share what the others leave."""
     natural = _natural(columns, rows)
     elastic = [i for i, column in enumerate(columns) if column.may_be_cut]
@@ -148,7 +150,7 @@ def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: 
 
 
 def _line(
-    cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], indent: int
+    cells: Sequence[str], columns: Sequence[TextColumn], widths: Sequence[int], indent: int
 ) -> str:
     shown = []
     for text, column, width in zip(cells, columns, widths, strict=True):
@@ -195,7 +197,7 @@ def short_path(path: str) -> str:
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
-def histogram_sparkline(bars: Sequence[Bar], wide: int) -> str:
+def histogram_sparkline(bars: Sequence[HistogramBar], wide: int) -> str:
     """Draw counts over durations on a logarithmic axis, from the least to the longest.
 
     A blank is none at all; what is there is never drawn as none.

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
-from tfprobe.analysis.account.ledger import Item, Part
+from tfprobe.analysis.account.ledger import AccountPart, Item
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 # A mark for each category, which tells it without colour, and the colour where there is one.
 _MARKS: Mapping[Category, tuple[str, str]] = {
@@ -61,7 +61,7 @@ def sentence(account: Account) -> str:
     return f"{'; '.join([good, *([', '.join(went)] if went else [])])}."
 
 
-def _went(part: Part, wall_ns: int) -> str:
+def _went(part: AccountPart, wall_ns: int) -> str:
     share = numbers.percent(part.ns / wall_ns)
     return f"{share} went to {WENT_TO[part.category]}{_where(part)}"
 
@@ -82,11 +82,11 @@ def parts(account: Account | Missing, width: int) -> Iterator[RenderableType]:
         yield Padding(_strip(account.strip, min(max(width - 2, 20), _WIDEST_STRIP)), (0, 0, 0, 2))
     shown = _shown(account)
     columns = [
-        Column("", is_number=False),
-        Column("part", is_number=False),
-        Column("time"),
-        Column("share"),
-        Column("most of it", is_number=False, may_be_cut=True),
+        TextColumn("", is_number=False),
+        TextColumn("part", is_number=False),
+        TextColumn("time"),
+        TextColumn("share"),
+        TextColumn("most of it", is_number=False, may_be_cut=True),
     ]
     yield page.table(columns, [_row(part, account.wall_ns) for part in shown], width=width)
     hidden_ns = account.wall_ns - sum(part.ns for part in shown)
@@ -104,17 +104,17 @@ def rows(account: Account) -> Iterator[list[str]]:
         yield [name, most, time, share]
 
 
-def _shown(account: Account) -> list[Part]:
+def _shown(account: Account) -> list[AccountPart]:
     return [part for part in account.parts if part.ns >= _SHOWN_RATIO * account.wall_ns]
 
 
-def _row(part: Part, wall_ns: int) -> list[str]:
+def _row(part: AccountPart, wall_ns: int) -> list[str]:
     mark, _ = _MARKS[part.category]
     time, share = numbers.duration(part.ns), numbers.percent(part.ns / wall_ns)
     return [mark, LABELS[part.category], time, share, _items(part)]
 
 
-def _items(part: Part) -> str:
+def _items(part: AccountPart) -> str:
     """Name what most of a part went to, with its share of the part where there is more."""
     named = [item for item in part.items if item.what or item.source]
     texts = []
@@ -135,7 +135,7 @@ def _place(source: str) -> str:
     return f"{page.short_path(path)}:{line}"
 
 
-def _where(part: Part) -> str:
+def _where(part: AccountPart) -> str:
     """Return the place that more than half of a part went to, in brackets; "" without one."""
     named = [item for item in part.items if item.what or item.source]
     if not named or named[0].ns * 2 <= part.ns:
@@ -146,7 +146,7 @@ def _where(part: Part) -> str:
     return f" ({first.what})" if first.what else ""
 
 
-def _rests_on_one(shown: Sequence[Part]) -> bool:
+def _rests_on_one(shown: Sequence[AccountPart]) -> bool:
     items = [
         item for part in shown if part.category is Category.PRODUCTIVE for item in part.items[:1]
     ]

@@ -8,12 +8,12 @@ from rich.console import RenderableType
 
 from tfprobe.analysis.breakdown.breakdown_totals import DOES, Breakdown, judge
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts
-from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 _BAR_WIDTH = 20
 # Less than this of a cycle is not worth a word on a screen; --json has all.
@@ -93,10 +93,10 @@ def shares_table(shares: Mapping[Part, float], *, width: int) -> RenderableType:
         bar = "█" * round(total * _BAR_WIDTH)
         rows.append((name, numbers.percent(total), bar, ", ".join(of_which)))
     columns = (
-        Column("", is_number=False),
-        Column("share"),
-        Column("", is_number=False, may_go=True),
-        Column("of which", is_number=False, may_be_cut=True),
+        TextColumn("", is_number=False),
+        TextColumn("share"),
+        TextColumn("", is_number=False, may_go=True),
+        TextColumn("of which", is_number=False, may_be_cut=True),
     )
     return page.table(columns, rows, width=width)
 
@@ -117,16 +117,16 @@ def _causes_table(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[Rende
     if not rows:
         return
     columns = (
-        Column("of these", is_number=False),
-        Column("time"),
-        Column("share"),
-        Column("spent in", is_number=False, may_be_cut=True),
-        Column("at", is_number=False, may_be_cut=True),
+        TextColumn("of these", is_number=False),
+        TextColumn("time"),
+        TextColumn("share"),
+        TextColumn("spent in", is_number=False, may_be_cut=True),
+        TextColumn("at", is_number=False, may_be_cut=True),
     )
     yield page.table(columns, rows, width=width)
 
 
-def _cause(item: Cause, share: float) -> tuple[str, ...]:
+def _cause(item: GapCause, share: float) -> tuple[str, ...]:
     where = f"{page.short_path(item.file)}:{item.line}" if item.file else ""
     time = numbers.duration(item.duration_ns)
     return (LABELS[item.part], time, numbers.percent(share), item.what, where)
@@ -135,17 +135,21 @@ def _cause(item: Cause, share: float) -> tuple[str, ...]:
 def _steps_table(steps: Sequence[StepParts], *, width: int) -> RenderableType:
     shown = steps[:SHOWN_STEPS]
     there = [part for part in Part if any(part in step.parts for step in shown)]
-    columns = [Column("step"), Column("cycle"), *(Column(LABELS[part]) for part in there)]
+    columns = [
+        TextColumn("step"),
+        TextColumn("cycle"),
+        *(TextColumn(LABELS[part]) for part in there),
+    ]
     rows = [[str(step.capture.step), numbers.duration(step.cycle_ns)] for step in shown]
     for row, step in zip(rows, shown, strict=True):
         row += [_time(step.parts, part) for part in there]
     return page.table(_fitting(columns), rows, width=width)
 
 
-def _fitting(columns: Iterable[Column]) -> list[Column]:
+def _fitting(columns: Iterable[TextColumn]) -> list[TextColumn]:
     """Let the parts beyond the first few go where the page is too narrow."""
     return [
-        column if at < 4 else Column(column.heading, may_go=True)
+        column if at < 4 else TextColumn(column.heading, may_go=True)
         for at, column in enumerate(columns)
     ]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.ops.cost_tree import Choice, Shown
+from tfprobe.analysis.ops.cost_tree import TreeNode, ViewOptions
 from tfprobe.analysis.ops.costs import AT, Int64s, has_float_ops
 from tfprobe.analysis.ops.flops.count import Coverage
 from tfprobe.analysis.ops.op_view import OpView, in_graph
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 Cell = Callable[["_Line"], str]
 # What the rows of a sampled step do not tell.
@@ -35,10 +35,10 @@ class _Line:
 
 
 def tree(
-    sampled: SampledWork,
+    sampled: TracedLoop,
     title: str,
-    shown: Shown,
-    choice: Choice,
+    shown: TreeNode,
+    choice: ViewOptions,
     *,
     remarks: Sequence[str] = (),
     width: int,
@@ -56,10 +56,10 @@ def tree(
 
 
 def ops(
-    sampled: SampledWork,
+    sampled: TracedLoop,
     title: str,
     view: OpView,
-    choice: Choice,
+    choice: ViewOptions,
     *,
     remarks: Sequence[str] = (),
     width: int,
@@ -78,10 +78,10 @@ def ops(
 
 
 def _parts(
-    sampled: SampledWork,
+    sampled: TracedLoop,
     title: str,
     lines: Sequence[_Line],
-    choice: Choice,
+    choice: ViewOptions,
     width: int,
     *,
     is_tree: bool,
@@ -90,7 +90,7 @@ def _parts(
     yield page.paragraph(_summary(sampled, choice))
     yield page.blank()
     chosen = list(_columns(sampled, choice, is_tree=is_tree))
-    columns = [Column("", is_number=False, may_be_cut=True), *(column for column, _ in chosen)]
+    columns = [TextColumn("", is_number=False, may_be_cut=True), *(column for column, _ in chosen)]
     rows = [[line.name, *(cell(line) for _, cell in chosen)] for line in lines]
     yield page.table(columns, rows, width=width)
 
@@ -122,7 +122,7 @@ def _part(ratio: float) -> str:
     return "100 %" if ratio == 1 else numbers.percent(ratio)
 
 
-def _summary(sampled: SampledWork, choice: Choice) -> str:
+def _summary(sampled: TracedLoop, choice: ViewOptions) -> str:
     work = sampled.work
     steps = [capture.step for capture in sampled.captures]
     if choice.step >= 0:
@@ -133,46 +133,46 @@ def _summary(sampled: SampledWork, choice: Choice) -> str:
 
 
 def _columns(
-    sampled: SampledWork, choice: Choice, *, is_tree: bool
-) -> Iterator[tuple[Column, Cell]]:
+    sampled: TracedLoop, choice: ViewOptions, *, is_tree: bool
+) -> Iterator[tuple[TextColumn, Cell]]:
     has_accelerator = any("GPU" in (device or "") for device in sampled.devices)
     for name in ("micros", "accelerator_micros", "cpu_micros"):
         if name in choice.select:
             yield from _time_columns(name, has_accelerator=has_accelerator, is_tree=is_tree)
     for name, heading in (("bytes", "requested"), ("output_bytes", "outputs")):
         if name in choice.select:
-            yield Column(heading), _amount(name, numbers.size, known=sampled.has_memory)
+            yield TextColumn(heading), _amount(name, numbers.size, known=sampled.has_memory)
     if "params" in choice.select:
-        yield Column("params"), _amount("params", numbers.count, known=sampled.has_graph)
+        yield TextColumn("params"), _amount("params", numbers.count, known=sampled.has_graph)
     if "float_ops" in choice.select:
-        yield Column("FLOPs"), _float_ops
+        yield TextColumn("FLOPs"), _float_ops
     if "occurrence" in choice.select:
-        yield Column("runs"), _amount("runs", numbers.count)
-        yield Column("ops"), _amount("definitions", numbers.count)
+        yield TextColumn("runs"), _amount("runs", numbers.count)
+        yield TextColumn("ops"), _amount("definitions", numbers.count)
     if "device" in choice.select:
-        column = Column("device", is_number=False, may_be_cut=True)
+        column = TextColumn("device", is_number=False, may_be_cut=True)
         yield column, lambda line: _devices(sampled, line)
     if "op_types" in choice.select:
-        column = Column("types", is_number=False, may_be_cut=True)
+        column = TextColumn("types", is_number=False, may_be_cut=True)
         yield column, lambda line: _types(sampled, line)
     for name in UNKNOWN:
         if name in choice.select:
-            yield Column(name), lambda _line: numbers.NOTHING
+            yield TextColumn(name), lambda _line: numbers.NOTHING
 
 
 def _time_columns(
     name: str, *, has_accelerator: bool, is_tree: bool
-) -> Iterator[tuple[Column, Cell]]:
+) -> Iterator[tuple[TextColumn, Cell]]:
     column = {"micros": "time_ns", "accelerator_micros": "accelerator_ns", "cpu_micros": "cpu_ns"}
     heading = {"micros": "time", "accelerator_micros": "accelerator", "cpu_micros": "cpu"}
     at = AT[column[name]]
-    yield Column(heading[name]), _amount(column[name], numbers.duration)
-    yield Column("share"), lambda line: _share(int(line.total[at]), int(line.share_of[at]))
+    yield TextColumn(heading[name]), _amount(column[name], numbers.duration)
+    yield TextColumn("share"), lambda line: _share(int(line.total[at]), int(line.share_of[at]))
     if is_tree:
-        yield Column("self"), lambda line: numbers.duration(int(line.own[at]))
+        yield TextColumn("self"), lambda line: numbers.duration(int(line.own[at]))
     if name == "micros" and has_accelerator:
-        yield Column("accelerator", may_go=True), _amount("accelerator_ns", numbers.duration)
-        yield Column("cpu", may_go=True), _amount("cpu_ns", numbers.duration)
+        yield TextColumn("accelerator", may_go=True), _amount("accelerator_ns", numbers.duration)
+        yield TextColumn("cpu", may_go=True), _amount("cpu_ns", numbers.duration)
 
 
 def _amount(column: str, write: Callable[[int], str], *, known: bool = True) -> Cell:
@@ -191,17 +191,17 @@ def _share(part: int, whole: int) -> str:
     return numbers.percent(part / whole) if whole else numbers.NOTHING
 
 
-def _devices(sampled: SampledWork, line: _Line) -> str:
+def _devices(sampled: TracedLoop, line: _Line) -> str:
     found = {each for at in line.members for each in (sampled.devices[at] or "").split("|")}
     return " ".join(sorted(each.rpartition("device:")[2] for each in found if each))
 
 
-def _types(sampled: SampledWork, line: _Line) -> str:
+def _types(sampled: TracedLoop, line: _Line) -> str:
     nodes = [sampled.graph.nodes[at] for at in line.members]
     return " ".join([*sorted({node.op for node in nodes}), *in_graph(nodes)])
 
 
-def _preorder(shown: Shown) -> Iterator[tuple[Shown, int, str]]:
+def _preorder(shown: TreeNode) -> Iterator[tuple[TreeNode, int, str]]:
     """Give each place, its depth, and its name without that of the scope it is shown in."""
     waiting = [(shown, 0, "")]
     while waiting:

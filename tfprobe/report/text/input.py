@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.input.input_sources import Kind, Producer, Source
-from tfprobe.analysis.input.input_verdict import Level, WorkInput
+from tfprobe.analysis.input.input_sources import InputSource, Producer, SourceKind
+from tfprobe.analysis.input.input_verdict import InputLevel, WorkInput
 from tfprobe.analysis.input.stage_stats import (
     FunctionOp,
     PipelineUse,
@@ -17,18 +17,18 @@ from tfprobe.analysis.input.stage_stats import (
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
-_LEVELS: Mapping[Level, str] = {
-    Level.HIGH: "highly input bound",
-    Level.MODERATE: "moderately input bound",
-    Level.NONE: "it does not wait for input",
+_LEVELS: Mapping[InputLevel, str] = {
+    InputLevel.HIGH: "highly input bound",
+    InputLevel.MODERATE: "moderately input bound",
+    InputLevel.NONE: "it does not wait for input",
 }
-_KINDS: Mapping[Kind, str] = {
-    Kind.ITERATOR: "tf.data",
-    Kind.QUEUE: "queue",
-    Kind.FEED: "feed",
-    Kind.PYTHON: "Python",
+_KINDS: Mapping[SourceKind, str] = {
+    SourceKind.ITERATOR: "tf.data",
+    SourceKind.QUEUE: "queue",
+    SourceKind.FEED: "feed",
+    SourceKind.PYTHON: "Python",
 }
 # Facts that say how a stage works, in words; the rest is in --json.
 _FACTS: Mapping[str, str] = {
@@ -84,14 +84,14 @@ def answer(item: WorkInput) -> str:
     """Return how much a work waits for input, and for what, in one or two sentences."""
     what = "taking input that was ready" if item.keeps_up and item.ratio else "waiting for input"
     text = f"{numbers.percent(item.ratio)} of the time is {what}: {_LEVELS[item.level]}."
-    if item.level is Level.NONE or not item.sources:
+    if item.level is InputLevel.NONE or not item.sources:
         return text
-    if isinstance(item.pipeline, Missing) or item.sources[0].kind is not Kind.ITERATOR:
+    if isinstance(item.pipeline, Missing) or item.sources[0].kind is not SourceKind.ITERATOR:
         return f"{text} It waits for {_described(item.sources[0])}."
     return f"{text} {_bottleneck(item.pipeline)}"
 
 
-def _described(source: Source) -> str:
+def _described(source: InputSource) -> str:
     where = f" ({page.short_path(source.file)}:{source.line})" if source.file else ""
     return f"{_KINDS[source.kind]}: {source.what}{where}"
 
@@ -129,12 +129,12 @@ def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
     if not shown:
         return
     columns = (
-        Column("waits for", is_number=False),
-        Column("", is_number=False, may_be_cut=True),
-        Column("a cycle"),
-        Column("share"),
-        Column("when", is_number=False),
-        Column("at", is_number=False, may_be_cut=True, may_go=True),
+        TextColumn("waits for", is_number=False),
+        TextColumn("", is_number=False, may_be_cut=True),
+        TextColumn("a cycle"),
+        TextColumn("share"),
+        TextColumn("when", is_number=False),
+        TextColumn("at", is_number=False, may_be_cut=True, may_go=True),
     )
     rows = [
         (
@@ -150,24 +150,24 @@ def _sources(item: WorkInput, width: int) -> Iterator[RenderableType]:
     yield page.table(columns, rows, width=width)
 
 
-def _what(item: WorkInput, source: Source) -> str:
-    if source.kind is Kind.FEED and not source.is_between and isinstance(item.fed_bytes, int):
+def _what(item: WorkInput, source: InputSource) -> str:
+    if source.kind is SourceKind.FEED and not source.is_between and isinstance(item.fed_bytes, int):
         return f"{source.what}, {numbers.size(item.fed_bytes)}"
     return source.what
 
 
 def _tree(item: WorkInput, pipeline: PipelineUse, width: int) -> RenderableType:
     columns = (
-        Column("pipeline", is_number=False, may_be_cut=True),
-        Column("of the wait"),
-        Column("calls a step", may_go=True),
-        Column("a call", may_go=True),
-        Column("works a step"),
-        Column("threads", may_go=True),
-        Column("", is_number=False, may_go=True),
+        TextColumn("pipeline", is_number=False, may_be_cut=True),
+        TextColumn("of the wait"),
+        TextColumn("calls a step", may_go=True),
+        TextColumn("a call", may_go=True),
+        TextColumn("works a step"),
+        TextColumn("threads", may_go=True),
+        TextColumn("", is_number=False, may_go=True),
     )
     waited_ns = sum(use.share.total_ns for use in pipeline.stages)
-    marked = None if item.level is Level.NONE else pipeline.bottleneck
+    marked = None if item.level is InputLevel.NONE else pipeline.bottleneck
     rows = [_stage(pipeline, at, label, waited_ns) for at, label in _labels(pipeline, marked)]
     return page.table(columns, rows, width=width)
 
@@ -233,10 +233,10 @@ def _producers(producers: Sequence[Producer], width: int) -> Iterator[Renderable
     if not producers:
         return
     columns = (
-        Column("fills a queue", is_number=False, may_be_cut=True),
-        Column("steps"),
-        Column("a step"),
-        Column("longest ops", is_number=False, may_be_cut=True),
+        TextColumn("fills a queue", is_number=False, may_be_cut=True),
+        TextColumn("steps"),
+        TextColumn("a step"),
+        TextColumn("longest ops", is_number=False, may_be_cut=True),
     )
     rows = [
         (

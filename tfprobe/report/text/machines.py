@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.core.statistics import Curve
+from tfprobe.analysis.core.statistics import SampleCurve
 from tfprobe.analysis.system.hardware import DeviceHardware, Hardware, ProcessHardware
 from tfprobe.analysis.system.thread_times import ProcessThreads, ThreadGroup
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 16
@@ -23,18 +23,18 @@ _LEAST_CORES = 0.005
 _MOST_THREADS = 8
 _UNKNOWN = "?"
 _THREAD_COLUMNS = (
-    Column("thread", is_number=False),
-    Column("CPUs"),
-    Column("share"),
-    Column("mostly at", is_number=False, may_be_cut=True),
+    TextColumn("thread", is_number=False),
+    TextColumn("CPUs"),
+    TextColumn("share"),
+    TextColumn("mostly at", is_number=False, may_be_cut=True),
 )
 _COLUMNS = (
-    Column("", is_number=False),
-    Column("mean"),
-    Column("p95"),
-    Column("max"),
-    Column("over time", is_number=False, may_go=True),
-    Column("", is_number=False, may_be_cut=True),
+    TextColumn("", is_number=False),
+    TextColumn("mean"),
+    TextColumn("p95"),
+    TextColumn("max"),
+    TextColumn("over time", is_number=False, may_go=True),
+    TextColumn("", is_number=False, may_be_cut=True),
 )
 
 
@@ -42,7 +42,7 @@ class _Row(NamedTuple):
     """An amount over time, how its numbers are written, and what else there is to say of it."""
 
     name: str
-    curve: Curve | Missing
+    curve: SampleCurve | Missing
     spelled: Callable[[float], str]
     remark: str = ""
 
@@ -218,12 +218,12 @@ def _table(rows: Sequence[_Row], width: int) -> Iterator[RenderableType]:
         yield page.paragraph(f"no {', '.join(names)}: {reason}")
 
 
-def _shown(row: _Row, curve: Curve) -> tuple[str, ...]:
+def _shown(row: _Row, curve: SampleCurve) -> tuple[str, ...]:
     amounts = (row.spelled(each) for each in (curve.mean, curve.p95, curve.max))
     return (row.name, *amounts, _drawn(curve), row.remark)
 
 
-def _drawn(curve: Curve) -> str:
+def _drawn(curve: SampleCurve) -> str:
     """Draw a curve on a line, from 0 to its largest point; each cell is the mean of some points."""
     values = [point.value for point in curve.points]
     cells = min(len(values), _CURVE_WIDTH)

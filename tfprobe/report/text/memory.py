@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.core.source_lines import shown
-from tfprobe.analysis.memory.host_memory import Growth, HostMemory, Verdict
+from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, HostMemory
 from tfprobe.analysis.memory.memory_peak import HeldBy, Holder, Role
-from tfprobe.analysis.memory.memory_summary import Lasting, Memory
+from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work, titled
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column, sparkline
+from tfprobe.report.format.page import TextColumn, sparkline
 
 # Of more rows a reader looks at none; --json has all of them.
 MOST_ROWS = 10
@@ -30,19 +30,19 @@ ROLES = {
     Role.HELD_BEFORE: "held before",
 }
 _HOLDER = (
-    Column("", is_number=False, may_be_cut=True),
-    Column("role", is_number=False),
-    Column("largest", is_number=False, may_go=True),
-    Column("op", is_number=False, may_be_cut=True, may_go=True),
-    Column("pieces"),
-    Column("size"),
-    Column("share"),
+    TextColumn("", is_number=False, may_be_cut=True),
+    TextColumn("role", is_number=False),
+    TextColumn("largest", is_number=False, may_go=True),
+    TextColumn("op", is_number=False, may_be_cut=True, may_go=True),
+    TextColumn("pieces"),
+    TextColumn("size"),
+    TextColumn("share"),
 )
 
 
 def lay_out(
     work: Work | None,
-    allocators: tuple[Memory, ...] | Missing,
+    allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
     by: HeldBy,
@@ -57,7 +57,7 @@ def lay_out(
 
 def _parts(
     work: Work | None,
-    allocators: tuple[Memory, ...] | Missing,
+    allocators: tuple[MemorySummary, ...] | Missing,
     variables: Lasting | Missing,
     hosts: tuple[HostMemory, ...] | Missing,
     by: HeldBy,
@@ -91,7 +91,9 @@ def _variables(found: Lasting | Missing) -> str:
     return f"{told} and {numbers.size(state)} of optimizer state" if state else told
 
 
-def _allocator(found: Memory, by: HeldBy, width: int, *, several: bool) -> Iterator[RenderableType]:
+def _allocator(
+    found: MemorySummary, by: HeldBy, width: int, *, several: bool
+) -> Iterator[RenderableType]:
     where = f"{found.device or 'unknown device'}, {found.allocator or 'unknown allocator'}"
     process = f"process {found.process}, " if several else ""
     estimate = " (an estimate)" if found.is_estimate else ""
@@ -114,7 +116,7 @@ def _allocator(found: Memory, by: HeldBy, width: int, *, several: bool) -> Itera
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
 
 
-def _facts(found: Memory) -> str:
+def _facts(found: MemorySummary) -> str:
     above = "" if found.is_absolute or found.is_estimate else " above what it held before"
     after = numbers.duration(max(found.peak.after_ns, 0))
     peak = f"{'at least ' if found.is_at_least else ''}{numbers.size(found.peak.bytes)}"
@@ -132,7 +134,7 @@ def _facts(found: Memory) -> str:
     return ", ".join(facts)
 
 
-def _how_estimated(found: Memory) -> str:
+def _how_estimated(found: MemorySummary) -> str:
     told = (
         "No allocator was recorded. This is what outputs of ops hold by their sizes, until the "
         "last op that reads them has run; without work space and without variables."
@@ -143,7 +145,7 @@ def _how_estimated(found: Memory) -> str:
     return f"{told} The sizes of {unknown} of {of} outputs are not known; they are not in it."
 
 
-def _roles(found: Memory) -> str:
+def _roles(found: MemorySummary) -> str:
     parts = [f"{ROLES[role]} {numbers.size(size)}" for role, size in found.peak.by_role]
     return ", ".join(parts)
 
@@ -181,12 +183,12 @@ def _host(found: HostMemory, width: int) -> Iterator[RenderableType]:
 
 def _growth(found: Growth, what: str) -> str:
     over = f"from step {numbers.count(found.first_step)} to {numbers.count(found.last_step)}"
-    if found.verdict is Verdict.STEADY:
+    if found.verdict is GrowthVerdict.STEADY:
         return f"{what} does not grow, {over}."
     slope = (
         f"{_signed(found.bytes_per_step)} a step ({_signed(found.low)} to {_signed(found.high)})"
     )
-    if found.verdict is Verdict.WARMING_UP:
+    if found.verdict is GrowthVerdict.WARMING_UP:
         return f"{what} grew at first and then less: {slope}, {over}."
     return f"{what} grows by {slope}, {over}, and goes on."
 

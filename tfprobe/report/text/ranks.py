@@ -8,45 +8,45 @@ from types import MappingProxyType
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.distributed.rank_comparison import Across, Row
+from tfprobe.analysis.distributed.rank_comparison import RankComparison, RankRow
 from tfprobe.analysis.distributed.rank_facts import name
 from tfprobe.analysis.distributed.rank_times import Measure, Straggler
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 # What fits on a screen; --json has all.
 MOST_ROWS = 16
 _MOST_PAIRS = 5
 _MOST_HOSTS = 6
 _COLUMNS = (
-    Column("process", is_number=False),
-    Column("host", is_number=False, may_be_cut=True, may_go=True),
-    Column("steps"),
-    Column("mean"),
-    Column("later"),
-    Column("z"),
-    Column("last"),
-    Column("waited", may_go=True),
-    Column("overlap", may_go=True),
-    Column("clock", may_go=True),
-    Column("state", is_number=False, may_go_last=True),
+    TextColumn("process", is_number=False),
+    TextColumn("host", is_number=False, may_be_cut=True, may_go=True),
+    TextColumn("steps"),
+    TextColumn("mean"),
+    TextColumn("later"),
+    TextColumn("z"),
+    TextColumn("last"),
+    TextColumn("waited", may_go=True),
+    TextColumn("overlap", may_go=True),
+    TextColumn("clock", may_go=True),
+    TextColumn("state", is_number=False, may_go_last=True),
 )
 _PAIRS = (
-    Column("waits", is_number=False),
-    Column("for", is_number=False),
-    Column("times"),
-    Column("in all"),
-    Column("each"),
+    TextColumn("waits", is_number=False),
+    TextColumn("for", is_number=False),
+    TextColumn("times"),
+    TextColumn("in all"),
+    TextColumn("each"),
 )
 _SERVERS = (
-    Column("server", is_number=False),
-    Column("sent and received"),
-    Column("workers"),
-    Column("receiving", may_go=True),
-    Column("ops ran"),
+    TextColumn("server", is_number=False),
+    TextColumn("sent and received"),
+    TextColumn("workers"),
+    TextColumn("receiving", may_go=True),
+    TextColumn("ops ran"),
 )
 _MEASURES: dict[Measure, str] = {
     "cycle": "from step to step",
@@ -64,14 +64,14 @@ _SLOWEST = "█"
 
 
 def lay_out(
-    found: Across, run: str, problems: Sequence[Problem], *, width: int, colour: bool
+    found: RankComparison, run: str, problems: Sequence[Problem], *, width: int, colour: bool
 ) -> str:
     """Return the page of `tfprobe ranks`."""
     return page.render(_parts(found, run, problems, width), width=width, colour=colour)
 
 
 def _parts(
-    found: Across, run: str, problems: Sequence[Problem], width: int
+    found: RankComparison, run: str, problems: Sequence[Problem], width: int
 ) -> Iterator[RenderableType]:
     yield page.heading(f"{run}: {_count(len(found.rows), 'process', 'processes')}")
     yield page.paragraph(_summary(found))
@@ -89,7 +89,7 @@ def _count(number: int, one: str, many: str) -> str:
     return f"1 {one}" if number == 1 else f"{numbers.count(number)} {many}"
 
 
-def _summary(found: Across) -> str:
+def _summary(found: RankComparison) -> str:
     roles = Counter(row.process.role or "without a role" for row in found.rows)
     states = Counter(row.process.state for row in found.rows)
     hosts = sorted({row.process.host for row in found.rows})
@@ -111,7 +111,7 @@ def _counted(counter: Counter[str], several: Mapping[str, str] = MappingProxyTyp
     )
 
 
-def _clocks(found: Across) -> str:
+def _clocks(found: RankComparison) -> str:
     if found.clocks.machines < 2:
         return "Clocks: one machine has one clock."
     known = [each for each in found.clocks.clocks if isinstance(each.error_ns, int)]
@@ -129,7 +129,7 @@ def _clocks(found: Across) -> str:
     )
 
 
-def _named(found: Across) -> Iterator[str]:
+def _named(found: RankComparison) -> Iterator[str]:
     for each in found.stragglers[:_MOST_PAIRS]:
         process = found.rows[each.process].process
         named = name(process) if process.rank is None else f"{name(process)} on {process.host}"
@@ -160,7 +160,7 @@ def _last(each: Straggler) -> str:
     return f"; last to {numbers.percent(each.last_ratio)} of {each.matched} collectives"
 
 
-def _table(found: Across, width: int) -> Iterator[RenderableType]:
+def _table(found: RankComparison, width: int) -> Iterator[RenderableType]:
     shown = _that_matter(found)
     work = "" if isinstance(found.work, Missing) else f" of {found.work}"
     rest = len(found.rows) - len(shown)
@@ -171,14 +171,14 @@ def _table(found: Across, width: int) -> Iterator[RenderableType]:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
 
 
-def _that_matter(found: Across) -> Sequence[Row]:
+def _that_matter(found: RankComparison) -> Sequence[RankRow]:
     """Return all rows of few; of many those that stand out, in their order."""
     if len(found.rows) <= MOST_ROWS:
         return found.rows
     named = {each.process for each in found.stragglers}
     usual = Counter(row.process.state for row in found.rows).most_common(1)[0][0]
 
-    def weight(row: Row) -> tuple[bool, bool, bool, float]:
+    def weight(row: RankRow) -> tuple[bool, bool, bool, float]:
         z = 0.0 if isinstance(row.late, Missing) else row.late.late.z
         is_known = not isinstance(row.clock.offset_ns, Missing)
         return row.process.index in named, row.process.state != usual, not is_known, z
@@ -187,7 +187,7 @@ def _that_matter(found: Across) -> Sequence[Row]:
     return [found.rows[at] for at in sorted(order[:MOST_ROWS])]
 
 
-def _row(row: Row) -> Sequence[str]:
+def _row(row: RankRow) -> Sequence[str]:
     late, turn, overlap = row.late, row.turn, row.overlap
     error = row.clock.error_ns
     nothing = numbers.NOTHING
@@ -212,7 +212,7 @@ def _z(late: Straggler) -> str:
     return f"{mark}{late.late.z:.1f}" if abs(late.late.z) < 1000 else f"{mark}>999"
 
 
-def _strip(found: Across, width: int) -> Iterator[RenderableType]:
+def _strip(found: RankComparison, width: int) -> Iterator[RenderableType]:
     rows = [row for row in _that_matter(found) if row.cells]
     if len(rows) < 2:
         return
@@ -242,7 +242,7 @@ def _shade(cell: float | None) -> str:
     return next((shade for limit, shade in _SHADES if cell <= limit), _SLOWEST)
 
 
-def _waits(found: Across, width: int) -> Iterator[RenderableType]:
+def _waits(found: RankComparison, width: int) -> Iterator[RenderableType]:
     if not found.is_job:
         return
     yield page.blank()
@@ -258,7 +258,7 @@ def _waits(found: Across, width: int) -> Iterator[RenderableType]:
         yield page.paragraph(f"and {_count(rest, 'more pair', 'more pairs')}; --json has all.")
 
 
-def _pairs(found: Across, waits: Waits) -> Sequence[Sequence[str]]:
+def _pairs(found: RankComparison, waits: Waits) -> Sequence[Sequence[str]]:
     return [
         (
             name(found.rows[each.who].process),
@@ -271,7 +271,7 @@ def _pairs(found: Across, waits: Waits) -> Sequence[Sequence[str]]:
     ]
 
 
-def _servers(found: Across, width: int) -> Iterator[RenderableType]:
+def _servers(found: RankComparison, width: int) -> Iterator[RenderableType]:
     has_servers = any(row.seat.team == "ps" for row in found.rows)
     servers = found.servers
     if isinstance(servers, Missing):

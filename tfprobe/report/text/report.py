@@ -18,7 +18,7 @@ from tfprobe.findings.finding import Severity
 from tfprobe.report.documents.process_groups import FEW, Crowd, Group, StandsOut, Why, crowd
 from tfprobe.report.documents.run_report import ProcessReport, Report, WorkReport
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text import account, breakdown, machines, runs
 from tfprobe.report.text.findings import in_short
 from tfprobe.report.text.stacks import brief as stacks_in_brief
@@ -124,16 +124,16 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
 def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType]:
     show_raised = any(item.work.raised for item in works)
     columns = [
-        Column("kind", is_number=False),
-        Column("name", is_number=False, may_be_cut=True),
-        Column("count"),
-        *([Column("raised")] if show_raised else []),
-        Column("sampled", may_go=True),
-        Column("mean", may_go_last=True),
-        Column("p50"),
-        Column("p95", may_go_last=True),
-        Column("max", may_go=True),
-        Column("total"),
+        TextColumn("kind", is_number=False),
+        TextColumn("name", is_number=False, may_be_cut=True),
+        TextColumn("count"),
+        *([TextColumn("raised")] if show_raised else []),
+        TextColumn("sampled", may_go=True),
+        TextColumn("mean", may_go_last=True),
+        TextColumn("p50"),
+        TextColumn("p95", may_go_last=True),
+        TextColumn("max", may_go=True),
+        TextColumn("total"),
     ]
     rows = [_work(item, show_raised) for item in works[:TOP_WORKS]]
     yield page.table(columns, rows, width=width)
@@ -206,12 +206,12 @@ def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
     yield page.heading(f"Ops in {steps}")
     has_accelerator = any(op.accelerator_ns for op in table.types)
     columns = [
-        Column("type", is_number=False, may_be_cut=True),
-        Column("count"),
-        Column("total"),
-        Column("share"),
-        *([Column("accelerator"), Column("cpu")] if has_accelerator else []),
-        *([Column("requested")] if table.has_bytes else []),
+        TextColumn("type", is_number=False, may_be_cut=True),
+        TextColumn("count"),
+        TextColumn("total"),
+        TextColumn("share"),
+        *([TextColumn("accelerator"), TextColumn("cpu")] if has_accelerator else []),
+        *([TextColumn("requested")] if table.has_bytes else []),
     ]
     rows = []
     whole_ns = table.total_ns or 1
@@ -251,9 +251,9 @@ def group_parts(item: Crowd, *, width: int) -> Iterator[RenderableType]:
     """Yield the processes of a report: their numbers, works by role, and who stands out."""
     yield page.heading(group_title(item))
     if item.groups:
-        columns = [Column(name, is_number=at > 2) for at, name in enumerate(HEADINGS)]
-        columns[2] = Column("name", is_number=False, may_be_cut=True)
-        columns[0] = Column("role", is_number=False, may_be_cut=True)
+        columns = [TextColumn(name, is_number=at > 2) for at, name in enumerate(HEADINGS)]
+        columns[2] = TextColumn("name", is_number=False, may_be_cut=True)
+        columns[0] = TextColumn("role", is_number=False, may_be_cut=True)
         rows = [group_cells(each) for each in item.groups[:TOP_GROUPS]]
         yield page.table(columns, rows, width=width)
     if len(item.groups) > TOP_GROUPS:

@@ -9,15 +9,15 @@ from pathlib import PurePath
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.compare.change_cause import Cause, Whose
+from tfprobe.analysis.compare.change_cause import ChangeCause, Whose
 from tfprobe.analysis.compare.several_runs import TrendRow
-from tfprobe.analysis.jobs.run_selection import KEEP, OLDER, Candidate, Retention, Rules
+from tfprobe.analysis.jobs.run_selection import KEEP, OLDER, Candidate, Retention, RetentionRules
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Run, titled
-from tfprobe.profile.snapshots import Answer, Captured, ProcessAnswer, RunLine
+from tfprobe.profile.snapshots import Captured, ProcessAnswer, RequestAnswer, RunLine
 from tfprobe.report.diff.text import signed
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 
 def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bool) -> str:
@@ -25,14 +25,14 @@ def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bo
     with_size = any(not isinstance(run.size_bytes, Missing) for run in runs)
     with_labels = any(labels(run) for run in runs)
     columns = (
-        Column("run", is_number=False),
-        Column("state", is_number=False),
-        Column("age", may_go_last=True),
-        Column("processes", may_go=True),
-        Column("steps", may_go_last=True),
-        *([Column("size")] if with_size else []),
-        *([Column("name", is_number=False, may_be_cut=True)] if with_labels else []),
-        Column("command", is_number=False, may_be_cut=True),
+        TextColumn("run", is_number=False),
+        TextColumn("state", is_number=False),
+        TextColumn("age", may_go_last=True),
+        TextColumn("processes", may_go=True),
+        TextColumn("steps", may_go_last=True),
+        *([TextColumn("size")] if with_size else []),
+        *([TextColumn("name", is_number=False, may_be_cut=True)] if with_labels else []),
+        TextColumn("command", is_number=False, may_be_cut=True),
     )
     rows = [_row(run, now_unix_ns, with_size=with_size, with_labels=with_labels) for run in runs]
     return page.render(
@@ -79,12 +79,12 @@ def _command(run: RunLine) -> str:
     return shlex.join([PurePath(run.command[0]).name, *run.command[1:]])
 
 
-_RUN = (Column("run", is_number=False), Column("state", is_number=False), Column("age"))
+_RUN = (TextColumn("run", is_number=False), TextColumn("state", is_number=False), TextColumn("age"))
 
 
 def render_removals(
     retention: Retention,
-    rules: Rules,
+    rules: RetentionRules,
     leftovers: int,
     now_unix_ns: int,
     *,
@@ -97,11 +97,13 @@ def render_removals(
 
 
 def _parts(
-    retention: Retention, rules: Rules, leftovers: int, now_unix_ns: int, width: int
+    retention: Retention, rules: RetentionRules, leftovers: int, now_unix_ns: int, width: int
 ) -> Iterator[RenderableType]:
     if retention.goes:
         goes = [_going(each, rules, now_unix_ns) for each in retention.goes]
-        yield page.table([*_RUN, Column("size"), _why("why it goes")], goes, width=width, indent=0)
+        yield page.table(
+            [*_RUN, TextColumn("size"), _why("why it goes")], goes, width=width, indent=0
+        )
         yield page.blank()
     if retention.held:
         held = [[*_run(each, now_unix_ns), each.held or ""] for each in retention.held]
@@ -110,24 +112,24 @@ def _parts(
     yield page.paragraph(_sum(retention, rules, leftovers), indent=0)
 
 
-def _why(heading: str) -> Column:
-    return Column(heading, is_number=False, may_be_cut=True)
+def _why(heading: str) -> TextColumn:
+    return TextColumn(heading, is_number=False, may_be_cut=True)
 
 
 def _run(candidate: Candidate, now_unix_ns: int) -> list[str]:
     return [candidate.run.id, candidate.run.state, age(candidate.run, now_unix_ns)]
 
 
-def _going(candidate: Candidate, rules: Rules, now_unix_ns: int) -> list[str]:
+def _going(candidate: Candidate, rules: RetentionRules, now_unix_ns: int) -> list[str]:
     why = _rules(candidate, rules)
     return [*_run(candidate, now_unix_ns), size(candidate.run), why]
 
 
-def _rules(candidate: Candidate, rules: Rules) -> str:
+def _rules(candidate: Candidate, rules: RetentionRules) -> str:
     return ", ".join(_rule(rule, rules) for rule in candidate.rules)
 
 
-def _rule(rule: str, rules: Rules) -> str:
+def _rule(rule: str, rules: RetentionRules) -> str:
     if rule == KEEP:
         return f"not among the newest {rules.keep}"
     if rule == OLDER:
@@ -135,12 +137,12 @@ def _rule(rule: str, rules: Rules) -> str:
     return f"above {numbers.size(rules.size_bytes or 0)} in all"
 
 
-def _sum(retention: Retention, rules: Rules, leftovers: int) -> str:
+def _sum(retention: Retention, rules: RetentionRules, leftovers: int) -> str:
     goes = [_count(len(retention.goes), "run"), numbers.size(_total(retention.goes))]
     parts = [", ".join(goes)] if retention.goes else []
     if leftovers:
         parts.append(_count(leftovers, "leftover") + " of programs that were killed")
-    if rules == Rules() and not parts:
+    if rules == RetentionRules() and not parts:
         return "Nothing goes: no rule was given, and no killed program left anything."
     if not parts:
         return "Nothing goes."
@@ -157,14 +159,14 @@ def _count(count: int, what: str) -> str:
 
 
 _COLUMNS = (
-    Column("host", is_number=False, may_be_cut=True),
-    Column("pid"),
-    Column("state", is_number=False),
-    Column("answer", is_number=False),
-    Column("captures"),
-    Column("steps", is_number=False, may_be_cut=True),
+    TextColumn("host", is_number=False, may_be_cut=True),
+    TextColumn("pid"),
+    TextColumn("state", is_number=False),
+    TextColumn("answer", is_number=False),
+    TextColumn("captures"),
+    TextColumn("steps", is_number=False, may_be_cut=True),
 )
-_PROGRAM = Column("program", is_number=False, may_be_cut=True)
+_PROGRAM = TextColumn("program", is_number=False, may_be_cut=True)
 _STANDS = "The order stands: whoever has not answered takes it with its next step."
 
 
@@ -183,7 +185,7 @@ def render_trace_request(
         page.table(columns, rows, width=width),
     ]
     parts += [page.paragraph(text) for text in reasons(answers)]
-    if any(answer.answer is Answer.NONE for answer in answers):
+    if any(answer.answer is RequestAnswer.NONE for answer in answers):
         parts.append(page.paragraph(_STANDS))
     return page.render(parts, width=width, colour=colour)
 
@@ -255,16 +257,16 @@ def _run_trend_parts(rows: Sequence[TrendRow], others: int, width: int) -> Itera
     command = "?" if isinstance(newest.command, Missing) else shlex.join(newest.command)
     yield page.heading(f"{newest.name}: {command}" if named else command)
     columns = (
-        Column("started", is_number=False),
-        Column("host", is_number=False, may_go=True),
-        Column("Python", is_number=False, may_go=True),
-        Column("TensorFlow", is_number=False, may_go=True),
-        Column("steps"),
-        Column("step p50"),
-        Column("goodput"),
-        Column("change"),
-        Column("whose", is_number=False),
-        Column("run", is_number=False, may_be_cut=True),
+        TextColumn("started", is_number=False),
+        TextColumn("host", is_number=False, may_go=True),
+        TextColumn("Python", is_number=False, may_go=True),
+        TextColumn("TensorFlow", is_number=False, may_go=True),
+        TextColumn("steps"),
+        TextColumn("step p50"),
+        TextColumn("goodput"),
+        TextColumn("change"),
+        TextColumn("whose", is_number=False),
+        TextColumn("run", is_number=False, may_be_cut=True),
     )
     cells = [_run_trend_row(row) for row in rows]
     yield page.table(columns, cells, width=width)
@@ -303,7 +305,7 @@ def _change(row: TrendRow) -> str:
 
 
 def _whose(row: TrendRow) -> str:
-    if isinstance(row.change, Missing) or not isinstance(row.change.cause, Cause):
+    if isinstance(row.change, Missing) or not isinstance(row.change.cause, ChangeCause):
         return ""
     whose = row.change.cause.whose
     return "cannot be told" if whose is Whose.UNKNOWN else whose.value

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfprobe.analysis.system.stack_lines import StackSummary, is_of_program, without_importers
-from tfprobe.analysis.system.stack_samples import Call, CallTree, ProcessTrees
+from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
 from tfprobe.profile.stack_samples import SampledFrame, StackSamples
@@ -127,11 +127,11 @@ def _tree(name: str, about: str, tree: CallTree, least_ratio: float) -> Iterator
         waiting += [(each, depth + 1) for each in reversed(below)]
 
 
-def _shown(calls: Sequence[Call], tree: CallTree, least_ratio: float) -> list[Call]:
+def _shown(calls: Sequence[StackCall], tree: CallTree, least_ratio: float) -> list[StackCall]:
     return [call for call in calls if call.total_ns >= least_ratio * tree.total_ns]
 
 
-def _passes_on(call: Call, below: Sequence[Call], tree: CallTree) -> bool:
+def _passes_on(call: StackCall, below: Sequence[StackCall], tree: CallTree) -> bool:
     """Say whether a call of what is installed only calls the next one."""
     if len(below) != 1 or is_of_program(call.frame):
         return False

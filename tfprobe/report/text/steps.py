@@ -14,12 +14,12 @@ from tfprobe.analysis.steps.phases import PHASES, Life
 from tfprobe.analysis.steps.slow_step_causes import Cause
 from tfprobe.analysis.steps.slow_step_causes import told as told_of
 from tfprobe.analysis.steps.step_series import Trend
-from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimes
+from tfprobe.analysis.steps.step_times import QUANTILES, Distribution, RecentStep, StepTimeSummary
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import SERVICE_KIND, Process, titled
 from tfprobe.report.documents.step_report import StepsReport, WorkSteps
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column, histogram_sparkline
+from tfprobe.report.format.page import TextColumn, histogram_sparkline
 
 # What fits on a screen; `--work` and --json show the others.
 SHOWN_WORKS = 3
@@ -27,21 +27,21 @@ SHOWN_WORKS = 3
 LEAST_STEPS = 4
 _BARS_WIDTH = 40
 _RECENT = (
-    Column("step"),
-    Column("time"),
-    Column("gap before"),
-    Column("", is_number=False),
+    TextColumn("step"),
+    TextColumn("time"),
+    TextColumn("gap before"),
+    TextColumn("", is_number=False),
 )
 _TIMES = (
-    Column("", is_number=False),
-    Column("mean"),
-    Column("p5", may_go=True),
-    Column("p50"),
-    Column("p95"),
-    Column("p99", may_go=True),
-    Column("max"),
-    Column("total"),
-    Column("of it", may_go=True),
+    TextColumn("", is_number=False),
+    TextColumn("mean"),
+    TextColumn("p5", may_go=True),
+    TextColumn("p50"),
+    TextColumn("p95"),
+    TextColumn("p99", may_go=True),
+    TextColumn("max"),
+    TextColumn("total"),
+    TextColumn("of it", may_go=True),
 )
 _SHOWN_QUANTILES = tuple(QUANTILES.index(each) for each in (0.05, 0.50, 0.95, 0.99))
 
@@ -94,7 +94,7 @@ def _work(each: WorkSteps, width: int, *, several: bool) -> Iterator[RenderableT
 def _summary(each: WorkSteps) -> str:
     work = each.item.work
     facts = ["1 step" if work.count == 1 else f"{numbers.count(work.count)} steps"]
-    if work.executed < LEAST_STEPS and isinstance(each.item.times, StepTimes):
+    if work.executed < LEAST_STEPS and isinstance(each.item.times, StepTimeSummary):
         facts[0] += f" in {numbers.duration(each.item.times.total_ns)}"
     if work.kind == SERVICE_KIND:
         facts.append("all traced by the profiler service")
@@ -167,11 +167,11 @@ _SHOWN_CAUSES = 3
 _ROWS_FROM_RATIO = 0.001
 
 _COLUMNS = (
-    Column("", is_number=False),
-    Column("took"),
-    Column("usual"),
-    Column("z", may_go=True),
-    Column("what happened then", is_number=False, may_be_cut=True),
+    TextColumn("", is_number=False),
+    TextColumn("took"),
+    TextColumn("usual"),
+    TextColumn("z", may_go=True),
+    TextColumn("what happened then", is_number=False, may_be_cut=True),
 )
 
 
@@ -318,7 +318,7 @@ def _totals(lives: Sequence[Life], names: Sequence[str], width: int) -> Iterator
         for line in _legend(lives[0], there, width - 2):
             yield Padding(line, (0, 0, 0, 2))
         return
-    columns = [Column("", is_number=False), *(Column(f"{_MARKS[p][0]} {p}") for p in there)]
+    columns = [TextColumn("", is_number=False), *(TextColumn(f"{_MARKS[p][0]} {p}") for p in there)]
     rows = [
         [named, *(numbers.duration(each.total_ns(phase)) for phase in there)]
         for each, named in zip(lives, names, strict=False)

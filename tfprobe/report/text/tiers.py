@@ -8,11 +8,11 @@ from rich.console import RenderableType
 
 from tfprobe.analysis.ops.op_totals import OpTable
 from tfprobe.analysis.system.application import ActivityUse, ProcessActivities
-from tfprobe.analysis.system.runtime import Calls, Launches, Runtime
+from tfprobe.analysis.system.runtime import KernelLaunches, Runtime, RuntimeCalls
 from tfprobe.errors import Missing
 from tfprobe.report.documents.tiers import Tiers
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 from tfprobe.report.text import machines
 
 # What fits on a screen beside the other tiers; --json has all.
@@ -51,12 +51,12 @@ def _application(item: ProcessActivities, *, several: bool, width: int) -> Itera
         share = numbers.percent(item.elsewhere_ns / wall_ns)
         rows.append(("elsewhere", "", "", "", numbers.duration(item.elsewhere_ns), share))
     columns = (
-        Column("activity", is_number=False),
-        Column("", is_number=False, may_be_cut=True),
-        Column("count"),
-        Column("total", may_go=True),
-        Column("exclusive"),
-        Column("share"),
+        TextColumn("activity", is_number=False),
+        TextColumn("", is_number=False, may_be_cut=True),
+        TextColumn("count"),
+        TextColumn("total", may_go=True),
+        TextColumn("exclusive"),
+        TextColumn("share"),
     )
     yield page.table(columns, rows, width=width)
     hidden = len(item.activities) - SHOWN_ACTIVITIES
@@ -87,10 +87,10 @@ def _framework(table: OpTable | Missing, width: int) -> Iterator[RenderableType]
     yield page.heading(f"Framework · ops in {_steps(table.captures)}")
     whole_ns = table.total_ns or 1
     columns = (
-        Column("type", is_number=False, may_be_cut=True),
-        Column("count"),
-        Column("total"),
-        Column("share"),
+        TextColumn("type", is_number=False, may_be_cut=True),
+        TextColumn("count"),
+        TextColumn("total"),
+        TextColumn("share"),
     )
     rows = [
         (op.type, numbers.count(op.occurrences), numbers.duration(op.total_ns),
@@ -110,31 +110,31 @@ def _runtime(item: Runtime | Missing, width: int) -> Iterator[RenderableType]:
         return
     yield page.heading(f"Runtime · driver calls in {_steps(item.steps)}")
     columns = (
-        Column("call", is_number=False, may_be_cut=True),
-        Column("", is_number=False, may_go=True),
-        Column("a step"),
-        Column("total"),
-        Column("mean"),
-        Column("max", may_go=True),
+        TextColumn("call", is_number=False, may_be_cut=True),
+        TextColumn("", is_number=False, may_go=True),
+        TextColumn("a step"),
+        TextColumn("total"),
+        TextColumn("mean"),
+        TextColumn("max", may_go=True),
     )
     yield page.table(columns, [_call(each) for each in item.calls[:SHOWN_CALLS]], width=width)
     hidden = len(item.calls) - SHOWN_CALLS
     if hidden > 0:
         yield page.paragraph(f"and {hidden} more calls; --json has all")
-    if isinstance(item.launches, Launches):
+    if isinstance(item.launches, KernelLaunches):
         yield page.paragraph(_launches(item.launches))
         for each in item.launches.short_kernels[:SHOWN_KERNELS]:
             yield page.line(f"{numbers.count(each.count)} × {each.name}", indent=4)
 
 
-def _call(calls: Calls) -> tuple[str, ...]:
+def _call(calls: RuntimeCalls) -> tuple[str, ...]:
     times_ns = (calls.total_ns, calls.mean_ns, calls.max_ns)
     kind = calls.kind.name.lower().replace("_", " ")
     shown = [numbers.duration(each) for each in times_ns]
     return (calls.name, kind, f"{calls.count_per_step:,.1f}", *shown)
 
 
-def _launches(item: Launches) -> str:
+def _launches(item: KernelLaunches) -> str:
     text = f"{item.per_step:,.1f} launches a step"
     delays = (item.p50_delay_ns, item.p95_delay_ns, item.max_delay_ns)
     known = [numbers.duration(each) for each in delays if not isinstance(each, Missing)]

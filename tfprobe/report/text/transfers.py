@@ -6,15 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.core.copies import Memory, Move, Waits
+from tfprobe.analysis.core.copies import CopyMemory, CopyWaits, Move
 from tfprobe.analysis.core.source_lines import By, shown
 from tfprobe.analysis.distributed.collectives import Collective, Collectives, Rank
 from tfprobe.analysis.distributed.transfer_report import Moves
-from tfprobe.analysis.transfers.bus_transfers import TINY_BYTES, Amount, Cause, Flow, Transfers
+from tfprobe.analysis.transfers.bus_transfers import (
+    TINY_BYTES,
+    Amount,
+    TransferCause,
+    TransferFlow,
+    Transfers,
+)
 from tfprobe.analysis.transfers.sends import Sends
 from tfprobe.errors import Missing
 from tfprobe.report.format import numbers, page
-from tfprobe.report.format.page import Column
+from tfprobe.report.format.page import TextColumn
 
 TITLES = {
     Move.HOST_TO_DEVICE: "host to device",
@@ -25,50 +31,50 @@ TITLES = {
 # Of more rows a reader looks at none; --json has all of them.
 MOST_ROWS = 12
 _FLOW = (
-    Column("direction", is_number=False),
-    Column("copies"),
-    Column("size"),
-    Column("rate"),
-    Column("time"),
-    Column("hidden"),
-    Column("exposed"),
-    Column("pageable", may_go=True),
-    Column("synchronous", may_go=True),
+    TextColumn("direction", is_number=False),
+    TextColumn("copies"),
+    TextColumn("size"),
+    TextColumn("rate"),
+    TextColumn("time"),
+    TextColumn("hidden"),
+    TextColumn("exposed"),
+    TextColumn("pageable", may_go=True),
+    TextColumn("synchronous", may_go=True),
 )
 _CAUSE = (
-    Column("", is_number=False, may_be_cut=True),
-    Column("direction", is_number=False),
-    Column("copies"),
-    Column("size"),
-    Column("rate", may_go=True),
-    Column("time"),
-    Column("exposed"),
+    TextColumn("", is_number=False, may_be_cut=True),
+    TextColumn("direction", is_number=False),
+    TextColumn("copies"),
+    TextColumn("size"),
+    TextColumn("rate", may_go=True),
+    TextColumn("time"),
+    TextColumn("exposed"),
 )
 _COLLECTIVE = (
-    Column("collective", is_number=False, may_be_cut=True),
-    Column("runs"),
-    Column("size"),
-    Column("time"),
-    Column("queued", may_go=True),
-    Column("moving"),
-    Column("waiting"),
-    Column("rate"),
+    TextColumn("collective", is_number=False, may_be_cut=True),
+    TextColumn("runs"),
+    TextColumn("size"),
+    TextColumn("time"),
+    TextColumn("queued", may_go=True),
+    TextColumn("moving"),
+    TextColumn("waiting"),
+    TextColumn("rate"),
 )
 _RANK = (
-    Column("rank"),
-    Column("host", is_number=False, may_be_cut=True),
-    Column("collectives"),
-    Column("moving"),
-    Column("waiting"),
-    Column("came last"),
+    TextColumn("rank"),
+    TextColumn("host", is_number=False, may_be_cut=True),
+    TextColumn("collectives"),
+    TextColumn("moving"),
+    TextColumn("waiting"),
+    TextColumn("came last"),
 )
 _SENDS = (
-    Column("op", is_number=False),
-    Column("from", is_number=False, may_be_cut=True),
-    Column("to", is_number=False, may_be_cut=True),
-    Column("runs"),
-    Column("size"),
-    Column("time"),
+    TextColumn("op", is_number=False),
+    TextColumn("from", is_number=False, may_be_cut=True),
+    TextColumn("to", is_number=False, may_be_cut=True),
+    TextColumn("runs"),
+    TextColumn("size"),
+    TextColumn("time"),
 )
 
 
@@ -143,12 +149,16 @@ def _tiny(found: Transfers) -> str:
     )
 
 
-def _flow(flow: Flow, steps: int) -> Sequence[str]:
-    pageable = sum(amount.count for memory, amount in flow.by_memory if memory is Memory.PAGEABLE)
-    known = sum(amount.count for memory, amount in flow.by_memory if memory is not Memory.UNKNOWN)
+def _flow(flow: TransferFlow, steps: int) -> Sequence[str]:
+    pageable = sum(
+        amount.count for memory, amount in flow.by_memory if memory is CopyMemory.PAGEABLE
+    )
+    known = sum(
+        amount.count for memory, amount in flow.by_memory if memory is not CopyMemory.UNKNOWN
+    )
     waits = dict(flow.by_waits)
-    synchronous = waits.get(Waits.SYNCHRONOUS, 0)
-    told = synchronous + waits.get(Waits.ASYNCHRONOUS, 0)
+    synchronous = waits.get(CopyWaits.SYNCHRONOUS, 0)
+    told = synchronous + waits.get(CopyWaits.ASYNCHRONOUS, 0)
     return (
         TITLES[flow.move],
         _per(flow.amount.count, steps),
@@ -162,7 +172,7 @@ def _flow(flow: Flow, steps: int) -> Sequence[str]:
     )
 
 
-def _cause(cause: Cause, steps: int, by: By) -> Sequence[str]:
+def _cause(cause: TransferCause, steps: int, by: By) -> Sequence[str]:
     return (
         shown(cause.label, by),
         TITLES[cause.move],

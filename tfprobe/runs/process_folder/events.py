@@ -39,7 +39,7 @@ class EventLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreter:
+class InterpreterLine:
     """A Python interpreter that started with the boot directory on its path."""
 
     host: str
@@ -60,13 +60,13 @@ def event_log(path: Path, *, last_bytes: int | None = None) -> jsonl.Log[Event]:
     return jsonl.Log(path, _event, last_bytes=last_bytes)
 
 
-def read_interpreters(path: Path) -> tuple[Interpreter, ...]:
+def read_interpreters(path: Path) -> tuple[InterpreterLine, ...]:
     """Read which interpreters saw the boot directory; an absent file means none did."""
     rows = (_interpreter(line) for line in jsonl.whole_lines(path))
     return tuple(row for row in rows if row is not None)
 
 
-def interpreter_log(path: Path) -> jsonl.Log[Interpreter]:
+def interpreter_log(path: Path) -> jsonl.Log[InterpreterLine]:
     """Return a reader of the interpreters that start; see `lines.Log`."""
     return jsonl.Log(path, _interpreter)
 
@@ -79,11 +79,11 @@ def _event(line: bytes) -> Event | None:
     return Event(fields["event"], unix_ns if isinstance(unix_ns, int) else 0, fields)
 
 
-def _interpreter(line: bytes) -> Interpreter | None:
+def _interpreter(line: bytes) -> InterpreterLine | None:
     parts = line.decode("utf-8", "replace").split("\t")
     if len(parts) != 5 or not (parts[1].isdigit() and parts[2].isdigit()):
         return None
-    return Interpreter(parts[0], int(parts[1]), int(parts[2]), parts[3], parts[4])
+    return InterpreterLine(parts[0], int(parts[1]), int(parts[2]), parts[3], parts[4])
 
 
 @dataclass(frozen=True, slots=True)

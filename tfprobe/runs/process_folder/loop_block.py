@@ -22,7 +22,7 @@ from tfprobe.runs.process_folder.steps_layout import (
     TIME_MASK,
     WATCHED_BIT,
     Aggregate,
-    RecentSteps,
+    RecentStepsRecord,
     WordFile,
     Words,
     WorkRecord,
@@ -44,7 +44,7 @@ class KnownWork:
 
     head: list[int]
     slot: Words
-    steps: RecentSteps
+    steps: RecentStepsRecord
     record: WorkRecord
 
 
@@ -85,7 +85,7 @@ def _record(
     index: int,
     head: list[int],
     slot: Words,
-    steps: RecentSteps,
+    steps: RecentStepsRecord,
     keep_steps: int,
     known: KnownWork | None,
 ) -> WorkRecord:
@@ -138,8 +138,8 @@ def _slot(file: WordFile, at: int) -> Words | None:
 
 
 def _steps(
-    file: WordFile, at: int, executed: int, needed: int, known: RecentSteps | None
-) -> RecentSteps:
+    file: WordFile, at: int, executed: int, needed: int, known: RecentStepsRecord | None
+) -> RecentStepsRecord:
     """Return the steps from `needed` on, those that are not known from the ring.
 
     The last known step is read again: its writer may mark it just after it has counted it.
@@ -151,7 +151,7 @@ def _steps(
     if news.first_step > known_end:
         return news
     old = _until(_from(known, needed), known_end)
-    return RecentSteps(
+    return RecentStepsRecord(
         first_step=old.first_step,
         start_ns=np.concatenate([old.start_ns, news.start_ns]),
         end_ns=np.concatenate([old.end_ns, news.end_ns]),
@@ -162,15 +162,15 @@ def _steps(
     )
 
 
-def _end(steps: RecentSteps) -> int:
+def _end(steps: RecentStepsRecord) -> int:
     return steps.first_step + len(steps.start_ns)
 
 
-def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
+def _from(steps: RecentStepsRecord, first_step: int) -> RecentStepsRecord:
     skip = max(first_step - steps.first_step, 0)
     if skip == 0:
         return steps
-    return RecentSteps(
+    return RecentStepsRecord(
         first_step=steps.first_step + skip,
         start_ns=steps.start_ns[skip:],
         end_ns=steps.end_ns[skip:],
@@ -181,9 +181,9 @@ def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
     )
 
 
-def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
+def _until(steps: RecentStepsRecord, end_step: int) -> RecentStepsRecord:
     count = max(end_step - steps.first_step, 0)
-    return RecentSteps(
+    return RecentStepsRecord(
         first_step=steps.first_step,
         start_ns=steps.start_ns[:count],
         end_ns=steps.end_ns[:count],
@@ -194,7 +194,7 @@ def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
     )
 
 
-def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSteps:
+def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentStepsRecord:
     """Return the steps from `first` on, as far back as the ring has them."""
     first = max(first, executed - RING_STEPS)
     rows = _ring(file, at + RING_WORD, first, executed)
@@ -203,7 +203,7 @@ def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSte
     # is lost.
     lost = min(max(executed_since + 1 - RING_STEPS - first, 0), executed - first)
     start_ns, end_words = rows[lost:, 0], rows[lost:, 1]
-    return RecentSteps(
+    return RecentStepsRecord(
         first_step=first + lost,
         start_ns=start_ns,
         end_ns=end_words & TIME_MASK,
@@ -225,7 +225,9 @@ def _ring(file: WordFile, at: int, first: int, end: int) -> Words:
     return words[: len(words) // 2 * 2].reshape(-1, 2)
 
 
-def _with_tail(slot: Words, recent: RecentSteps, executed: int) -> tuple[Aggregate, Aggregate]:
+def _with_tail(
+    slot: Words, recent: RecentStepsRecord, executed: int
+) -> tuple[Aggregate, Aggregate]:
     """Add the steps that are not folded yet, which are at the end of the ring."""
     folded = min(max(int(slot[0]), 0), executed)
     skip = max(folded - recent.first_step, 0)

@@ -61,7 +61,7 @@ class AgentState(Enum):
     STEPPED_ASIDE = 3
 
 
-class Ending(Enum):
+class EndingRecord(Enum):
     """How a process ended, as far as it could note that itself."""
 
     NOT_NOTED = 0
@@ -98,7 +98,7 @@ class Header:
     request_sequence: int
     request_seen: int
     request_left: int
-    ending: Ending = Ending.NOT_NOTED
+    ending: EndingRecord = EndingRecord.NOT_NOTED
     # Of the process, 0 to 255; where it `status_follows` the C library stores it last of all.
     exit_status: int | None = None
     status_follows: bool = False
@@ -136,7 +136,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class RecentSteps:
+class RecentStepsRecord:
     """The latest steps of a work, oldest first; row i is step `first_step + i`.
 
     `new_thread`: another thread ran the step before it, so that there is no gap between the two.
@@ -173,7 +173,7 @@ class WorkRecord:
     retraces: int
     steps: Aggregate
     gaps: Aggregate
-    recent: RecentSteps
+    recent: RecentStepsRecord
     threads: int = 1
 
     @property

@@ -13,7 +13,7 @@ from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Run
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.overview import command_line
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.values import Document, known
 
 # What changed most comes first; more nobody reads.
@@ -23,7 +23,7 @@ _MOST_NAMES = 50
 _TEXT_CHARACTERS = 500
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return what changed from this run (A) to the run `with=` (B); without it which this is.
 
     Raises NoAnswer where no other run can be opened.

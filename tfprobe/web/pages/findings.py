@@ -6,10 +6,10 @@ from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
 from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
-from tfprobe.profile.graph import SampledWork
-from tfprobe.web.evidence import Places, told
+from tfprobe.profile.graph import TracedLoop
+from tfprobe.web.evidence import EvidencePlaces, told
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.values import Document
 
 # As many as `tfprobe report` shows: of those that matter the first.
@@ -18,14 +18,14 @@ TOP_FINDINGS = 3
 _TEXT_CHARACTERS = 1_000
 
 
-def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
+def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
     """Return all findings, the most important first, and the rules that had nothing to go by."""
     return run.made("findings", lambda: _document(run))
 
 
 def _document(run: OpenRun) -> Document:
     advice = engine.advise(run.profile, _dearest(run))
-    places = Places(run.profile)
+    places = EvidencePlaces(run.profile)
     matter = [each for each in advice.findings if each.severity > Severity.INFO]
     return {
         "findings": [_finding(each, places) for each in advice.findings],
@@ -36,11 +36,11 @@ def _document(run: OpenRun) -> Document:
     }
 
 
-def _dearest(run: OpenRun) -> tuple[SampledWork, ...]:
+def _dearest(run: OpenRun) -> tuple[TracedLoop, ...]:
     """Return the sampled work with most time, with its graph and code map; none if none was."""
     for work in run.works():
         found = run.sampled(work)
-        if isinstance(found, SampledWork):
+        if isinstance(found, TracedLoop):
             return (found,)
     return ()
 
@@ -54,7 +54,7 @@ def _lacking(run: OpenRun, advice: Advice) -> str | None:
     return None
 
 
-def _finding(finding: Finding, places: Places) -> Document:
+def _finding(finding: Finding, places: EvidencePlaces) -> Document:
     work = places.work(finding.subject)
     subject = finding.subject
     return {
@@ -89,7 +89,7 @@ def _gain(gain: Gain | Missing) -> Document:
     }
 
 
-def _evidence(each: Evidence, places: Places, work: int | None) -> Document:
+def _evidence(each: Evidence, places: EvidencePlaces, work: int | None) -> Document:
     return {
         "text": each.text[:_TEXT_CHARACTERS],
         "time_ns": each.time_ns,

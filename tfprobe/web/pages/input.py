@@ -12,7 +12,7 @@ from tfprobe.profile.profile import Work
 from tfprobe.report.documents.input_document import work_document as input_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import chosen_document, process_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
 
@@ -33,7 +33,7 @@ _FACTS = (
 )
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the input of the work of `work=`, with what other works wait; `stages` parents first.
 
     Where no step of it was sampled, `input` is null and `missing` says why.

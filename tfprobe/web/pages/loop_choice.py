@@ -8,7 +8,7 @@ from typing import Any
 
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.errors import Missing
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.web.opened import OpenRun, Reading
@@ -19,7 +19,7 @@ class Alike:
     """The sampled steps of one kind and name of work: `profile` holds their captures alone."""
 
     profile: Profile
-    sampled: tuple[SampledWork, ...]
+    sampled: tuple[TracedLoop, ...]
     origins: Origins
 
 

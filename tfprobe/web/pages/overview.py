@@ -9,7 +9,7 @@ from tfprobe.analysis.core import no_data_reasons
 from tfprobe.analysis.steps.recent_steps import last_end_ns, steps_per_s
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
-from tfprobe.analysis.steps.step_times import StepTimes
+from tfprobe.analysis.steps.step_times import StepTimeSummary
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import DeviceHardware, ProcessHardware
 from tfprobe.errors import Missing
@@ -20,7 +20,7 @@ from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.loop_choice import works_document
 from tfprobe.web.pages.steps import work_steps
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.step_columns import (
     bands_of,
     marked_steps,
@@ -36,7 +36,7 @@ _MARKED_OUTLIERS = 20
 _NAME_CHARACTERS = 200
 
 
-def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
+def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
     """Return it. What takes captures is in the documents `shares` and `findings`."""
     return run.early.made("overview", lambda: _document(run.early))
 
@@ -106,7 +106,7 @@ def _times(work: Work, found: WorkSteps) -> Document:
     )
 
 
-def _quantiles(times: StepTimes | Missing) -> dict[str, float | Missing]:
+def _quantiles(times: StepTimeSummary | Missing) -> dict[str, float | Missing]:
     if isinstance(times, Missing):
         return dict.fromkeys(("mean_ns", "p50_ns", "p95_ns", "max_ns", "total_ns"), times)
     return {
@@ -203,7 +203,7 @@ def _device(each: DeviceHardware) -> Document:
 _COMMAND_CHARACTERS = 2_000
 
 
-def header_document(run: OpenRun, question: Question) -> dict[str, Any]:  # noqa: ARG001 - all have these
+def header_document(run: OpenRun, question: Params) -> dict[str, Any]:  # noqa: ARG001 - all have these
     """Return it, made of what needs no capture. Any: see docs/web.md."""
     found = run.early.profile.run
     return {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tfprobe.analysis.breakdown.breakdown_totals import DOES, judge
 from tfprobe.analysis.breakdown.cycles import StepParts, WorkParts, by_work
-from tfprobe.analysis.breakdown.gap_breakdown import Cause
+from tfprobe.analysis.breakdown.gap_breakdown import GapCause
 from tfprobe.analysis.breakdown.step_parts import GROUPS, LABELS, Part
 from tfprobe.errors import NoAnswer
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.values import Document, known
 
 # More recorded steps than a page lists; any other is answered by its number.
@@ -18,7 +18,7 @@ _WORK_CAUSES = 10
 _NAME_CHARACTERS = 300
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the recorded steps of the work `work=`, or the one that `step=` names.
 
     Raises NoAnswer where that step was not recorded.
@@ -73,7 +73,7 @@ def answer_document(shares: dict[Part, float]) -> list[Document]:
     ]
 
 
-def cause_document(cause: Cause) -> Document:
+def cause_document(cause: GapCause) -> Document:
     """Return what idle time, waiting or the time between steps went to."""
     return {
         "part": cause.part.value,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfprobe.analysis.core.statistics import Curve
+from tfprobe.analysis.core.statistics import SampleCurve
 from tfprobe.analysis.jobs import rank_steps
 from tfprobe.analysis.jobs.rank_steps import MEASURES, Lane, Measure, Ranks
 from tfprobe.analysis.steps import process_timeline, recording_overhead
-from tfprobe.analysis.steps.process_timeline import Bar, Life
+from tfprobe.analysis.steps.process_timeline import ProcessTimeline, TimelineBar
 from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.analysis.steps.step_times import summarise
 from tfprobe.analysis.system.hardware import ProcessHardware
@@ -18,7 +18,7 @@ from tfprobe.profile.profile import LIVE_STATES, Process, Profile, Work
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.loop_choice import known, process_document, works_alike
 from tfprobe.web.pages.processes_hardware import hardware_document, used_of
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
 
@@ -29,7 +29,7 @@ MOST_GROUPS = 50
 _CELL_DIGITS = 4
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return `processes`, their `lives`, the `hardware` of all or of `host=`, and the `ranks` of
     the work of `work=` beside each other by `measure=`: what a step takes, or the time before it.
     """
@@ -48,12 +48,12 @@ def document(run: OpenRun, question: Question) -> Document:
     }
 
 
-def _measure(question: Question) -> Measure:
+def _measure(question: Params) -> Measure:
     word = question.one_of("measure", MEASURES, default="step")
     return next(each for each in MEASURES if each == word)
 
 
-def _group(run: Reading, question: Question) -> tuple[Work, ...]:
+def _group(run: Reading, question: Params) -> tuple[Work, ...]:
     """Return the work that is asked for in all processes, else that with most time in several."""
     if not run.profile.works:
         return ()
@@ -172,7 +172,7 @@ def _machine(used: ProcessHardware | Missing) -> dict[str, Any]:
         return dict.fromkeys(names, used)
     busy = used.cores_busy
     return {
-        "cores_busy": busy.mean if isinstance(busy, Curve) else busy,
+        "cores_busy": busy.mean if isinstance(busy, SampleCurve) else busy,
         "usable_cpus": used.usable_cpus,
         "throttled_ratio": used.throttled_ratio,
         "peak_bytes": used.peak_resident_bytes,
@@ -260,7 +260,7 @@ def _lives(profile: Profile) -> tuple[int | None, list[Document]]:
     return start_ns, [_life(each, start_ns) for each in found]
 
 
-def _life(life: Life, first_ns: int) -> Document:
+def _life(life: ProcessTimeline, first_ns: int) -> Document:
     return {
         **process_document(life.process),
         "state": life.process.state,
@@ -270,7 +270,7 @@ def _life(life: Life, first_ns: int) -> Document:
     }
 
 
-def _bar(bar: Bar, first_ns: int) -> Document:
+def _bar(bar: TimelineBar, first_ns: int) -> Document:
     return {
         "kind": bar.kind,
         "name": bar.name,

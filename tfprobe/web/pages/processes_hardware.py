@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfprobe.analysis.core.statistics import Curve, silences
+from tfprobe.analysis.core.statistics import SampleCurve, silences
 from tfprobe.analysis.system.hardware import (
     NO_ACCELERATOR,
     DeviceHardware,
@@ -20,7 +20,7 @@ from tfprobe.analysis.system.hardware import (
 from tfprobe.errors import Missing, UsageError
 from tfprobe.web.opened import Reading
 from tfprobe.web.pages.loop_choice import known, process_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
 
@@ -35,7 +35,7 @@ def used_of(run: Reading) -> Hardware:
     return run.made("hardware", lambda: hardware(run.profile))
 
 
-def hardware_document(run: Reading, question: Question, first_ns: int) -> Document:
+def hardware_document(run: Reading, question: Params, first_ns: int) -> Document:
     """Return what processes and accelerators used over time, of one host or of all.
 
     Times count from `first_ns`.
@@ -92,10 +92,10 @@ def _of_device(each: DeviceHardware) -> Document:
 
 
 def _lines(
-    curves: Sequence[tuple[Document, Curve | Missing]], first_ns: int, *, most: bool
+    curves: Sequence[tuple[Document, SampleCurve | Missing]], first_ns: int, *, most: bool
 ) -> Document:
     """Return curves on one axis of time: of too many those with the largest means, or smallest."""
-    known_curves = [(about, curve) for about, curve in curves if isinstance(curve, Curve)]
+    known_curves = [(about, curve) for about, curve in curves if isinstance(curve, SampleCurve)]
     by_mean = sorted(
         range(len(known_curves)), key=lambda at: known_curves[at][1].mean, reverse=most
     )
@@ -114,14 +114,14 @@ def _lines(
     }
 
 
-def _measured(curve: Curve) -> Measured:
+def _measured(curve: SampleCurve) -> Measured:
     return Measured(
         np.array([point.at_ns for point in curve.points], dtype=np.int64),
         np.array([point.value for point in curve.points], dtype=np.float64),
     )
 
 
-def _about(curve: Curve) -> Document:
+def _about(curve: SampleCurve) -> Document:
     return {"mean": curve.mean, "p95": curve.p95, "max": curve.max, "last": curve.last}
 
 
@@ -147,7 +147,7 @@ def _device(device: DeviceHardware) -> Document:
         **_of_device(device),
         "samples": device.samples,
         **{
-            name: _about(curve) if isinstance(curve, Curve) else None
+            name: _about(curve) if isinstance(curve, SampleCurve) else None
             for name, curve in curves.items()
         },
         **{name: known(limit) for name, limit in limits.items()},

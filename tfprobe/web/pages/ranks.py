@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfprobe.analysis.distributed.rank_comparison import Across, Row, StepFigures
+from tfprobe.analysis.distributed.rank_comparison import RankComparison, RankRow, StepFigures
 from tfprobe.analysis.distributed.rank_times import Straggler
 from tfprobe.analysis.distributed.rank_waits import ServerLoad, Servers, Waits
 from tfprobe.errors import Missing
@@ -16,7 +16,7 @@ from tfprobe.profile.profile import Process
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import known, process_document
 from tfprobe.web.pages.timeline.ranks import process_title
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.together import across_of
 
 Document = dict[str, Any]  # Any: see docs/web.md
@@ -29,12 +29,12 @@ _MOST_SERVERS = 64
 _MOST_FACTS = 20
 
 
-def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
+def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
     """Return the ranks, the waits, the clocks, and what is odd about the processes."""
     return run.made("ranks page", lambda: _document(across_of(run)))
 
 
-def _document(found: Across) -> Document:
+def _document(found: RankComparison) -> Document:
     # In the order of their numbers; what has none is behind.
     rows = sorted(found.rows, key=lambda row: _order(row.process))
     return {
@@ -54,7 +54,7 @@ def _document(found: Across) -> Document:
     }
 
 
-def _rank(found: Across, row: Row) -> Document:
+def _rank(found: RankComparison, row: RankRow) -> Document:
     late, turn, overlap = row.late, row.turn, row.overlap
     is_met = not isinstance(turn, Missing)
     facts: dict[str, Any] = {
@@ -86,7 +86,7 @@ def _rank(found: Across, row: Row) -> Document:
     }
 
 
-def _straggler(found: Across, each: Straggler) -> Document:
+def _straggler(found: RankComparison, each: Straggler) -> Document:
     process = found.rows[each.process].process
     return {
         **process_document(process),
@@ -112,7 +112,7 @@ def _figures(figures: Sequence[StepFigures]) -> Document:
     }
 
 
-def _waits(found: Across, waits: Waits | Missing) -> Document:
+def _waits(found: RankComparison, waits: Waits | Missing) -> Document:
     if isinstance(waits, Missing):
         return {"missing": waits.reason}
     processes = [row.process for row in found.rows]
@@ -137,7 +137,7 @@ def _waits(found: Across, waits: Waits | Missing) -> Document:
     }
 
 
-def _servers(found: Across, servers: Servers | Missing) -> Document:
+def _servers(found: RankComparison, servers: Servers | Missing) -> Document:
     if isinstance(servers, Missing):
         return {"missing": servers.reason, "loads": [], "left_out": 0}
     return {
@@ -148,7 +148,7 @@ def _servers(found: Across, servers: Servers | Missing) -> Document:
     }
 
 
-def _load(found: Across, load: ServerLoad) -> Document:
+def _load(found: RankComparison, load: ServerLoad) -> Document:
     is_seen = bool(load.exchanges)
     facts = {"receiving_ns": load.receiving_ns, "busy_ns": load.busy_ns}
     most = max(load.exchanges, key=lambda each: each.receiving_ns, default=None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfprobe.analysis.account import account, collectives
 from tfprobe.analysis.account.account import Account, Strip
 from tfprobe.analysis.account.categories import LABELS, WENT_TO, Category
-from tfprobe.analysis.account.ledger import Part
+from tfprobe.analysis.account.ledger import AccountPart
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
 from tfprobe.analysis.breakdown.cycles import WorkParts, by_work
@@ -17,7 +17,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Profile
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.parts import answer_document, cause_document, groups_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.values import Document
 
 TOP_OPS = 5
@@ -29,7 +29,7 @@ _MOST_PROBLEMS = 100
 _TEXT_CHARACTERS = 500
 
 
-def document(run: OpenRun, question: Question) -> Document:  # noqa: ARG001 - all have these
+def document(run: OpenRun, question: Params) -> Document:  # noqa: ARG001 - all have these
     """Return where the time went, what steps are spent on, the dearest ops, and problems."""
     return run.made("shares", lambda: _document(run))
 
@@ -68,7 +68,7 @@ def _account(profile: Profile, cycles: Sequence[WorkParts]) -> Document:
     }
 
 
-def _part(part: Part, whole_account: Account) -> Document:
+def _part(part: AccountPart, whole_account: Account) -> Document:
     named = [item for item in part.items if item.what or item.source]
     return {
         "part": part.category.value,

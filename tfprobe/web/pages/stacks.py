@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfprobe.analysis.system.stack_lines import without_importers
-from tfprobe.analysis.system.stack_samples import Call, CallTree, ProcessTrees, trees
+from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall, trees
 from tfprobe.errors import Missing, UsageError
 from tfprobe.profile.stack_samples import StackSamples
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: JSON values
 
@@ -22,7 +22,7 @@ LEAST_RATIO = 0.005
 MOST_DEPTH = 250
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return all processes that were sampled, and the trees of one: `process` is its place there.
 
     A tree lacks calls of less than LEAST_RATIO of it.
@@ -79,7 +79,7 @@ def _tree(tree: CallTree) -> Document:
     }
 
 
-def _call(call: Call, least_ns: float, depth: int) -> Document:
+def _call(call: StackCall, least_ns: float, depth: int) -> Document:
     below = [each for each in call.calls if each.total_ns >= least_ns and depth < MOST_DEPTH]
     return {
         "function": call.frame.function,

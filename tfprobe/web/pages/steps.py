@@ -17,7 +17,7 @@ from tfprobe.report.documents import step_report
 from tfprobe.report.documents.step_report import WorkSteps
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.pages.loop_choice import works_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.step_columns import (
     bands_of,
     marked_steps,
@@ -32,7 +32,7 @@ from tfprobe.web.values import Document, facts
 _MOST_SEGMENTS = 1_000
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the steps of the work `work=`, made of what needs no capture.
 
     `first=` and `end=` show these steps nearer: then the curve alone is told.
@@ -65,7 +65,7 @@ def work_steps(early: Reading, work: Work) -> WorkSteps:
     return early.made(("work steps", place), lambda: step_report.of_work(early.profile, work))
 
 
-def step(run: OpenRun, question: Question) -> Document:
+def step(run: OpenRun, question: Params) -> Document:
     """Return one step, `step=` of `work=`, with the gap before it and why it took long if it did.
 
     Raises NoAnswer where it is not remembered.

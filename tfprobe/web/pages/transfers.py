@@ -17,7 +17,7 @@ from tfprobe.findings.gather.devices import syncs
 from tfprobe.profile.profile import Work
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
 
@@ -27,7 +27,7 @@ MOST_RANKS = 1_000
 MOST_SENDS = 500
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return what the work of `work=` moves, in all of its processes: the document of `tfprobe
     transfers`, cut to what a page has room for; copies count by `by=`.
     """

@@ -25,8 +25,8 @@ from tfprobe.runs.liveness import Machine, this_machine
 from tfprobe.web import bundle
 from tfprobe.web.answers import Document
 from tfprobe.web.pages import runs
-from tfprobe.web.params import Question
-from tfprobe.web.run_cache import Book
+from tfprobe.web.params import Params
+from tfprobe.web.run_cache import RunCache
 from tfprobe.web.server import body, perfetto, trace
 from tfprobe.web.server.auth import Guard, Keys
 from tfprobe.web.server.errors import FAILED, status_of, told
@@ -54,7 +54,7 @@ class Pages:
     def __init__(self, directory: Path, *, complain: Complain) -> None:
         """Begin with nothing read. `complain` is told of failures of ours."""
         self._here, place = this_machine(), directory.resolve()
-        self._book = Book(place, self._here)
+        self._book = RunCache(place, self._here)
         self._looks = Looks(place, self._here)
         self.events = Events(self._looks.look, note=self._book.has_grown)
         self._complain = complain
@@ -109,10 +109,10 @@ class Pages:
 
     async def _of_run(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["name"]
-        question = Question(dict(request.query_params))
+        question = Params(dict(request.query_params))
         return await _document(lambda: self._answer(run, name, question))
 
-    def _answer(self, run: str, name: str, question: Question) -> Document:
+    def _answer(self, run: str, name: str, question: Params) -> Document:
         """Return a document, or the sentence why a run that is there has none.
 
         That is an answer, too: a browser would note any status but 200 as a failure.
@@ -135,7 +135,7 @@ class Pages:
         )
 
     async def _trace(self, request: Request) -> Response:
-        name, question = request.path_params["run"], Question(dict(request.query_params))
+        name, question = request.path_params["run"], Params(dict(request.query_params))
         found = await in_thread(lambda: trace.traced(self._book.opened(name), question))
         is_packed = "gzip" in request.headers.get("accept-encoding", "")
         return trace.sent(found, name="timeline.json", is_packed=is_packed)

@@ -17,7 +17,7 @@ from tfprobe.errors import NoAnswer
 from tfprobe.export.run_timeline import run_timeline
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline.step_timeline import chosen_capture
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.together import aligned_of
 
 # So much is written before it is sent, and before others are asked whether they have something.
@@ -26,7 +26,7 @@ _PIECE_BYTES = 1 << 18
 _LEVEL = 1
 
 
-def traced(run: OpenRun, question: Question) -> Aligned:
+def traced(run: OpenRun, question: Params) -> Aligned:
     """Return the profile with the capture that is asked for, or with all without one, on one clock.
 
     Raises NoAnswer where no step was sampled.

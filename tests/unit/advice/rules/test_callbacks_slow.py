@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, found, parts, process, work
-from tfprobe.findings.signals import ActivityUse, Waste
+from tfprobe.findings.signals import ActivitySignal, Waste
 
 
 def test_a_twentieth_of_the_cycle_is_told() -> None:
@@ -24,7 +24,7 @@ def test_a_twentieth_of_the_cycle_is_told() -> None:
 
 def test_callbacks_at_the_ends_of_epochs_count() -> None:
     """They are rare and long, and no part of the usual cycle."""
-    at_epochs = ActivityUse("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 20)
+    at_epochs = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 20)
     rare = process(activities=(at_epochs,))
 
     finding = found("callbacks_slow", work(process=rare))
@@ -60,7 +60,7 @@ def test_what_is_advised_fits_what_was_seen(part: str, what: str, advised: str) 
 
 def test_at_the_ends_of_epochs_there_is_no_batch_to_skip() -> None:
     """TensorBoard that writes of epochs already is told of its histograms."""
-    at_epochs = ActivityUse("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 5)
+    at_epochs = ActivitySignal("callbacks", "CallbackList.on_epoch_end", 3, WHOLE_NS // 5)
 
     finding = found(
         "callbacks_slow", work(process=process(activities=(at_epochs,)), parts=parts(callbacks=0.1))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.support.signals import WHOLE_NS, found, loop, process, work
-from tfprobe.findings.signals import ActivityUse, Python, PythonUse
+from tfprobe.findings.signals import ActivitySignal, Python, PythonUse
 
 
-def _saving(total_ns: int) -> ActivityUse:
-    return ActivityUse("save", "Model.save_weights", 10, total_ns)
+def _saving(total_ns: int) -> ActivitySignal:
+    return ActivitySignal("save", "Model.save_weights", 10, total_ns)
 
 
 def test_a_twentieth_of_the_loop_is_told() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, work
-from tfprobe.findings.signals import Copies
+from tfprobe.findings.signals import CopySignal
 
 
-def _copies(count: float, bytes_each: float, exposed_ms: float) -> tuple[Copies, ...]:
+def _copies(count: float, bytes_each: float, exposed_ms: float) -> tuple[CopySignal, ...]:
     ns = exposed_ms * MS
-    return (Copies("host to device", count, count * bytes_each, ns, ns, 0.0, 0.0),)
+    return (CopySignal("host to device", count, count * bytes_each, ns, ns, 0.0, 0.0),)
 
 
 def test_fifty_small_copies_a_step_are_told() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.support.signals import MS, found, work
-from tfprobe.findings.signals import Copies
+from tfprobe.findings.signals import CopySignal
 
 
-def _copies(pageable_ms: float) -> tuple[Copies, ...]:
+def _copies(pageable_ms: float) -> tuple[CopySignal, ...]:
     ns = pageable_ms * MS
-    return (Copies("host to device", 2, 10**6, ns, ns, 2, ns, "images"),)
+    return (CopySignal("host to device", 2, 10**6, ns, ns, 2, ns, "images"),)
 
 
 def test_three_percent_are_told() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.signals import WHOLE_NS, found, parts, process, work
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding, Severity
-from tfprobe.findings.signals import Python, PythonThread, PythonUse, ThreadUse
+from tfprobe.findings.signals import Python, PythonThread, PythonUse, ThreadUseSignal
 
 # A cycle in which no op runs for most of the time.
 WAITING = parts(idle=0.5, fetch=0.4)
@@ -28,7 +28,7 @@ def thread(cores: float = 0.9, **changes: Any) -> PythonThread:
 def told(
     *others: PythonThread, steps: float = 0.1, delay: float = 0.0, **changes: Any
 ) -> Finding | None:
-    use = ThreadUse(steps, delay, changes.pop("is_alone", True), others)
+    use = ThreadUseSignal(steps, delay, changes.pop("is_alone", True), others)
     facts = {"parts": WAITING, "process": process(threads=use), **changes}
     return found("gil_held", work(**facts))
 

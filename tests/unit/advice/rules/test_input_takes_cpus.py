@@ -9,7 +9,7 @@ import pytest
 from tests.support.signals import MS, STEPS, found, gpu_ops, machine, ops, parts, process, use, work
 from tfprobe.errors import Missing
 from tfprobe.findings.finding import Finding, Severity
-from tfprobe.findings.signals import Input, ThreadUse
+from tfprobe.findings.signals import Input, ThreadUseSignal
 
 FEW = {"cpus": 2.0, "used_cpus": 1.9}
 INPUT = Input(
@@ -72,7 +72,7 @@ def test_where_the_steps_wait_for_a_cpu_it_is_of_those_to_have(
 ) -> None:
     """The thread of the steps had half of the CPU time that it wanted."""
     used = {"cpus": 2.0, "used_cpus": used_cpus}
-    waiting = ThreadUse(0.2, 0.2, is_alone=True, others=())
+    waiting = ThreadUseSignal(0.2, 0.2, is_alone=True, others=())
     loaded = process(machine=machine(**used), threads=waiting)
 
     assert (told(process=loaded) is not None) is is_told

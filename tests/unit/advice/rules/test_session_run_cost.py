@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.support.signals import MS, WHOLE_NS, found, loop, ops, process, work
-from tfprobe.findings.signals import ActivityUse, Parts, Python, PythonUse, ThreadUse, Waste
+from tfprobe.findings.signals import (
+    ActivitySignal,
+    Parts,
+    Python,
+    PythonUse,
+    ThreadUseSignal,
+    Waste,
+)
 
 LINE = PythonUse("<module>", "train.py:20", "python", 1.0, 1)
 
@@ -37,7 +44,7 @@ def test_three_tenths_are_told_with_the_line_of_the_run() -> None:
 def test_a_run_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     """Beside other processes it lasts long."""
     usual = loop(kind="session_run", usual_step_ns=50.0 * MS)
-    crowded = process(threads=ThreadUse(0.1, 0.9, is_alone=False, others=()))
+    crowded = process(threads=ThreadUseSignal(0.1, 0.9, is_alone=False, others=()))
 
     assert found("session_run_cost", replace(small(3), loop=usual)) is None
     assert found("session_run_cost", replace(small(3, process=crowded), loop=usual)) is not None
@@ -56,7 +63,7 @@ def test_a_callable_is_not() -> None:
 @pytest.mark.parametrize("kind", ["train", "evaluate", "predict"])
 def test_runs_of_an_estimator_are_not(kind: str) -> None:
     """Nobody can make a callable of them."""
-    owner = process(activities=(ActivityUse(kind, "Estimator.train", 1, 0),))
+    owner = process(activities=(ActivitySignal(kind, "Estimator.train", 1, 0),))
 
     assert found("session_run_cost", small(5, process=owner)) is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.signals import MS, STEPS, WHOLE_NS, found, loop, ops, parts, process, work
 from tfprobe.errors import Missing
-from tfprobe.findings.signals import ActivityUse, Input, Python, PythonUse, ThreadUse
+from tfprobe.findings.signals import ActivitySignal, Input, Python, PythonUse, ThreadUseSignal
 
 SMALL = loop(usual_step_ns=1.0 * MS)
 
@@ -31,7 +31,7 @@ def test_less_is_not() -> None:
 def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() -> None:
     """A server waits for requests there, and has no steps to put into one execution."""
     single = loop(kind="predict", usual_step_ns=1.0 * MS)
-    calls = ActivityUse("predict", "model.predict", STEPS, WHOLE_NS // 5)
+    calls = ActivitySignal("predict", "model.predict", STEPS, WHOLE_NS // 5)
     server = work(loop=single, parts=parts(idle=0.7), process=process(activities=(calls,)))
 
     finding = found("small_executions", server)
@@ -51,7 +51,7 @@ def test_of_single_steps_a_call_the_calls_count_and_not_the_time_between_them() 
 def test_first_calls_do_not_tell_what_a_call_takes() -> None:
     """A single one, which traces and compiles, is no loop of calls."""
     first = loop(kind="predict", usual_step_ns=2000.0 * MS, steps=1)
-    call = ActivityUse("predict", "model.predict", 1, WHOLE_NS // 2)
+    call = ActivitySignal("predict", "model.predict", 1, WHOLE_NS // 2)
     warmed = work(loop=first, parts=parts(idle=0.7), process=process(activities=(call,)))
 
     assert found("small_executions", warmed) is None
@@ -60,7 +60,7 @@ def test_first_calls_do_not_tell_what_a_call_takes() -> None:
 def test_a_step_that_waits_for_a_cpu_is_small_all_the_same() -> None:
     """Beside other processes it lasts long, and Python between steps as well."""
     usual = loop(usual_step_ns=20.0 * MS)
-    crowded = process(threads=ThreadUse(0.1, 0.8, is_alone=False, others=()))
+    crowded = process(threads=ThreadUseSignal(0.1, 0.8, is_alone=False, others=()))
 
     assert found("small_executions", work(loop=usual, parts=parts(idle=0.5))) is None
     beside = work(loop=usual, parts=parts(idle=0.5), process=crowded)
@@ -92,7 +92,7 @@ def test_others_are_not(other) -> None:
 
 def test_epochs_of_one_batch_have_no_steps_to_put_together() -> None:
     """steps_per_execution joins steps of one epoch."""
-    ends = ActivityUse("callbacks", "CallbackList.on_epoch_end", STEPS, 1)
+    ends = ActivitySignal("callbacks", "CallbackList.on_epoch_end", STEPS, 1)
     small = work(loop=SMALL, parts=parts(idle=0.3), process=process(activities=(ends,)))
 
     finding = found("small_executions", small)
@@ -118,7 +118,7 @@ def test_keras_own_callbacks_and_ready_elements_come_once_for_several_steps() ->
 def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
     """The bound is all that they take but for their ops: tracing their pipelines, too."""
     single = loop(kind="predict", usual_step_ns=20.0 * MS)
-    calls = ActivityUse("predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS)
+    calls = ActivitySignal("predict", "model.predict", STEPS, WHOLE_NS // 5, WHOLE_NS)
 
     finding = found(
         "small_executions",
@@ -132,7 +132,7 @@ def test_calls_of_single_steps_are_told_however_long_their_steps_are() -> None:
 @pytest.mark.parametrize(("calls", "is_single"), [(STEPS // 3, True), (STEPS // 4, False)])
 def test_calls_of_fit_with_few_steps_are_told_with_their_line(calls: int, is_single: bool) -> None:
     """fit does more around its steps than they are worth, however many are put together."""
-    fits = ActivityUse("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
+    fits = ActivitySignal("train", "model.fit", calls, WHOLE_NS // 2, WHOLE_NS)
     line = PythonUse("fit", "train.py:24", "python", 0.5, 1)
     signals = work(loop=SMALL, process=process(activities=(fits,)), python=Python((line,), 2))
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from tests.support.signals import WHOLE_NS, found, work
 from tfprobe.findings.finding import Severity
-from tfprobe.findings.signals import Outliers
+from tfprobe.findings.signals import OutlierSignal
 
 
 def test_a_twentieth_of_the_time_is_told() -> None:
     """By the time beyond the usual step; a distance between them is told, too."""
-    slow = Outliers((40, 20, 60), WHOLE_NS // 20, 100, every=20, cause="summary")
+    slow = OutlierSignal((40, 20, 60), WHOLE_NS // 20, 100, every=20, cause="summary")
 
     finding = found("step_outliers", work(outliers=slow))
 
@@ -22,7 +22,7 @@ def test_a_twentieth_of_the_time_is_told() -> None:
 
 def test_only_what_is_the_jobs_own_is_likely_to_go() -> None:
     """A busy machine is no fault of the job: it is told, without alarm."""
-    slow = Outliers((40,), WHOLE_NS // 2, 100, cause="busy load 17 on 2 CPUs")
+    slow = OutlierSignal((40,), WHOLE_NS // 2, 100, cause="busy load 17 on 2 CPUs")
 
     others = found("step_outliers", work(outliers=slow))
     own = found("step_outliers", work(outliers=replace(slow, cause="summary", is_own=True)))
@@ -34,6 +34,6 @@ def test_only_what_is_the_jobs_own_is_likely_to_go() -> None:
 
 def test_less_is_not() -> None:
     """Every job has some."""
-    slow = Outliers((40, 20, 60), WHOLE_NS // 20 - 1, 100)
+    slow = OutlierSignal((40, 20, 60), WHOLE_NS // 20 - 1, 100)
 
     assert found("step_outliers", work(outliers=slow)) is None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tfprobe.live.metrics.exporter import FAMILIES
-from tfprobe.live.metrics.family import Family, Kind
+from tfprobe.live.metrics.family import Family, FamilyKind
 
 DOCS = Path(__file__).parents[4] / "docs"
 DASHBOARD = json.loads((DOCS / "grafana" / "tfprobe.json").read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ COUNTING = r"_(?:total|bucket|sum|count)"
 
 def samples(family: Family) -> set[str]:
     """The names that series of a family have."""
-    if family.kind is not Kind.HISTOGRAM:
+    if family.kind is not FamilyKind.HISTOGRAM:
         return {family.name}
     return {f"{family.name}{ending}" for ending in ("_bucket", "_count", "_sum")}
 

@@ -13,7 +13,7 @@ from tests.support.looks import NOW_NS, SECOND_NS
 from tests.support.profiles import durations
 from tfprobe.errors import UnreadableInput
 from tfprobe.live.metrics import exporter as exporter_module
-from tfprobe.live.metrics.exporter import Answer, Busy, Exporter
+from tfprobe.live.metrics.exporter import Exporter, ExporterBusy, MetricsAnswer
 from tfprobe.live.metrics.family import Histogram
 from tfprobe.live.metrics.subjects import Limits
 from tfprobe.profile.snapshots import FleetLook
@@ -38,12 +38,12 @@ class Runs:
             raise found
         return found
 
-    def answer(self, after_s: float = 15.0) -> Answer:
+    def answer(self, after_s: float = 15.0) -> MetricsAnswer:
         self.now_s += after_s
         return self.exporter.answer()
 
 
-def value(answer: Answer, name: str, *more: str) -> Any:
+def value(answer: MetricsAnswer, name: str, *more: str) -> Any:
     """Return the only value of a family whose labels end with `more`."""
     (exposed,) = [each for each in answer.families if each.family.name == name]
     ends = len(exposed.family.labels) - len(more)
@@ -74,7 +74,7 @@ def test_one_look_is_made_at_a_time():
         return looks.fleet()
 
     exporter = Exporter(look, limits=Limits())
-    answers: list[Answer] = []
+    answers: list[MetricsAnswer] = []
     clients = [
         threading.Thread(target=lambda: answers.append(exporter.answer())) for _ in range(4)
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def test_nobody_waits_for_ever(monkeypatch):
     first.start()
     looking.wait(30)
 
-    with pytest.raises(Busy, match="not answered"):
+    with pytest.raises(ExporterBusy, match="not answered"):
         exporter.answer()
 
     go_on.set()

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support import looks, promlint
 from tfprobe.errors import UsageError
 from tfprobe.live.metrics import server as server_module
-from tfprobe.live.metrics.exporter import Answer, Busy, Exporter
+from tfprobe.live.metrics.exporter import Exporter, ExporterBusy, MetricsAnswer
 from tfprobe.live.metrics.server import MOST_CLIENTS, Endpoint
 from tfprobe.live.metrics.subjects import Limits
 
@@ -198,8 +198,8 @@ def test_a_client_that_never_reads_is_dropped(monkeypatch, endpoint, said):
 def test_an_endpoint_that_waits_for_a_look_says_so(said):
     """503, which a server counts as a failed scrape."""
 
-    def busy() -> Answer:
-        raise Busy("The files have not answered.", hint="Ask later.")
+    def busy() -> MetricsAnswer:
+        raise ExporterBusy("The files have not answered.", hint="Ask later.")
 
     endpoint = Endpoint("127.0.0.1", 0, busy, complain=said.append)
     endpoint.start()
@@ -213,7 +213,7 @@ def test_an_endpoint_that_waits_for_a_look_says_so(said):
 def test_a_failure_of_ours_is_told_and_ends_nothing(said):
     """On stderr, with what it was."""
 
-    def broken() -> Answer:
+    def broken() -> MetricsAnswer:
         raise ZeroDivisionError("by zero")
 
     endpoint = Endpoint("127.0.0.1", 0, broken, complain=said.append)

@@ -13,10 +13,10 @@ import pytest
 from tfprobe.errors import Missing
 from tfprobe.live.metrics import exporter as shares_module
 from tfprobe.live.metrics.exporter import Keeper, is_recent
-from tfprobe.profile.snapshots import Shares, TimeUse
+from tfprobe.profile.snapshots import LoopShares, TimeUse
 from tfprobe.runs.layout import ProcessFolder
 
-SHARES = TimeUse(Shares(0.25, 0.25, 0.25, 0.25, 1, 1), Missing("no account"))
+SHARES = TimeUse(LoopShares(0.25, 0.25, 0.25, 0.25, 1, 1), Missing("no account"))
 NOTHING = TimeUse(Missing(""), Missing(""))
 FOLDERS = tuple(ProcessFolder(Path(f"/runs/r/node7/{pid}-1")) for pid in (1, 2))
 

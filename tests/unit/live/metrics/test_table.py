@@ -20,7 +20,7 @@ from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
 from tfprobe.live.metrics.prometheus import text
 from tfprobe.live.metrics.subjects import Limits
-from tfprobe.profile.snapshots import FleetLook, ProcessLook, Request, WallTime
+from tfprobe.profile.snapshots import FleetLook, ProcessLook, TraceRequestState, WallTime
 from tfprobe.runs.liveness import STATES
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -342,10 +342,10 @@ def test_shares_are_told_with_their_time():
 @pytest.mark.parametrize(
     ("request_", "left"),
     [
-        (Request(0, 0, 0), 0),
-        (Request(2, 2, 3), 3),
-        (Request(2, 1, 3), None),
-        (Request(1, 1, -7), None),
+        (TraceRequestState(0, 0, 0), 0),
+        (TraceRequestState(2, 2, 3), 3),
+        (TraceRequestState(2, 1, 3), None),
+        (TraceRequestState(1, 1, -7), None),
     ],
 )
 def test_samples_that_are_left_are_told_once_the_process_knows(request_, left):

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.asked_tables import asked, write_recorded
 from tfprobe.query.tables.catalogue import SHAPES, VIEWS
-from tfprobe.query.tables.run_tables import Shape
+from tfprobe.query.tables.run_tables import TableShape
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "tables.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, *VIEWS], ids=lambda shape: shape.name)
-def test_the_page_has_every_column(shape: Shape) -> None:
+def test_the_page_has_every_column(shape: TableShape) -> None:
     """The columns of a table stand in the page as they are, in their order."""
     section = re.search(rf"^## {shape.name}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None
@@ -44,7 +44,7 @@ def test_examples_are_answered(query: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, *VIEWS], ids=lambda shape: shape.name)
-def test_columns_are_what_the_page_says(shape: Shape, tmp_path: Path) -> None:
+def test_columns_are_what_the_page_says(shape: TableShape, tmp_path: Path) -> None:
     """What SQL sees of a table has the names and types of the page, with rows and without."""
     run = write_recorded(tmp_path / "run")
 

@@ -19,7 +19,7 @@ from tfprobe.profile.profile import Profile
 from tfprobe.query.process_pool import Died, LocalProcesses
 from tfprobe.query.shards import Shard
 from tfprobe.query.tables import capture_cache, captured, loader
-from tfprobe.query.tables.captured import Told
+from tfprobe.query.tables.captured import CaptureFiles
 from tfprobe.runs import liveness
 from tfprobe.runs.layout import ProcessFolder
 
@@ -252,7 +252,7 @@ def test_a_full_disk_costs_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = write_run(tmp_path / "run", [sampled_process()])
     write = captured.write
 
-    def full(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> Told:
+    def full(profile: Profile, fingerprint: str, files: Mapping[str, Path]) -> CaptureFiles:
         if run in files["executions"].parents:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(profile, fingerprint, files)
@@ -311,7 +311,7 @@ def test_two_that_write_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.M
     made = []
     copy = captured._copy
 
-    def write(query: str, unfinished: Path, told: Told) -> None:
+    def write(query: str, unfinished: Path, told: CaptureFiles) -> None:
         made.append(unfinished)
         copy(query, unfinished, told)
 

@@ -15,7 +15,7 @@ from tests.support.fleets import MS, MadeUp, S, finding, process_row, run_row, s
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.live.top.app import TopPage
 from tfprobe.live.top.dialogs import AskSteps, HelpScreen, ReportScreen
-from tfprobe.live.top.listing import Headings, Listing
+from tfprobe.live.top.listing import Headings, RunListing
 from tfprobe.live.top.overview import Overview
 from tfprobe.live.top.process import ProcessScreen
 from tfprobe.live.top.source import Key
@@ -59,8 +59,8 @@ class Stage:
         await self.settle()
 
     @property
-    def listing(self) -> Listing:
-        return self.page.screen.query_one(Listing)
+    def listing(self) -> RunListing:
+        return self.page.screen.query_one(RunListing)
 
     @property
     def ids(self) -> list[str]:
@@ -470,10 +470,10 @@ def test_a_click_chooses_a_line_and_two_open_it():
     """The mouse does what enter does."""
 
     async def act(stage: Stage) -> None:
-        await stage.pilot.click(Listing, offset=(5, 1))
+        await stage.pilot.click(RunListing, offset=(5, 1))
         await stage.settle()
         assert stage.chosen == Key("/runs/b")
-        await stage.pilot.click(Listing, offset=(5, 1), times=2)
+        await stage.pilot.click(RunListing, offset=(5, 1), times=2)
         await stage.settle()
         assert isinstance(stage.page.screen, ProcessScreen)
 
@@ -484,7 +484,7 @@ def test_a_click_below_the_last_line_does_nothing():
     """There is nothing there to choose."""
 
     async def act(stage: Stage) -> None:
-        await stage.pilot.click(Listing, offset=(5, 9))
+        await stage.pilot.click(RunListing, offset=(5, 9))
         await stage.settle()
         assert stage.chosen == Key("/runs/a")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.views.breakdown.test_between import LOOP, TF, call, gap
-from tfprobe.analysis.breakdown.python_lines import Kind, python_lines
+from tfprobe.analysis.breakdown.python_lines import LineKind, python_lines
 from tfprobe.profile.activities import Call
 
 C = {"file": "", "line": 0}
@@ -16,20 +16,20 @@ C = {"file": "", "line": 0}
 @pytest.mark.parametrize(
     ("calls", "kind"),
     [
-        ((call("time.sleep", 90, **C),), Kind.SLEEP),
-        ((call("run", 90, file="/usr/lib/python3.11/subprocess.py"),), Kind.SUBPROCESS),
-        ((call("posix.fsync", 90, **C),), Kind.SYNC_TO_DISK),
-        ((call("gc.collect", 90, **C),), Kind.COLLECTION),
-        ((call("log", 1), call("builtins.print", 90, parent=1, **C)), Kind.OUTPUT),
-        ((call("_thread.lock.acquire", 90, **C),), Kind.LOCK),
-        ((call("wait", 90, file="/usr/lib/python3.11/threading.py"),), Kind.WAIT),
-        ((call("accept", 90, file="/usr/lib/python3.11/socket.py"),), Kind.NETWORK),
-        ((call("_create_op_internal", 90, file=f"{TF}/framework/ops.py"),), Kind.GRAPH),
-        ((call("_slice_helper", 90, file=f"{TF}/ops/array_ops.py"),), Kind.READS),
-        ((call("prepare", 90),), Kind.PYTHON),
+        ((call("time.sleep", 90, **C),), LineKind.SLEEP),
+        ((call("run", 90, file="/usr/lib/python3.11/subprocess.py"),), LineKind.SUBPROCESS),
+        ((call("posix.fsync", 90, **C),), LineKind.SYNC_TO_DISK),
+        ((call("gc.collect", 90, **C),), LineKind.COLLECTION),
+        ((call("log", 1), call("builtins.print", 90, parent=1, **C)), LineKind.OUTPUT),
+        ((call("_thread.lock.acquire", 90, **C),), LineKind.LOCK),
+        ((call("wait", 90, file="/usr/lib/python3.11/threading.py"),), LineKind.WAIT),
+        ((call("accept", 90, file="/usr/lib/python3.11/socket.py"),), LineKind.NETWORK),
+        ((call("_create_op_internal", 90, file=f"{TF}/framework/ops.py"),), LineKind.GRAPH),
+        ((call("_slice_helper", 90, file=f"{TF}/ops/array_ops.py"),), LineKind.READS),
+        ((call("prepare", 90),), LineKind.PYTHON),
     ],
 )
-def test_what_a_line_does_is_known_by_its_innermost_call(calls: tuple[Call, ...], kind: Kind):
+def test_what_a_line_does_is_known_by_its_innermost_call(calls: tuple[Call, ...], kind: LineKind):
     """The line is that of the code around the step."""
     dearest = python_lines([gap(LOOP, *calls)])[0]
 
@@ -43,7 +43,7 @@ def test_what_a_helper_does_is_told_by_the_line_that_does_it():
 
     dearest = python_lines([gap(LOOP, helper, sync)])[0]
 
-    assert (dearest.what, dearest.kind, dearest.line) == ("posix.fsync", Kind.SYNC_TO_DISK, 23)
+    assert (dearest.what, dearest.kind, dearest.line) == ("posix.fsync", LineKind.SYNC_TO_DISK, 23)
 
 
 def test_a_lock_is_known_by_its_end():
@@ -53,7 +53,7 @@ def test_a_lock_is_known_by_its_end():
 
     dearest = python_lines([gap(held, end)])[0]
 
-    assert (dearest.kind, dearest.line) == (Kind.LOCK, 31)
+    assert (dearest.kind, dearest.line) == (LineKind.LOCK, 31)
 
 
 def test_shares_are_of_all_the_time_between_steps():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfprobe.analysis.ops.flops import table
-from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
+from tfprobe.analysis.ops.flops.call import OpCall, UnknownOperands
 from tfprobe.profile.graph import Shape
 
 # A convolution of 2 images 6x6 with 3 channels by 3x3 into 8 channels of 4x4.
@@ -19,7 +19,7 @@ UNKNOWN: Shape = ()
 
 def of(op: str, inputs: Sequence[Shape], *outputs: Shape, **attributes: Any) -> int:
     """Return the float operations of one run of an op."""
-    return table.float_ops(op, Call(tuple(inputs), outputs, attributes))
+    return table.float_ops(op, OpCall(tuple(inputs), outputs, attributes))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from tests.support.looks import pulse
 from tests.support.profiles import Span, Step, op, profile, work
 from tests.support.rundir import UNIX_NS
-from tfprobe.analysis.input.input_sources import Kind
-from tfprobe.analysis.input.input_verdict import Level, Thresholds, WorkInput, judge
+from tfprobe.analysis.input.input_sources import SourceKind
+from tfprobe.analysis.input.input_verdict import InputLevel, InputThresholds, WorkInput, judge
 from tfprobe.analysis.input.stage_stats import PipelineUse
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Call, Gap
@@ -40,9 +40,10 @@ def bottleneck(item: WorkInput) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wait_us", "level"), [(1000, Level.HIGH), (100, Level.MODERATE), (20, Level.NONE)]
+    ("wait_us", "level"),
+    [(1000, InputLevel.HIGH), (100, InputLevel.MODERATE), (20, InputLevel.NONE)],
 )
-def test_the_classes_are_xprofs(wait_us: int, level: Level) -> None:
+def test_the_classes_are_xprofs(wait_us: int, level: InputLevel) -> None:
     """From 20 % on a work is highly bound by its input, from 5 % on moderately."""
     assert judged(step(wait_us, call(f"{ROOT}::Map", 0, wait_us))).level is level
 
@@ -51,9 +52,9 @@ def test_the_classes_are_settings() -> None:
     """Who wants other limits gives them."""
     steps = [step(100, call(f"{ROOT}::Map", 0, 100))]
 
-    (found,) = judge(profile(steps, works=[work()]), Thresholds(high_ratio=0.01))
+    (found,) = judge(profile(steps, works=[work()]), InputThresholds(high_ratio=0.01))
 
-    assert found.level is Level.HIGH
+    assert found.level is InputLevel.HIGH
 
 
 def test_a_pipeline_that_keeps_up_is_not_to_blame() -> None:
@@ -63,12 +64,14 @@ def test_a_pipeline_that_keeps_up_is_not_to_blame() -> None:
     found = judged(step(60, *waiting, compute_us=100))
 
     assert found.ratio > 0.2
-    assert found.level is Level.NONE
+    assert found.level is InputLevel.NONE
     assert found.remedies == ()
 
 
-@pytest.mark.parametrize(("between_us", "level"), [(2, Level.NONE), (20, Level.MODERATE)])
-def test_a_pipeline_that_keeps_up_leaves_the_rest_to_judge(between_us: int, level: Level) -> None:
+@pytest.mark.parametrize(("between_us", "level"), [(2, InputLevel.NONE), (20, InputLevel.MODERATE)])
+def test_a_pipeline_that_keeps_up_leaves_the_rest_to_judge(
+    between_us: int, level: InputLevel
+) -> None:
     """What else a step waits for counts by itself: a little of it puts no blame on tf.data."""
     waiting = (call(f"{ROOT}::Prefetch", 0, 60), call(f"{ROOT}::Prefetch::Map", 80, 900, "b"))
     made = Call(0, "batches", "/home/ada/train.py", 40, 12, True, 1, between_us * 1000)
@@ -83,7 +86,7 @@ def test_without_a_buffer_the_same_wait_counts() -> None:
     """A stage that makes an element when it is asked makes the step wait."""
     found = judged(step(60, call(f"{ROOT}::Map", 0, 60), compute_us=100))
 
-    assert found.level is Level.HIGH
+    assert found.level is InputLevel.HIGH
     assert bottleneck(found) == "Map"
     assert any(".prefetch(" in each for each in found.remedies)
 
@@ -197,8 +200,8 @@ def test_where_steps_take_no_element_the_busiest_stage_is_named() -> None:
         gaps=(gap(Call(0, "__next__", DATA, 1, 5, False, 1, 9_000_000)),),
     )
 
-    assert found.level is Level.HIGH
-    assert found.sources[0].kind is Kind.ITERATOR
+    assert found.level is InputLevel.HIGH
+    assert found.sources[0].kind is SourceKind.ITERATOR
     assert bottleneck(found) == "Map"
 
 
@@ -227,7 +230,7 @@ def test_what_only_hands_on_is_never_to_be_cached(name: str) -> None:
     """A cache behind it holds no less work, or never fills."""
     found = judged(step(1000, call(f"{ROOT}::{name}", 0, 1000)))
 
-    assert found.level is Level.HIGH
+    assert found.level is InputLevel.HIGH
     assert "cache" not in " ".join(found.remedies)
 
 
@@ -278,10 +281,10 @@ def test_a_generator_between_steps_is_named_with_its_line() -> None:
     found = judged(Step([op("MatMul", 0, 1000)], 1000), gaps=(gap(made),))
 
     (source,) = found.sources
-    assert (source.kind, source.what, source.line) == (Kind.PYTHON, "batches", 12)
+    assert (source.kind, source.what, source.line) == (SourceKind.PYTHON, "batches", 12)
     assert source.is_between
     assert source.time_ns == 4_000_000
-    assert found.level is Level.HIGH
+    assert found.level is InputLevel.HIGH
 
 
 def test_feeds_are_input() -> None:
@@ -290,7 +293,7 @@ def test_feeds_are_input() -> None:
 
     found = judged(Step(rows, 1000))
 
-    assert [(each.kind, round(each.ratio, 1)) for each in found.sources] == [(Kind.FEED, 0.6)]
+    assert [(each.kind, round(each.ratio, 1)) for each in found.sources] == [(SourceKind.FEED, 0.6)]
 
 
 def test_queues_are_named_with_the_threads_that_fill_them() -> None:
@@ -301,7 +304,7 @@ def test_queues_are_named_with_the_threads_that_fill_them() -> None:
 
     (found,) = judge(profile(steps, works=[work(), filler]))
 
-    assert found.sources[0].kind is Kind.QUEUE
+    assert found.sources[0].kind is SourceKind.QUEUE
     assert found.sources[0].what == "n/QueueDequeueManyV2"
     assert found.producers[0].ops[0].op_type == "DecodeJpeg"
     assert "DecodeJpeg" in found.remedies[0]
@@ -322,7 +325,7 @@ def test_a_queue_whose_fillers_wait_for_room_keeps_up(enqueue_us: int, keeps_up:
     found, *_ = judge(profile(steps, works=[work(), filler, other]))
 
     assert found.keeps_up is keeps_up
-    assert (found.level is Level.NONE) is keeps_up
+    assert (found.level is InputLevel.NONE) is keeps_up
     assert bool(found.remedies) is not keeps_up
 
 
@@ -332,7 +335,7 @@ def test_waiting_for_a_token_of_other_workers_is_no_wait_for_input() -> None:
 
     found = judged(Step([token, op("MatMul", 900, 100)], 1000))
 
-    assert (found.sources, found.level) == ((), Level.NONE)
+    assert (found.sources, found.level) == ((), InputLevel.NONE)
 
 
 def test_a_generator_that_yields_batches_needs_workers() -> None:
@@ -379,6 +382,6 @@ def test_without_iterators_there_is_no_pipeline() -> None:
     """A step that is fed by nothing known does not wait for input."""
     found = judged(Step([op("MatMul", 0, 1000)], 1000))
 
-    assert found.level is Level.NONE
+    assert found.level is InputLevel.NONE
     assert isinstance(found.pipeline, Missing)
     assert found.sources == ()

@@ -7,7 +7,7 @@ import pytest
 from tests.support.profiles import Span, op, spans, table
 from tests.support.rundir import UNIX_NS
 from tfprobe.analysis.core.intervals import one
-from tfprobe.analysis.input.input_waits import Share, active_ns, see, share
+from tfprobe.analysis.input.input_waits import WaitShare, active_ns, see, share
 from tfprobe.analysis.input.stages import Pipeline, pipeline
 from tfprobe.profile.capture_tables import SpanKind
 
@@ -22,7 +22,7 @@ def function(path: str, start_us: float, duration_us: float) -> Span:
     return Span(SpanKind.DATASET_FUNCTION, path, start_us, duration_us, "pool", background=True)
 
 
-def given_to(found: Pipeline, *waits_ns: tuple[int, int]) -> tuple[Share, ...]:
+def given_to(found: Pipeline, *waits_ns: tuple[int, int]) -> tuple[WaitShare, ...]:
     """Return the shares of stages where captures, 0 and on, are steps that wait from, to."""
     windows = {at: one(start, end) for at, (start, end) in enumerate(waits_ns)}
     ops = [
@@ -31,7 +31,7 @@ def given_to(found: Pipeline, *waits_ns: tuple[int, int]) -> tuple[Share, ...]:
     return share(found, see(found, spans([]), table(ops), windows))
 
 
-def shares(*rows: Span, wait_us: tuple[float, float]) -> dict[str, Share]:
+def shares(*rows: Span, wait_us: tuple[float, float]) -> dict[str, WaitShare]:
     """Return the shares of stages, by name, of a step that waits from, to."""
     found = pipeline(spans([rows]))
     start, end = (UNIX_NS + round(each * 1000) for each in wait_us)
@@ -177,7 +177,7 @@ def test_an_element_that_was_ready_blames_nobody(name: str, detail: str, is_serv
         wait_us=(0, 5000),
     )
 
-    assert (found[name] == Share(own_ns=5_000_000)) is is_served
+    assert (found[name] == WaitShare(own_ns=5_000_000)) is is_served
     assert (found["Range"].total_ns == 0) is is_served
 
 
@@ -197,7 +197,7 @@ def test_a_short_wait_for_a_full_buffer_is_its_own() -> None:
         wait_us=(0, 60),
     )
 
-    assert found["Prefetch"] == Share(own_ns=60_000)
+    assert found["Prefetch"] == WaitShare(own_ns=60_000)
 
 
 @pytest.mark.parametrize("name", ["ParallelMapV2", "ParallelInterleaveV4", "MapAndBatch"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfprobe.analysis.memory.host_memory import Growth, Verdict, growth
+from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, growth
 from tfprobe.errors import Missing
 
 MIB = 2**20
@@ -23,7 +23,7 @@ def test_a_leak_is_found_with_its_slope() -> None:
     """A job that keeps 100 KiB a step grows by that."""
     told = found(500 * MIB + STEPS * 102_400 + NOISE)
 
-    assert told.verdict is Verdict.GROWING
+    assert told.verdict is GrowthVerdict.GROWING
     assert told.bytes_per_step == pytest.approx(102_400, rel=0.02)
     assert told.low < 102_400 < told.high
 
@@ -32,19 +32,19 @@ def test_memory_that_fills_up_at_first_is_a_warm_up() -> None:
     """Pools, traces and plans take what they need, and then no more."""
     told = found(500 * MIB + 200 * MIB * (1 - np.exp(-STEPS / 100)) + NOISE)
 
-    assert told.verdict is Verdict.WARMING_UP
+    assert told.verdict is GrowthVerdict.WARMING_UP
 
 
 def test_noise_is_no_growth() -> None:
     """Pages come and go."""
-    assert found(500 * MIB + NOISE).verdict is Verdict.STEADY
+    assert found(500 * MIB + NOISE).verdict is GrowthVerdict.STEADY
 
 
 def test_one_large_allocation_late_in_a_run_is_no_leak() -> None:
     """A checkpoint or an evaluation takes something once and keeps it."""
     told = found(500 * MIB + np.where(STEPS > 700, 300 * MIB, 0) + NOISE)
 
-    assert told.verdict is not Verdict.GROWING
+    assert told.verdict is not GrowthVerdict.GROWING
 
 
 def test_outliers_do_not_move_the_slope() -> None:
@@ -53,26 +53,26 @@ def test_outliers_do_not_move_the_slope() -> None:
 
     told = found(500 * MIB + STEPS * 102_400 + spikes)
 
-    assert told.verdict is Verdict.GROWING
+    assert told.verdict is GrowthVerdict.GROWING
     assert told.bytes_per_step == pytest.approx(102_400, rel=0.05)
 
 
 def test_a_slow_leak_below_the_noise_is_not_called_one() -> None:
     """Half a MiB over a run is not worth a person's time."""
-    assert found(500 * MIB + STEPS * 500).verdict is Verdict.STEADY
+    assert found(500 * MIB + STEPS * 500).verdict is GrowthVerdict.STEADY
 
 
 def test_pools_that_fill_slowly_are_no_leak() -> None:
     """One per cent more in half a run is what allocators take as threads change."""
-    assert found(220 * MIB + STEPS * 4485).verdict is Verdict.STEADY
-    assert found(220 * MIB + STEPS * 12_000).verdict is Verdict.GROWING
+    assert found(220 * MIB + STEPS * 4485).verdict is GrowthVerdict.STEADY
+    assert found(220 * MIB + STEPS * 12_000).verdict is GrowthVerdict.GROWING
 
 
 def test_memory_that_shrinks_does_not_grow() -> None:
     """The bounds of the slope are below 0."""
     told = found(500 * MIB - STEPS * 102_400 + NOISE)
 
-    assert (told.verdict, told.high < 0) == (Verdict.STEADY, True)
+    assert (told.verdict, told.high < 0) == (GrowthVerdict.STEADY, True)
 
 
 def test_many_measurements_are_thinned() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.profiles import process, profile
-from tfprobe.analysis.memory.host_memory import Growth, Verdict, host_memory
+from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict, host_memory
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
 
@@ -49,7 +49,7 @@ def test_a_process_that_keeps_what_it_makes_grows() -> None:
     assert not isinstance(found, Missing)
     [host] = found
     assert isinstance(host.growth, Growth)
-    assert host.growth.verdict is Verdict.GROWING
+    assert host.growth.verdict is GrowthVerdict.GROWING
     assert host.growth.bytes_per_step == pytest.approx(MIB)
     assert host.peak_bytes == 1090 * MIB
 
@@ -87,7 +87,7 @@ def test_what_is_given_back_at_exit_does_not_hide_a_leak() -> None:
     [host] = host_memory(replace(profile(), pulses=(*growing, last)))
 
     assert isinstance(host.growth, Growth)
-    assert host.growth.verdict is Verdict.GROWING
+    assert host.growth.verdict is GrowthVerdict.GROWING
     assert host.growth.last_step == 590
     assert host.resident_bytes[-1] == 400 * MIB
     assert host.in_steps_bytes == 1090 * MIB

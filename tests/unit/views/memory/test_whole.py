@@ -12,19 +12,19 @@ from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
 from tests.unit.views.test_transfers import row
 from tfprobe.analysis.core.source_lines import Origins
-from tfprobe.analysis.memory.host_memory import Growth, Verdict
+from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict
 from tfprobe.analysis.memory.memory_peak import HeldBy, Role, Variable, variables
 from tfprobe.analysis.memory.memory_summary import (
     ESTIMATE,
     Lasting,
-    Memory,
+    MemorySummary,
     StepLevel,
     lasting,
     memories,
 )
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Allocations, Place, Row
-from tfprobe.profile.graph import Graph, Node, SampledWork
+from tfprobe.profile.graph import Graph, Node, TracedLoop
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Columns, Interner, TableBuilder
 
@@ -59,11 +59,11 @@ def allocations(steps: Sequence[Sequence[Event]], device: str = GPU) -> Allocati
     return builder.table()
 
 
-def sampled(made: Profile, nodes: Sequence[Node]) -> SampledWork:
+def sampled(made: Profile, nodes: Sequence[Node]) -> TracedLoop:
     rows = made.executions
     ids = {node.name: at for at, node in enumerate(nodes)}
     names = [ids.get(text, 0) for text in rows.strings.values]
-    return SampledWork(
+    return TracedLoop(
         work=work(),
         graph=Graph(tuple(nodes)),
         devices=(None,) * len(nodes),
@@ -75,7 +75,7 @@ def sampled(made: Profile, nodes: Sequence[Node]) -> SampledWork:
     )
 
 
-def only(made: Profile, nodes: Sequence[Node] = (), by: HeldBy = "op") -> Memory:
+def only(made: Profile, nodes: Sequence[Node] = (), by: HeldBy = "op") -> MemorySummary:
     works = [sampled(made, nodes)] if nodes else []
     found = memories(made, works, Origins(works), by)
     assert not isinstance(found, Missing), found
@@ -170,7 +170,7 @@ def test_what_steps_leave_behind_is_a_leak() -> None:
     memory = only(recorded(*steps))
 
     assert isinstance(memory.growth, Growth)
-    assert memory.growth.verdict is Verdict.GROWING
+    assert memory.growth.verdict is GrowthVerdict.GROWING
     assert memory.growth.bytes_per_step == pytest.approx(KIB * KIB)
 
 

@@ -14,7 +14,7 @@ from tfprobe.analysis.timeline.rank_timeline import (
     FIRST,
     LAST,
     SLOW,
-    Across,
+    RankTimeline,
     across,
     same_step,
 )
@@ -24,7 +24,7 @@ from tfprobe.profile.profile import Profile
 S = 1_000_000_000
 
 
-def of(found: Profile, *offsets_ns: int | Missing, asked: int = 0, **more: Any) -> Across:
+def of(found: Profile, *offsets_ns: int | Missing, asked: int = 0, **more: Any) -> RankTimeline:
     by = clocks(*(offsets_ns or [0] * len(found.processes)))
     together = aligned(found, synchronization_events.part(found), by)
     return across(together, together.profile.captures[asked], **more)

@@ -14,7 +14,7 @@ from tests.support.profiles import Step, op, profile, timed_work
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.profile import Profile
 from tfprobe.web import answers
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
@@ -39,7 +39,7 @@ def opened(before: Profile, after: Profile) -> ToldRun:
 
 
 def asked(run: ToldRun, **arguments: str) -> dict[str, Any]:
-    found = answers.answer(run, "compare", Question(arguments))
+    found = answers.answer(run, "compare", Params(arguments))
     assert json.loads(json.dumps(found, allow_nan=False))
     return found
 

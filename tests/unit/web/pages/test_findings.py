@@ -9,16 +9,16 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.findings import engine
-from tfprobe.profile.graph import SampledWork
+from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile
 from tfprobe.web import answers
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
 
 def asked(told: Profile) -> dict[str, Any]:
-    found = answers.answer(ToldRun(told), "findings", Question())
+    found = answers.answer(ToldRun(told), "findings", Params())
     assert json.loads(json.dumps(found, allow_nan=False))
     return found
 
@@ -40,7 +40,7 @@ def test_findings_come_in_the_order_of_the_engine():
     found = asked(told)
 
     sampled = ToldRun(told).sampled(told.works[0])
-    assert isinstance(sampled, SampledWork)
+    assert isinstance(sampled, TracedLoop)
     expected = [each.rule for each in engine.advise(told, [sampled]).findings]
     assert [each["rule"] for each in found["findings"]] == expected
     assert found["findings"][0]["rule"] == "retracing"

@@ -11,13 +11,13 @@ from tests.unit.views.input.test_verdict import ROOT, call, step
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import input as page
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MAP = f"{ROOT}::Prefetch::Map"
 
 
 def told(made: Profile, **arguments: str) -> dict[str, Any]:
-    document = page.document(ToldRun(made), Question(arguments))
+    document = page.document(ToldRun(made), Params(arguments))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     return document
 

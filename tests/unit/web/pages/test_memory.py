@@ -17,7 +17,7 @@ from tests.unit.views.memory.test_whole import BFC, GPU, KIB, STEP, Event, alloc
 from tfprobe.errors import UsageError
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages.costs import memory
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 HOSTILE = '<script>alert("1")</script>\u202e' + "x" * 1000
 
@@ -28,7 +28,7 @@ def recorded(*steps: tuple[Event, ...], **changes: Any) -> Profile:
 
 
 def told(made: Profile, arguments: Mapping[str, str] | None = None) -> dict[str, Any]:
-    document = memory.document(ToldRun(made), Question(arguments or {}))
+    document = memory.document(ToldRun(made), Params(arguments or {}))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     return document
 

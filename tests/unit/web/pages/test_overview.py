@@ -15,13 +15,13 @@ from tfprobe.errors import Missing
 from tfprobe.profile.profile import Problem, Profile, Run
 from tfprobe.web import answers
 from tfprobe.web.pages.overview import command_line
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
 
 def asked(name: str, told: Profile, **arguments: str) -> dict[str, Any]:
-    found = answers.answer(ToldRun(told), name, Question(arguments))
+    found = answers.answer(ToldRun(told), name, Params(arguments))
     assert json.loads(json.dumps(found, allow_nan=False))
     return found
 

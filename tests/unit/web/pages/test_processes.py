@@ -15,13 +15,13 @@ from tests.support.tiers import SECOND_NS, activity, device_pulse, pulse
 from tfprobe.errors import Missing, UsageError
 from tfprobe.profile.profile import Process, Profile, Work
 from tfprobe.web.pages import processes
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
 
 def told(made: Profile, **arguments: str) -> dict[str, Any]:
-    document = processes.document(ToldRun(made), Question(arguments))
+    document = processes.document(ToldRun(made), Params(arguments))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     return document
 

@@ -20,13 +20,13 @@ from tfprobe.runs.liveness import Machine
 from tfprobe.web import together
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages import ranks as page
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
 
 def told(found: Profile) -> Any:  # Any: JSON
-    return json.loads(json.dumps(page.document(ToldRun(found), Question()), allow_nan=False))
+    return json.loads(json.dumps(page.document(ToldRun(found), Params()), allow_nan=False))
 
 
 def three() -> Profile:
@@ -60,7 +60,7 @@ def test_each_rank_is_told_with_what_it_cost_others() -> None:
 
 def test_a_late_rank_is_named_with_its_evidence(run) -> None:
     """How much longer it takes, how far that is from chance, how often others waited for it."""
-    found = page.document(run, Question())
+    found = page.document(run, Params())
 
     (late,) = found["stragglers"]
     assert (late["rank"], late["last_ratio"], late["matched"]) == (2, 1.0, 7)
@@ -70,7 +70,7 @@ def test_a_late_rank_is_named_with_its_evidence(run) -> None:
 
 def test_a_missing_rank_and_the_clocks_are_told(run) -> None:
     """Three machines, of which one is three seconds ahead."""
-    found = page.document(run, Question())
+    found = page.document(run, Params())
 
     assert any("Of 10 ranks 1 is not in this run: 5." in each for each in found["facts"])
     offsets = {each["rank"]: each["offset_ns"] for each in found["ranks"]}

@@ -15,11 +15,11 @@ from tfprobe.errors import UsageError
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.stack_samples import SampledThread
 from tfprobe.web.pages import stacks
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 
 def told(made: Profile, **arguments: str) -> dict[str, Any]:
-    document = stacks.document(ToldRun(made), Question(arguments))
+    document = stacks.document(ToldRun(made), Params(arguments))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     return document
 

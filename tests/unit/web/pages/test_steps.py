@@ -15,13 +15,13 @@ from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.errors import NoAnswer, UsageError
 from tfprobe.profile.profile import Profile, RecentSteps
 from tfprobe.web import answers
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MS = 1_000_000
 
 
 def asked(name: str, told: Profile, **arguments: object) -> dict[str, Any]:
-    question = Question({key: str(value) for key, value in arguments.items()})
+    question = Params({key: str(value) for key, value in arguments.items()})
     found = answers.answer(ToldRun(told), name, question)
     assert json.loads(json.dumps(found, allow_nan=False))
     return found

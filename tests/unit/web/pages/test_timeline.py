@@ -18,7 +18,7 @@ from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Strings
 from tfprobe.web.pages.timeline import slices, step_timeline
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 # Names may be anything: markup, quotes, a million letters, letters that turn the text around.
@@ -55,7 +55,7 @@ def _receiving(count: int) -> Profile:
 
 
 def _ask(found: Profile, of: Any = step_timeline.document, **arguments: Any) -> Any:  # Any: JSON
-    document = of(ToldRun(found), Question({name: str(value) for name, value in arguments.items()}))
+    document = of(ToldRun(found), Params({name: str(value) for name, value in arguments.items()}))
     return json.loads(json.dumps(document, allow_nan=False))
 
 
@@ -254,7 +254,7 @@ def test_a_million_slices_become_an_answer_of_a_megabyte() -> None:
     """No time is lost: what is too small to be seen is in blocks."""
     run = ToldRun(_million())
 
-    found = step_timeline.document(run, Question({"capture": "0"}))
+    found = step_timeline.document(run, Params({"capture": "0"}))
 
     slices = found["slices"]
     assert len(slices["row"]) <= step_timeline.MOST_SLICES
@@ -263,7 +263,7 @@ def test_a_million_slices_become_an_answer_of_a_megabyte() -> None:
     assert not found["is_whole"]
     assert len(json.dumps(found)) < 2_000_000
     closer = step_timeline.document(
-        run, Question({"capture": "0", "from_ns": "5000", "to_ns": "50000"})
+        run, Params({"capture": "0", "from_ns": "5000", "to_ns": "50000"})
     )
     assert closer["is_whole"]
 

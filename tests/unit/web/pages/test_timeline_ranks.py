@@ -13,11 +13,11 @@ from tests.unit.export.test_aligned_timeline import REDUCE, ranks
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages.timeline import ranks as timeline_ranks
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 
 def asked(found: Profile, capture: int = 0) -> Any:  # Any: JSON
-    document = timeline_ranks.document(ToldRun(found), Question({"capture": str(capture)}))
+    document = timeline_ranks.document(ToldRun(found), Params({"capture": str(capture)}))
     return json.loads(json.dumps(document, allow_nan=False))
 
 

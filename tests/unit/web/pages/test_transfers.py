@@ -13,11 +13,11 @@ from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import transfers
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 
 def told(made: Profile, **arguments: str) -> dict[str, Any]:
-    document = transfers.document(ToldRun(made), Question(arguments))
+    document = transfers.document(ToldRun(made), Params(arguments))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     return document
 

@@ -16,7 +16,7 @@ from tfprobe.profile.graph import Attribute, Shape
 
 
 @dataclass(slots=True)
-class Tensors:
+class BoundTensors:
     """The shapes of a node's inputs and outputs, () of unknown rank; rules write into the lists."""
 
     inputs: list[Shape]
@@ -24,13 +24,13 @@ class Tensors:
     attributes: Mapping[str, Attribute]
 
 
-Rule = Callable[[Tensors], None]
+Rule = Callable[[BoundTensors], None]
 
 
 def _same(inputs: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Rule:
     """Return the rule that these inputs and outputs have one shape."""
 
-    def rule(tensors: Tensors) -> None:
+    def rule(tensors: BoundTensors) -> None:
         places = [(tensors.inputs, at) for at in inputs if at < len(tensors.inputs)]
         places += [(tensors.outputs, at) for at in outputs if at < len(tensors.outputs)]
         met: Shape = ()
@@ -56,12 +56,12 @@ def _met(one: Shape, other: Shape) -> Shape | None:
     return tuple(max(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _sum_of_all(tensors: Tensors) -> None:
+def _sum_of_all(tensors: BoundTensors) -> None:
     count = tensors.attributes.get("N")
     _same(range(count if isinstance(count, int) else 0))(tensors)
 
 
-def _broadcast(tensors: Tensors) -> None:
+def _broadcast(tensors: BoundTensors) -> None:
     """The output is as large as the largest operand in each dimension."""
     operands = tensors.inputs[:3] if len(tensors.inputs) > 2 else tensors.inputs[:2]
     if len(operands) < 2 or not all(operands):
@@ -85,7 +85,7 @@ def _broadcast_size(a: int, b: int) -> int:
     return b if a == 1 else a
 
 
-def _same_count(tensors: Tensors) -> None:
+def _same_count(tensors: BoundTensors) -> None:
     """The output has the elements of the input: of one open size the others tell it."""
     if not tensors.inputs:
         return
@@ -106,7 +106,7 @@ def _filled(shape: Shape, whole: Shape) -> Shape:
 def _labelled(inputs: Mapping[int, str], output: str) -> Rule:
     """Return the rule that dimensions with the same label have the same size; `.` is no label."""
 
-    def rule(tensors: Tensors) -> None:
+    def rule(tensors: BoundTensors) -> None:
         places = [
             (tensors.inputs, at, text) for at, text in inputs.items() if at < len(tensors.inputs)
         ]
@@ -130,14 +130,14 @@ def _unify(places: Sequence[tuple[list[Shape], int, str]]) -> None:
             shapes[at] = tuple(sizes.get(label, -1) if n < 0 else n for label, n in labelled)
 
 
-def _matrix_product(tensors: Tensors) -> None:
+def _matrix_product(tensors: BoundTensors) -> None:
     flags = tensors.attributes
     a = "km" if flags.get("transpose_a") else "mk"
     b = "nk" if flags.get("transpose_b") else "kn"
     _labelled({0: a, 1: b}, "mn")(tensors)
 
 
-def _batch_matrix_product(tensors: Tensors) -> None:
+def _batch_matrix_product(tensors: BoundTensors) -> None:
     if len(tensors.inputs) < 2 or not tensors.inputs[0] or not tensors.inputs[1]:
         return
     flags = tensors.attributes
@@ -149,7 +149,7 @@ def _batch_matrix_product(tensors: Tensors) -> None:
         tensors.outputs[0] = met
 
 
-def _einsum(tensors: Tensors) -> None:
+def _einsum(tensors: BoundTensors) -> None:
     equation = str(tensors.attributes.get("equation", "")).replace(" ", "")
     operands, arrow, result = equation.partition("->")
     if arrow and "." not in equation:
@@ -163,7 +163,7 @@ def _images(inputs: Mapping[int, str], output: str) -> Rule:
     is written out.
     """
 
-    def rule(tensors: Tensors) -> None:
+    def rule(tensors: BoundTensors) -> None:
         layout = str(tensors.attributes.get("data_format", "NHWC"))
         places = [
             (tensors.inputs, at, _laid_out(text, layout))
@@ -182,26 +182,26 @@ def _laid_out(text: str, layout: str) -> str:
     return text[0] + (text[1] + spaces if layout[1] == "C" else spaces + text[1])
 
 
-def _rows_loss(tensors: Tensors) -> None:
+def _rows_loss(tensors: BoundTensors) -> None:
     """The loss is one for each row; the gradient has the shape of the logits."""
     _same((0,), (1,))(tensors)
     _labelled({0: "r."}, "r")(tensors)
 
 
-def _max_pool_gradient(tensors: Tensors) -> None:
+def _max_pool_gradient(tensors: BoundTensors) -> None:
     """The result has the shape of the pool's input, the gradient that of its output."""
     _same()(tensors)
     _same((1, 2), ())(tensors)
 
 
-def _divided(tensors: Tensors) -> None:
+def _divided(tensors: BoundTensors) -> None:
     """Parts are as large as the whole but along one axis: that where their sizes differ."""
     at = max(range(len(tensors.inputs)), key=lambda at: len(tensors.inputs[at]), default=0)
     if tensors.inputs:
         _share_all_axes_but_one(tensors.inputs, at, tensors.outputs, range(len(tensors.outputs)))
 
 
-def _concatenated(tensors: Tensors) -> None:
+def _concatenated(tensors: BoundTensors) -> None:
     count = tensors.attributes.get("N")
     parts = range(min(count if isinstance(count, int) else 0, len(tensors.inputs)))
     _share_all_axes_but_one(tensors.outputs, 0, tensors.inputs, parts)
@@ -229,7 +229,7 @@ def _share_all_axes_but_one(
         )
 
 
-def _carried(tensors: Tensors) -> None:
+def _carried(tensors: BoundTensors) -> None:
     """What a loop carries is as large as what it begins with, and as what a turn makes of it."""
     met = tensors.outputs[0]
     for shape in tensors.inputs:
@@ -251,19 +251,19 @@ def _stacked(lists: Sequence[Shape], rows: Sequence[Shape]) -> tuple[Shape, Shap
     return met, whole[:1] + met if len(whole) > 1 else whole
 
 
-def _from_tensor(tensors: Tensors) -> None:
+def _from_tensor(tensors: BoundTensors) -> None:
     if tensors.inputs:
         found = _stacked(tensors.outputs, tensors.inputs)
         tensors.outputs[0], tensors.inputs[0] = found
 
 
-def _to_tensor(tensors: Tensors) -> None:
+def _to_tensor(tensors: BoundTensors) -> None:
     if tensors.inputs:
         found = _stacked(tensors.inputs, tensors.outputs)
         tensors.inputs[0], tensors.outputs[0] = found
 
 
-def _linked(tensors: Tensors) -> None:
+def _linked(tensors: BoundTensors) -> None:
     """One size of the input is one of the output: `LINK` says which."""
     link = tensors.attributes.get(LINK)
     if not isinstance(link, tuple) or not tensors.inputs[0] or not tensors.outputs[0]:

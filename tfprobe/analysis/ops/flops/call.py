@@ -14,7 +14,7 @@ class UnknownOperands(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OpCall:
     """One run of an op. Shapes are as in a Node: () unknown, (1,) of a scalar, -1 unknown size.
 
     `inputs` and `outputs` are by index; the former are those of all inputs, control inputs too.
@@ -60,7 +60,7 @@ class Call:
         return bool(self.attributes.get(name, False))
 
 
-Formula = Callable[[Call], float]
+Formula = Callable[[OpCall], float]
 
 
 def per_input(each: int = 1, index: int = 0) -> Formula:

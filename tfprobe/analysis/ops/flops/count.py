@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from tfprobe.analysis.core.names import scopes_around
 from tfprobe.analysis.ops.flops import table
-from tfprobe.analysis.ops.flops.call import Call, UnknownOperands
+from tfprobe.analysis.ops.flops.call import OpCall, UnknownOperands
 from tfprobe.analysis.ops.flops.solve import inputs_of, shapes_of
 from tfprobe.analysis.ops.flops.table import plain
 from tfprobe.errors import Missing
 from tfprobe.profile.capture_tables import Place
-from tfprobe.profile.graph import Graph, Node, Output, SampledWork, Shape
+from tfprobe.profile.graph import Graph, Node, Output, Shape, TracedLoop
 
 Int64s = npt.NDArray[np.int64]
 # Above this, some thousands of rows could not be added up in 64 bits.
@@ -35,7 +35,7 @@ class FloatOps:
     unknown: Mapping[int, tuple[str, str]]
 
 
-def count(sampled: SampledWork) -> FloatOps:
+def count(sampled: TracedLoop) -> FloatOps:
     """Return the float operations of each row, from what an op log says, formulas and shapes."""
     rows = sampled.executions
     nodes = [_defined(node, sampled.optimized) for node in sampled.graph.nodes]
@@ -68,7 +68,7 @@ def _defined(node: Node, optimized: Mapping[tuple[str, str], Node]) -> Node:
     return optimized.get((node.name, node.op), node)
 
 
-def counted_rows(sampled: SampledWork) -> npt.NDArray[np.bool_]:
+def counted_rows(sampled: TracedLoop) -> npt.NDArray[np.bool_]:
     """Return which rows are a run of a node: those of the host, or kernels where there are none."""
     on_host = sampled.executions.place == Place.HOST
     launched = np.zeros(len(sampled.graph.nodes), dtype=np.bool_)
@@ -77,7 +77,7 @@ def counted_rows(sampled: SampledWork) -> npt.NDArray[np.bool_]:
     return counted
 
 
-def _scopes(sampled: SampledWork) -> set[str]:
+def _scopes(sampled: TracedLoop) -> set[str]:
     """Return the scopes in which something ran, and the nodes whose functions ran beside them."""
     rows = sampled.executions
     scopes: set[str] = set()
@@ -89,7 +89,7 @@ def _scopes(sampled: SampledWork) -> set[str]:
 
 
 def _of_run(
-    sampled: SampledWork, node: Node, op: str, shapes: Mapping[Output, Shape], scopes: set[str]
+    sampled: TracedLoop, node: Node, op: str, shapes: Mapping[Output, Shape], scopes: set[str]
 ) -> int | Missing:
     if node.float_ops:
         return node.float_ops
@@ -113,9 +113,9 @@ def _of_run(
     return found if 0 <= found <= _MOST else Missing("its shapes are those of no machine")
 
 
-def _call(definition: Node, node: Node, shapes: Mapping[Output, Shape]) -> Call:
+def _call(definition: Node, node: Node, shapes: Mapping[Output, Shape]) -> OpCall:
     outputs = max((*node.output_shapes, *definition.output_shapes), default=0) + 1
-    return Call(
+    return OpCall(
         tuple(shapes.get(each, ()) if each else () for each in inputs_of(definition)),
         tuple(shapes.get((node.name, number), ()) for number in range(outputs)),
         definition.attributes,
@@ -151,7 +151,7 @@ class Coverage:
     unknown: tuple[UnknownOp, ...]
 
 
-def coverage(sampled: SampledWork, float_ops: FloatOps, step: int) -> Coverage:
+def coverage(sampled: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
     """Return the coverage of a sampled step; of -1, of all of them together."""
     rows = sampled.executions
     captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
@@ -183,7 +183,7 @@ def coverage(sampled: SampledWork, float_ops: FloatOps, step: int) -> Coverage:
 
 
 def _estimated(
-    sampled: SampledWork, known: Floats, times_ns: Floats, unknown: Mapping[int, str]
+    sampled: TracedLoop, known: Floats, times_ns: Floats, unknown: Mapping[int, str]
 ) -> float:
     """Return how many FLOPs the nodes with unknown ones may have, by their time.
 

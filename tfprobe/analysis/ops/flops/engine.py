@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands, per_input, per_output
+from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands, per_input, per_output
 from tfprobe.profile.graph import Graph, Node
 
 
@@ -30,7 +30,7 @@ def _of_node(node: Node, nodes: Mapping[str, Node]) -> int:
         return 0  # shapes that are incomplete, or that no such op can have
 
 
-def static_call(node: Node, nodes: Mapping[str, Node]) -> Call:
+def static_call(node: Node, nodes: Mapping[str, Node]) -> OpCall:
     """Return a run of a node with the shapes that the graph tells."""
     inputs = []
     for index in range(max(node.inputs, default=-1) + 1):
@@ -39,35 +39,35 @@ def static_call(node: Node, nodes: Mapping[str, Node]) -> Call:
         inputs.append(shapes.get(node.sources.get(index, 0), ()))
     count = max(node.output_shapes, default=-1) + 1
     outputs = tuple(node.output_shapes.get(index, ()) for index in range(count))
-    return Call(tuple(inputs), outputs, node.attributes)
+    return OpCall(tuple(inputs), outputs, node.attributes)
 
 
-def _l2_loss(call: Call) -> float:
+def _l2_loss(call: OpCall) -> float:
     return 3 * call.size_in() - 1
 
 
-def _reduction(call: Call) -> float:
+def _reduction(call: OpCall) -> float:
     return call.size_in() - call.size_out()
 
 
-def _mean(call: Call) -> float:
+def _mean(call: OpCall) -> float:
     call.output()  # not in the formula, and yet it must be known
     return call.size_in()
 
 
-def _pool(call: Call) -> float:
+def _pool(call: OpCall) -> float:
     return _window(call) * call.size_out()
 
 
-def _average_pool_gradient(call: Call) -> float:
+def _average_pool_gradient(call: OpCall) -> float:
     return 2 * _window(call) * call.size_in(1)
 
 
-def _max_pool_gradient(call: Call) -> float:
+def _max_pool_gradient(call: OpCall) -> float:
     return (_window(call) + 1) * call.size_in(1)
 
 
-def _window(call: Call) -> int:
+def _window(call: OpCall) -> int:
     _check_channels_last(call)
     return prod(call.numbers("ksize"))
 
@@ -75,7 +75,7 @@ def _window(call: Call) -> int:
 def _convolution(*filter_dimensions: int) -> Formula:
     """Return the formula with the product of these dimensions of the filter."""
 
-    def formula(call: Call) -> float:
+    def formula(call: OpCall) -> float:
         call.input(0)
         weights = call.input(1)
         return 2 * call.size_out() * prod(weights[at] for at in filter_dimensions)
@@ -83,37 +83,37 @@ def _convolution(*filter_dimensions: int) -> Formula:
     return formula
 
 
-def _convolution_to_input(call: Call) -> float:
+def _convolution_to_input(call: OpCall) -> float:
     _check_channels_last(call)
     return 2 * call.size_out() * call.size_in(1) / (call.output()[-1] * _stride_area(call))
 
 
-def _convolution_to_filter(call: Call) -> float:
+def _convolution_to_filter(call: OpCall) -> float:
     _check_channels_last(call)
     return 2 * call.size_in() * call.size_out() / (call.input(0)[-1] * _stride_area(call))
 
 
-def _stride_area(call: Call) -> int:
+def _stride_area(call: OpCall) -> int:
     strides = call.numbers("strides")
     return strides[1] * strides[2]
 
 
-def _check_channels_last(call: Call) -> None:
+def _check_channels_last(call: OpCall) -> None:
     if call.text("data_format") != "NHWC":
         raise UnknownOperands("tfprof computes this for NHWC only")
 
 
-def _add_n(call: Call) -> float:
+def _add_n(call: OpCall) -> float:
     # Control inputs count there as well.
     return call.size_in() * (len(call.inputs) - 1)
 
 
-def _matrix_product(call: Call) -> float:
+def _matrix_product(call: OpCall) -> float:
     depth = call.input(0)[0 if call.flag("transpose_a") else 1]
     return 2 * depth * call.size_out()
 
 
-def _batch_matrix_product(call: Call) -> float:
+def _batch_matrix_product(call: OpCall) -> float:
     # The op's attribute is adj_x, and tfprof looks at transpose_a: mostly the last dimension.
     depth = call.input(0)[-2 if call.flag("transpose_a") else -1]
     return 2 * depth * call.size_out()

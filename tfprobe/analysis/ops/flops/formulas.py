@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands, per_input, per_output
+from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands, per_input, per_output
 
 # Operations for each element, by op. Activations also stand in the names of fused ops.
 ACTIVATIONS: Mapping[str, int] = {
@@ -79,14 +79,14 @@ _NORMAL = ("RandomStandardNormal", "StatelessRandomNormal", "StatelessRandomNorm
 UNARY = (*ACTIVATIONS, *_ONE, "Rsqrt")
 
 
-def _sum_of_inputs(call: Call) -> float:
+def _sum_of_inputs(call: OpCall) -> float:
     count = call.number("N")
     if count < 1:
         raise UnknownOperands("the number of its inputs is unknown")
     return (count - 1) * call.size_out()
 
 
-def _composition(call: Call) -> float:
+def _composition(call: OpCall) -> float:
     """Return those of several ops that the optimizer joined."""
     names = [name for name in call.text("op_names").split(",") if name]
     unknown = [name for name in names if name not in UNARY]
@@ -128,32 +128,32 @@ _BATCH_NORM_GRADIENT_TRAINING, _BATCH_NORM_GRADIENT = 9, 6
 _SOFTMAX = 5
 
 
-def _batch_norm(call: Call) -> float:
+def _batch_norm(call: OpCall) -> float:
     trains = call.attributes.get("is_training", True)
     return (_BATCH_NORM_TRAINING if trains else _BATCH_NORM) * call.size_in()
 
 
-def _batch_norm_with_activation(call: Call) -> float:
+def _batch_norm_with_activation(call: OpCall) -> float:
     """One more for the activation, a Relu, that is fused into it."""
     return _batch_norm(call) + call.size_in()
 
 
-def _batch_norm_gradient(call: Call) -> float:
+def _batch_norm_gradient(call: OpCall) -> float:
     trains = call.attributes.get("is_training", True)
     each = _BATCH_NORM_GRADIENT_TRAINING if trains else _BATCH_NORM_GRADIENT
     return each * call.size_in()
 
 
-def _batch_norm_gradient_with_activation(call: Call) -> float:
+def _batch_norm_gradient_with_activation(call: OpCall) -> float:
     return _batch_norm_gradient(call) + call.size_in()
 
 
-def _sparse_cross_entropy(call: Call) -> float:
+def _sparse_cross_entropy(call: OpCall) -> float:
     """Return those of a softmax; for each row, of the loss 2 and of the label's gradient 1."""
     return _SOFTMAX * call.size_in() + 3 * prod(call.input(0)[:-1])
 
 
-def _local_response(call: Call) -> float:
+def _local_response(call: OpCall) -> float:
     """Square, sum over the window, x alpha + bias, power, product."""
     return (2 * call.number("depth_radius", 5) + 1 + 5) * call.size_in()
 
@@ -174,21 +174,21 @@ NORMALIZATION: Mapping[str, Formula] = {
 }
 
 
-def _fold(call: Call) -> float:
+def _fold(call: OpCall) -> float:
     return call.size_in() - call.size_out()
 
 
-def _mean(call: Call) -> float:
+def _mean(call: OpCall) -> float:
     """Return those of the sum and of one division for each result."""
     return call.size_in()
 
 
-def _sparse_segments(call: Call) -> float:
+def _sparse_segments(call: OpCall) -> float:
     """Return those of adding up the rows that the second input names."""
     return call.size_in(1) * prod(call.input(0)[1:])
 
 
-def _sparse_segment_means(call: Call) -> float:
+def _sparse_segment_means(call: OpCall) -> float:
     return _sparse_segments(call) + call.size_out()
 
 
@@ -234,49 +234,49 @@ _GRU_GRADIENT = 18
 _GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
 
 
-def _lstm_cell(call: Call) -> float:
+def _lstm_cell(call: OpCall) -> float:
     """Inputs: x, cs_prev, h_prev, w, ..."""
     return _lstm(call, rows=call.input(0)[0], weights=3)
 
 
-def _lstm_sequence(call: Call) -> float:
+def _lstm_sequence(call: OpCall) -> float:
     """Inputs: seq_len_max, x, cs_prev, h_prev, w, ..."""
     return _lstm(call, rows=prod(call.input(1)[:2]), weights=4)
 
 
-def _lstm(call: Call, *, rows: int, weights: int) -> float:
+def _lstm(call: OpCall, *, rows: int, weights: int) -> float:
     width = call.input(weights)[1] // 4
     each = _LSTM + (_LSTM_PEEPHOLE if call.flag("use_peephole") else 0)
     return 2 * rows * call.size_in(weights) + each * rows * width
 
 
-def _lstm_cell_gradient(call: Call) -> float:
+def _lstm_cell_gradient(call: OpCall) -> float:
     """Return those of the gates alone: their products are ops of their own."""
     return _LSTM_GRADIENT * call.input(0)[0] * (call.input(3)[1] // 4)
 
 
-def _lstm_sequence_gradient(call: Call) -> float:
+def _lstm_sequence_gradient(call: OpCall) -> float:
     """Return those of two products, to the input and to the weights, of the gates and of biases."""
     rows, weights = prod(call.input(1)[:2]), call.input(4)
     return 4 * rows * prod(weights) + (_LSTM_GRADIENT + 4) * rows * (weights[1] // 4)
 
 
-def _gru_cell(call: Call) -> float:
+def _gru_cell(call: OpCall) -> float:
     """Inputs: x, h_prev, w_ru, w_c, b_ru, b_c."""
     return _gru(call, _GRU)
 
 
-def _gru_cell_gradient(call: Call) -> float:
+def _gru_cell_gradient(call: OpCall) -> float:
     """Return those of the product to the input, and of the gates."""
     return _gru(call, _GRU_GRADIENT)
 
 
-def _gru(call: Call, each: int) -> float:
+def _gru(call: OpCall, each: int) -> float:
     rows, width = call.input(0)[0], call.input(3)[1]
     return 2 * rows * (call.size_in(2) + call.size_in(3)) + each * rows * width
 
 
-def _cudnn(call: Call) -> float:
+def _cudnn(call: OpCall) -> float:
     """Return those of the products. Inputs: input (of width as last), input_h, input_c, params."""
     gates = _GATES.get(call.text("rnn_mode", "lstm"))
     if gates is None or call.number("num_proj"):
@@ -289,7 +289,7 @@ def _cudnn(call: Call) -> float:
     return 2 * prod(first[:-1]) * weights
 
 
-def _cudnn_gradient(call: Call) -> float:
+def _cudnn_gradient(call: OpCall) -> float:
     """Return those of the products to the inputs and to the weights."""
     return 2 * _cudnn(call)
 
@@ -344,7 +344,7 @@ _SPARSE_TOO = (*_SPARSE, "Momentum", "RMSProp")
 
 
 def _formula(update: _Update) -> Formula:
-    def formula(call: Call) -> float:
+    def formula(call: OpCall) -> float:
         each = update.each + (update.nesterov if call.flag("use_nesterov") else 0)
         return each * call.size_in(update.gradient)
 

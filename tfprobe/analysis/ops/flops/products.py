@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands, per_input, per_output
+from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands, per_input, per_output
 from tfprobe.analysis.ops.flops.formulas import ACTIVATIONS
 from tfprobe.profile.graph import Shape
 
@@ -28,7 +28,7 @@ _PER_OUTPUT: Mapping[str, int] = {
 def with_fused(product: Formula) -> Formula:
     """Return the formula of a product and what is fused behind it."""
 
-    def formula(call: Call) -> float:
+    def formula(call: OpCall) -> float:
         names = [name for name in call.text("fused_ops").split(",") if name]
         unknown = [name for name in names if name not in _PER_OUTPUT]
         if unknown:
@@ -43,7 +43,7 @@ def with_fused(product: Formula) -> Formula:
 _EQUATION = re.compile(r"[^,>-]*(?:,[^,>-]*)?->[^,>-]*\Z")
 
 
-def _matrix_product(call: Call) -> float:
+def _matrix_product(call: OpCall) -> float:
     """Return 2 x inner dimension x elements of the output; either operand tells the former."""
     transposed_a = call.flag("transpose_a") or call.flag("adj_x")
     transposed_b = call.flag("transpose_b") or call.flag("adj_y")
@@ -54,12 +54,12 @@ def _matrix_product(call: Call) -> float:
     return 2 * depth * call.size_out()
 
 
-def _sparse_product(call: Call) -> float:
+def _sparse_product(call: OpCall) -> float:
     """Return 2 x entries of the sparse matrix x columns of the result."""
     return 2 * call.input(0)[0] * call.output()[-1]
 
 
-def _einsum(call: Call) -> float:
+def _einsum(call: OpCall) -> float:
     """Return the operations of an equation: one product for each combination of its labels.
 
     Labels that are not in the result are summed over. With one operand there is only the sum.
@@ -117,41 +117,41 @@ PRODUCTS: Mapping[str, Formula] = {
 }
 
 
-def _convolution(call: Call) -> float:
+def _convolution(call: OpCall) -> float:
     return 2 * call.size_out() * _taps(call.input(1))
 
 
-def _to_input(call: Call) -> float:
+def _to_input(call: OpCall) -> float:
     """Inputs: sizes of the image (or the image), filter, gradient of the output."""
     return 2 * call.size_in(2) * _taps(call.input(1))
 
 
-def _to_filter(call: Call) -> float:
+def _to_filter(call: OpCall) -> float:
     """Inputs: image, sizes of the filter (or the filter), gradient of the output."""
     return 2 * call.size_in(2) * _taps(call.output())
 
 
-def _to_filter_and_bias(call: Call) -> float:
+def _to_filter_and_bias(call: OpCall) -> float:
     return _to_filter(call) + call.size_in(2) - call.output()[-1]
 
 
-def _depthwise(call: Call) -> float:
+def _depthwise(call: OpCall) -> float:
     return 2 * call.size_out() * prod(call.input(1)[:2])
 
 
-def _depthwise_to_input(call: Call) -> float:
+def _depthwise_to_input(call: OpCall) -> float:
     return 2 * call.size_in(2) * prod(call.input(1)[:2])
 
 
-def _depthwise_to_filter(call: Call) -> float:
+def _depthwise_to_filter(call: OpCall) -> float:
     return 2 * call.size_in(2) * prod(call.output()[:2])
 
 
-def _with_bias(call: Call) -> float:
+def _with_bias(call: OpCall) -> float:
     return _convolution(call) + call.size_out()
 
 
-def _dilation_gradient(call: Call) -> float:
+def _dilation_gradient(call: OpCall) -> float:
     """The window is searched again for its maximum, and the gradient added there."""
     return call.size_in(2) * (2 * prod(call.input(1)[:2]) + 1)
 
@@ -180,21 +180,21 @@ CONVOLUTIONS: Mapping[str, Formula] = {
 }
 
 
-def _pool(call: Call) -> float:
+def _pool(call: OpCall) -> float:
     return _window(call) * call.size_out()
 
 
-def _average_gradient(call: Call) -> float:
+def _average_gradient(call: OpCall) -> float:
     """Each gradient is divided and added, for each element of the window."""
     return 2 * _window(call) * call.size_in(1)
 
 
-def _max_gradient(call: Call) -> float:
+def _max_gradient(call: OpCall) -> float:
     """The window is searched again, and the gradient added at its maximum."""
     return (_window(call) + 1) * call.size_in(1)
 
 
-def _window(call: Call) -> int:
+def _window(call: OpCall) -> int:
     sizes = call.numbers("ksize")
     if not sizes:
         raise UnknownOperands("the size of its window is unknown")

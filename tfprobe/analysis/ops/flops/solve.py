@@ -17,14 +17,14 @@ from tfprobe.analysis.ops.flops.bound import (
     REDUCTIONS,
     RULES,
     TOLD,
-    Tensors,
+    BoundTensors,
 )
-from tfprobe.profile.graph import LoopVariable, Node, Output, SampledWork, Shape
+from tfprobe.profile.graph import LoopVariable, Node, Output, Shape, TracedLoop
 
 _LIST_TYPE = "DT_VARIANT"
 
 
-def shapes_of(sampled: SampledWork) -> dict[Output, Shape]:
+def shapes_of(sampled: TracedLoop) -> dict[Output, Shape]:
     """Return the shape of each output of sampled steps, as complete as it can be known."""
     sure = (node for node in sampled.graph.nodes if node.name not in sampled.shared_names)
     return solved(sure, sampled.shapes, sampled.arguments, sampled.loop_variables)
@@ -201,7 +201,7 @@ def _learn(node: Node, shapes: dict[Output, Shape], names: set[str]) -> list[str
     before = [shapes.get(each, ()) if each else () for each in (*inputs, *outputs)]
     if all(map(is_complete, before)):
         return []
-    tensors = Tensors(before[: len(inputs)], before[len(inputs) :], node.attributes)
+    tensors = BoundTensors(before[: len(inputs)], before[len(inputs) :], node.attributes)
     rule(tensors)
     learned = []
     after = (*tensors.inputs, *tensors.outputs)

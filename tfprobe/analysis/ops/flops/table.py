@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tfprobe.analysis.ops.flops import formulas, products
-from tfprobe.analysis.ops.flops.call import Call, Formula, UnknownOperands
+from tfprobe.analysis.ops.flops.call import Formula, OpCall, UnknownOperands
 from tfprobe.analysis.ops.flops.formulas import NORMALIZATION, OPTIMIZERS, RECURRENT, REDUCTIONS
 
 FORMULAS: Mapping[str, Formula] = {
@@ -22,7 +22,7 @@ FORMULAS: Mapping[str, Formula] = {
 _PREFIXES = ("_MklNative", "_Mkl", "_")
 
 
-def float_ops(op: str, call: Call) -> int:
+def float_ops(op: str, call: OpCall) -> int:
     """Return the float operations of one run of an op.
 
     Raises UnknownOperands, with the reason, where there is no formula or a shape is missing.

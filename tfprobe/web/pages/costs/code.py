@@ -13,12 +13,12 @@ from tfprobe.analysis.ops.costs import AT
 from tfprobe.errors import Missing, UnreadableInput, UsageError
 from tfprobe.runs.manifests import read_run
 from tfprobe.web import loop_costs, prune_tree
-from tfprobe.web.code_tree import CodeTree, Source, code_files, code_tree, read_source
+from tfprobe.web.code_tree import CodeTree, SourceFile, code_files, code_tree, read_source
 from tfprobe.web.loop_costs import Priced
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.costs.scopes import cost_columns
-from tfprobe.web.params import Question
-from tfprobe.web.prune_tree import Place
+from tfprobe.web.params import Params
+from tfprobe.web.prune_tree import TreePlace
 from tfprobe.web.values import shown_name
 
 Document = dict[str, Any]  # Any: JSON values
@@ -27,7 +27,7 @@ MOST_FILES = 200
 MOST_LINES = 1000
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the calls from `at` down, in columns of places, and the files; of a mean step.
 
     `number` is what `at` takes, `above` the way to the first place; `file` is the place of a file
@@ -74,7 +74,7 @@ def _columns(
     }
 
 
-def _label(place: Place) -> str:
+def _label(place: TreePlace) -> str:
     branch = place.shown.branch
     return shown_name(branch.name) if isinstance(branch, Line) and branch.frame else ""
 
@@ -155,7 +155,7 @@ _LINE_CHARACTERS = 400
 _MOST_COSTS = 5000
 
 
-def source_document(run: OpenRun, question: Question) -> Document:
+def source_document(run: OpenRun, question: Params) -> Document:
     """Return 600 lines of a file around `line`, by default its dearest, and the costs of all.
 
     `unreadable` says why there are no lines. `is_changed` says that the file was changed after
@@ -181,7 +181,7 @@ def source_document(run: OpenRun, question: Question) -> Document:
     }
 
 
-def _lines(read: Source | Missing, around: int, run: OpenRun) -> Document:
+def _lines(read: SourceFile | Missing, around: int, run: OpenRun) -> Document:
     if isinstance(read, Missing):
         return {
             "unreadable": read.reason,

@@ -9,14 +9,14 @@ import numpy as np
 
 from tfprobe.analysis.memory.host_memory import HostMemory, host_memory
 from tfprobe.analysis.memory.memory_peak import HELD_BYS, HeldBy, Holder, Piece, Variable, variables
-from tfprobe.analysis.memory.memory_summary import Lasting, Memory, lasting, memories
+from tfprobe.analysis.memory.memory_summary import Lasting, MemorySummary, lasting, memories
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Work
 from tfprobe.report.documents.memory_document import growth_document
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import Alike, alike, chosen_document, known, process_document
 from tfprobe.web.pages.processes_hardware import Measured, on_one_axis
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 Document = dict[str, Any]  # Any: see docs/web.md
 
@@ -30,7 +30,7 @@ MOST_HOSTS = 1_000
 MOST_LINES = 16
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return `allocators`, that of `at=` (else the fullest) in full as `chosen`, `variables` and
     `hosts`; `by=` is what pieces are counted for.
     """
@@ -55,12 +55,12 @@ def document(run: OpenRun, question: Question) -> Document:
     }
 
 
-def _by(question: Question) -> HeldBy:
+def _by(question: Params) -> HeldBy:
     word = question.one_of("by", HELD_BYS, default="op")
     return next(each for each in HELD_BYS if each == word)
 
 
-def _work(run: OpenRun, question: Question) -> Work | None:
+def _work(run: OpenRun, question: Params) -> Work | None:
     """Return the work that is asked for; a run without steps still has processes with memory."""
     try:
         return run.work(question)
@@ -68,7 +68,9 @@ def _work(run: OpenRun, question: Question) -> Work | None:
         return None
 
 
-def _allocators(run: OpenRun, found: Alike | Missing, by: HeldBy) -> tuple[Memory, ...] | Missing:
+def _allocators(
+    run: OpenRun, found: Alike | Missing, by: HeldBy
+) -> tuple[MemorySummary, ...] | Missing:
     if isinstance(found, Missing):
         return found
     work = found.sampled[0].work
@@ -79,7 +81,7 @@ def _allocators(run: OpenRun, found: Alike | Missing, by: HeldBy) -> tuple[Memor
 
 
 def _of_allocators(
-    run: OpenRun, found: tuple[Memory, ...] | Missing, question: Question, work: Work | None
+    run: OpenRun, found: tuple[MemorySummary, ...] | Missing, question: Params, work: Work | None
 ) -> Document:
     if isinstance(found, Missing):
         return {"allocators": [], "more_allocators": 0, "chosen": None}
@@ -96,7 +98,7 @@ def _of_allocators(
     }
 
 
-def _allocator(run: OpenRun, at: int, found: Memory) -> Document:
+def _allocator(run: OpenRun, at: int, found: MemorySummary) -> Document:
     told = {
         "lifetime_peak_bytes": found.lifetime_peak_bytes,
         "capacity_bytes": found.capacity_bytes,
@@ -123,7 +125,7 @@ def _allocator(run: OpenRun, at: int, found: Memory) -> Document:
     }
 
 
-def _chosen(run: OpenRun, at: int, found: Memory) -> Document:
+def _chosen(run: OpenRun, at: int, found: MemorySummary) -> Document:
     peak = found.peak
     return {
         **_allocator(run, at, found),
@@ -148,7 +150,7 @@ def _chosen(run: OpenRun, at: int, found: Memory) -> Document:
     }
 
 
-def _place(run: OpenRun, found: Memory) -> int | None:
+def _place(run: OpenRun, found: MemorySummary) -> int | None:
     """Return the place of the peak's step among all captures of the run."""
     wanted = (found.process, found.peak.capture.file, found.peak.capture.start_ns)
     return next(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.analysis.core.source_lines import SourceLines
-from tfprobe.analysis.ops.cost_tree import Choice
+from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import AT, Int64s, nothing
 from tfprobe.analysis.ops.flops.count import coverage
 from tfprobe.analysis.ops.op_view import OpEntry, in_graph, op
@@ -23,7 +23,7 @@ from tfprobe.web import loop_costs
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.loop_costs import Priced
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.values import address, shown_name
 
 Document = dict[str, Any]  # Any: JSON values
@@ -38,7 +38,7 @@ _ALL_STEPS = -1
 _NS_PER_S = 1_000_000_000
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the table and what stands beside it.
 
     Times are of a mean sampled step; `total_ns` is of all of them. `left` are the rows beyond the
@@ -49,7 +49,7 @@ def document(run: OpenRun, question: Question) -> Document:
     return loop_costs.told(run, question, lambda whole: _asked(run, question, whole, by, of_type))
 
 
-def _asked(run: OpenRun, question: Question, whole: Priced, by: str, of_type: str) -> Document:
+def _asked(run: OpenRun, question: Params, whole: Priced, by: str, of_type: str) -> Document:
     devices = loop_costs.devices(whole)
     device = question.whole("device", default=-1, least=0, most=max(len(devices) - 1, 0))
     if device >= len(devices):
@@ -93,7 +93,7 @@ def _document(
 
 def _entries(found: Priced) -> list[OpEntry]:
     """Return the ops that ran, dearest first."""
-    choice = Choice(max_depth=len(found.sampled.graph.nodes), order_by="micros")
+    choice = ViewOptions(max_depth=len(found.sampled.graph.nodes), order_by="micros")
     shown = op(found.sampled, found.costs, choice).entries
     return [each for each in shown if each.own[AT["runs"]]]
 

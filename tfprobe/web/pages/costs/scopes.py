@@ -12,8 +12,8 @@ from tfprobe.analysis.ops.costs import AT, Int64s, nothing
 from tfprobe.analysis.ops.scope_neighbours import (
     ARGUMENTS,
     Edge,
-    Group,
     Neighbours,
+    ScopeGroup,
     flows,
     neighbours,
     without,
@@ -25,14 +25,14 @@ from tfprobe.web import loop_costs, prune_tree
 from tfprobe.web.code_tree import file_places
 from tfprobe.web.loop_costs import NothingRecorded, Priced
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
-from tfprobe.web.prune_tree import Place, scope_tree
+from tfprobe.web.params import Params
+from tfprobe.web.prune_tree import TreePlace, scope_tree
 from tfprobe.web.values import address, is_whole_name, shown_name
 
 Document = dict[str, Any]  # Any: JSON values
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the scopes from `at` down, in columns of places, with costs of a mean step.
 
     The path of a place is that of its parent, "/" and its name; that of the first is `at`. It
@@ -59,7 +59,7 @@ def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Doc
     }
 
 
-def _columns(found: Priced, places: list[Place], at: str) -> Document:
+def _columns(found: Priced, places: list[TreePlace], at: str) -> Document:
     labels = [_label(places, place, at) for place in places]
     return {
         "name": [shown_name(each) for each in labels],
@@ -69,7 +69,7 @@ def _columns(found: Priced, places: list[Place], at: str) -> Document:
     }
 
 
-def cost_columns(found: Priced, places: list[Place]) -> Document:
+def cost_columns(found: Priced, places: list[TreePlace]) -> Document:
     """Return the columns that all trees have: parents, costs, and what is too small to be told."""
     unknown = loop_costs.missing(found)
     totals = [loop_costs.row(found, place.shown.total, unknown) for place in places]
@@ -84,11 +84,11 @@ def cost_columns(found: Priced, places: list[Place]) -> Document:
     }
 
 
-def _own(place: Place) -> Int64s:
+def _own(place: TreePlace) -> Int64s:
     return place.shown.branch.own
 
 
-def _label(places: list[Place], place: Place, at: str) -> str:
+def _label(places: list[TreePlace], place: TreePlace, at: str) -> str:
     """Return the last part of a name; the first place has that of `at`."""
     name = place.shown.branch.name
     if place.parent < 0:
@@ -98,7 +98,7 @@ def _label(places: list[Place], place: Place, at: str) -> str:
     return name[len(prefix) + 1 :] if prefix else name
 
 
-def _type(found: Priced, place: Place) -> str | None:
+def _type(found: Priced, place: TreePlace) -> str | None:
     """Return the op of a place that is a node, None of a scope."""
     branch = place.shown.branch
     if not branch.members or SCOPE_TYPE in branch.types:
@@ -113,7 +113,7 @@ _MOST_EDGES = 1500
 _MOST_TOLD = 20
 
 
-def graph_document(run: OpenRun, question: Question) -> Document:
+def graph_document(run: OpenRun, question: Params) -> Document:
     """Return groups and edges, which name groups by their place in the list; of a mean step.
 
     A group is an "op", a "scope" that can be entered, or "outside" of `at`. `left` are the
@@ -182,7 +182,7 @@ def _sum(found: Priced, members: Sequence[int]) -> Int64s:
     return total
 
 
-def _outside(around: Neighbours, drawn: set[str]) -> list[Group]:
+def _outside(around: Neighbours, drawn: set[str]) -> list[ScopeGroup]:
     """Return what is outside and has most to do with what is drawn."""
     weights: Counter[str] = Counter()
     for (source, target), edge in around.edges.items():
@@ -193,7 +193,7 @@ def _outside(around: Neighbours, drawn: set[str]) -> list[Group]:
     return [around.groups[path] for path in found[:_MOST_OUTSIDE]]
 
 
-def _group(found: Priced, group: Group, at: str) -> Document:
+def _group(found: Priced, group: ScopeGroup, at: str) -> Document:
     """Return what a group is called, what it is and what is in it."""
     nodes = [found.sampled.graph.nodes[each] for each in group.members]
     types = Counter(node.op for node in nodes)
@@ -213,7 +213,7 @@ def _group(found: Priced, group: Group, at: str) -> Document:
     }
 
 
-def _node(found: Priced, group: Group, files: Mapping[str, int]) -> Document:
+def _node(found: Priced, group: ScopeGroup, files: Mapping[str, int]) -> Document:
     """Return what is known of the op that a group is, or has the name of."""
     nodes = found.sampled.graph.nodes
     at = next((each for each in group.members if nodes[each].name == group.path), None)

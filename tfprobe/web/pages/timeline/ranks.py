@@ -16,10 +16,10 @@ import numpy as np
 from tfprobe.analysis.breakdown.row_kinds import names
 from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
 from tfprobe.analysis.distributed.aligned import Aligned
-from tfprobe.analysis.distributed.synchronization_events import MeetingKind
+from tfprobe.analysis.distributed.synchronization_events import SynchronizationKind
 from tfprobe.analysis.timeline import lanes
 from tfprobe.analysis.timeline.lanes import Window, drawn
-from tfprobe.analysis.timeline.rank_timeline import Across, RankStep, across, same_step
+from tfprobe.analysis.timeline.rank_timeline import RankStep, RankTimeline, across, same_step
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, bands_of
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import Process
@@ -27,7 +27,7 @@ from tfprobe.profile.tables import Int64s
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.loop_choice import process_document
 from tfprobe.web.pages.timeline.step_timeline import CELLS, chosen_capture, cut
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 from tfprobe.web.together import aligned_of
 
 Document = dict[str, Any]  # Any: JSON, see docs/web.md
@@ -63,7 +63,7 @@ class _Slices:
         return self.texts.setdefault(cut(text), len(self.texts))
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return the step of `capture=` in all ranks that recorded it.
 
     Raises NoAnswer where one process alone did.
@@ -77,7 +77,7 @@ def document(run: OpenRun, question: Question) -> Document:
     return run.made(("ranks drawn", capture.index), lambda: _document(run, found, moved.index))
 
 
-def _document(run: OpenRun, found: Across, capture: int) -> Document:
+def _document(run: OpenRun, found: RankTimeline, capture: int) -> Document:
     slices, tracks = _Slices(), list[Document]()
     for rank in found.ranks:
         tracks += _tracks(run, found, rank, slices, first=sum(each["rows"] for each in tracks))
@@ -106,7 +106,7 @@ def _document(run: OpenRun, found: Across, capture: int) -> Document:
     }
 
 
-def _whole(found: Across) -> Document:
+def _whole(found: RankTimeline) -> Document:
     starts = [each.capture.start_ns + found.move_ns(each) for each in found.ranks]
     ends = [
         start + each.capture.duration_ns for start, each in zip(starts, found.ranks, strict=True)
@@ -115,7 +115,7 @@ def _whole(found: Across) -> Document:
 
 
 def _tracks(
-    run: OpenRun, found: Across, rank: RankStep, slices: _Slices, *, first: int
+    run: OpenRun, found: RankTimeline, rank: RankStep, slices: _Slices, *, first: int
 ) -> Iterator[Document]:
     """Add the slices of a rank, and give its tracks."""
     group = title(found.together, rank)
@@ -160,7 +160,9 @@ def _track(group: str, name: str, rows: int, count: int, left_out: int = 0) -> D
     return {"group": group, "name": name, "lane": name, **facts}
 
 
-def _add_parts(run: OpenRun, found: Across, rank: RankStep, slices: _Slices, row: int) -> None:
+def _add_parts(
+    run: OpenRun, found: RankTimeline, rank: RankStep, slices: _Slices, row: int
+) -> None:
     known = run.made("names", lambda: names(run.profile.executions))
     for band in bands_of(found.together.profile, rank.capture, known)[:1]:
         window = Window(0, max(rank.capture.duration_ns, 1))
@@ -193,14 +195,16 @@ def _kept(together: Aligned, rank: RankStep) -> Int64s:
     return kept[np.lexsort((-found.end_ns[kept], found.start_ns[kept]))]
 
 
-def _add_meetings(found: Across, rank: RankStep, kept: Int64s, slices: _Slices, first: int) -> int:
+def _add_meetings(
+    found: RankTimeline, rank: RankStep, kept: Int64s, slices: _Slices, first: int
+) -> int:
     """Add what is in rows from `first` on; return how many rows that takes."""
     told, move_ns = found.together.meetings, found.move_ns(rank)
     rows = lanes.rows(told.start_ns[kept], told.end_ns[kept], most=_MOST_ROWS)
     order = np.lexsort((told.start_ns[kept], rows))
     for at, row in zip(kept[order].tolist(), rows[order].tolist(), strict=True):
         if row < _MOST_ROWS:
-            is_collective = told.kind[at] == MeetingKind.COLLECTIVE
+            is_collective = told.kind[at] == SynchronizationKind.COLLECTIVE
             length_ns = int(told.end_ns[at] - told.start_ns[at])
             slices.add(
                 id=f"m{at}",
@@ -217,7 +221,9 @@ def _add_meetings(found: Across, rank: RankStep, kept: Int64s, slices: _Slices, 
     return int(rows.max(initial=-1, where=rows < _MOST_ROWS)) + 1
 
 
-def _add_waits(found: Across, rank: RankStep, kept: Int64s, slices: _Slices, row: int) -> None:
+def _add_waits(
+    found: RankTimeline, rank: RankStep, kept: Int64s, slices: _Slices, row: int
+) -> None:
     """Add how long the rank was in each collective before the last one was there."""
     told, peers = found.together.meetings, found.together.peers
     end_ns = -(2**62)
@@ -240,7 +246,7 @@ def _add_waits(found: Across, rank: RankStep, kept: Int64s, slices: _Slices, row
         )
 
 
-def _waiting(found: Across, whole: Document) -> Document:
+def _waiting(found: RankTimeline, whole: Document) -> Document:
     """Return how much of all ranks waits, by cells of the whole time."""
     edges = np.linspace(whole["from_ns"], whole["to_ns"], CELLS + 1).astype(np.int64)
     waits = np.zeros(CELLS, dtype=np.int64)
@@ -251,18 +257,18 @@ def _waiting(found: Across, whole: Document) -> Document:
     return {"group": "waiting", "tracks": len(found.ranks), "busy_ratio": ratios}
 
 
-def _waits_of(found: Across, rank: RankStep) -> Intervals:
+def _waits_of(found: RankTimeline, rank: RankStep) -> Intervals:
     told, peers = found.together.meetings, found.together.peers
     at = rank.meetings[peers.waited_ns[rank.meetings] > 0]
     start_ns = told.start_ns[at] + found.move_ns(rank)
     return Intervals(*union(start_ns, start_ns + peers.waited_ns[at]))
 
 
-def _rank(found: Across, rank: RankStep) -> Document:
+def _rank(found: RankTimeline, rank: RankStep) -> Document:
     together, capture = found.together, rank.capture
     clock = together.clock(capture.process)
     at = rank.meetings
-    is_collective = together.meetings.kind[at] == MeetingKind.COLLECTIVE
+    is_collective = together.meetings.kind[at] == SynchronizationKind.COLLECTIVE
     length_ns = (together.meetings.end_ns[at] - together.meetings.start_ns[at])[is_collective]
     return {
         **process_document(together.profile.processes[capture.process]),
@@ -284,7 +290,7 @@ def _rank(found: Across, rank: RankStep) -> Document:
     }
 
 
-def _worst_error_ns(found: Across) -> int | None:
+def _worst_error_ns(found: RankTimeline) -> int | None:
     errors = [found.together.clock(each.capture.process).error_ns for each in found.ranks]
     known: Sequence[int] = [each for each in errors if not isinstance(each, Missing)]
     return max(known, default=None)
@@ -295,7 +301,7 @@ MOST_MEMBERS = 16
 MOST_MEETINGS = 1_000
 
 
-def met_documents(found: Across) -> dict[str, Document]:
+def met_documents(found: RankTimeline) -> dict[str, Document]:
     """Return the meetings by their numbers, of the ranks that are drawn."""
     peers = found.together.peers
     at = np.concatenate([each.meetings for each in found.ranks])
@@ -315,18 +321,18 @@ def met_documents(found: Across) -> dict[str, Document]:
     }
 
 
-def _waited_ns(found: Across, members: Int64s) -> int:
+def _waited_ns(found: RankTimeline, members: Int64s) -> int:
     return int(np.maximum(found.together.peers.waited_ns[members], 0).sum())
 
 
-def timeline_meetings_document(found: Across, members: Int64s) -> Document:
+def timeline_meetings_document(found: RankTimeline, members: Int64s) -> Document:
     """Return one meeting; `behind_ns` is how long its last one came after the one before it."""
     together = found.together
     told, peers = together.meetings, together.peers
     by_start = members[np.argsort(-told.start_ns[members], kind="stable")]
     first = int(members[0])
     last = int(peers.last[first])
-    is_collective = told.kind[first] == MeetingKind.COLLECTIVE
+    is_collective = told.kind[first] == SynchronizationKind.COLLECTIVE
     is_told = is_collective and last >= 0 and len(by_start) > 1
     # Of ranks that are not drawn nobody sees anything, but the last one is named all the same.
     in_all = int((peers.group == peers.group[first]).sum())
@@ -342,7 +348,7 @@ def timeline_meetings_document(found: Across, members: Int64s) -> Document:
     }
 
 
-def _behind_ns(found: Across, first: int) -> int:
+def _behind_ns(found: RankTimeline, first: int) -> int:
     """Return how long the last of all came after the one before it."""
     told, peers = found.together.meetings, found.together.peers
     known = np.flatnonzero((peers.group == peers.group[first]) & (peers.waited_ns >= 0))
@@ -350,12 +356,12 @@ def _behind_ns(found: Across, first: int) -> int:
     return int(starts_ns[-1] - starts_ns[-2])
 
 
-def _error_ns(found: Across, last: int) -> int | None:
+def _error_ns(found: RankTimeline, last: int) -> int | None:
     error_ns = found.together.clock(int(found.together.meetings.process[last])).error_ns
     return None if isinstance(error_ns, Missing) else error_ns
 
 
-def _member(found: Across, at: int) -> Document:
+def _member(found: RankTimeline, at: int) -> Document:
     told, peers = found.together.meetings, found.together.peers
     rank = next(each for each in found.ranks if each.capture.process == told.process[at])
     waited_ns = int(peers.waited_ns[at])
@@ -370,6 +376,6 @@ def _member(found: Across, at: int) -> Document:
     }
 
 
-def _title(found: Across, at: int) -> str:
+def _title(found: RankTimeline, at: int) -> str:
     process = found.together.profile.processes[int(found.together.meetings.process[at])]
     return f"{process.host} {process.label}" if process.rank is None else f"rank {process.rank}"

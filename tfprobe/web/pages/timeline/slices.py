@@ -9,7 +9,7 @@ import numpy as np
 from tfprobe.analysis.core.collective_ops import launches
 from tfprobe.analysis.core.source_lines import SourceLines
 from tfprobe.analysis.timeline.slice_categories import CATEGORIES, work_of
-from tfprobe.analysis.timeline.tracks import Laid, Source
+from tfprobe.analysis.timeline.tracks import Laid, TrackSource
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.capture_tables import Executions, Place, SpanKind
 from tfprobe.profile.graph import Node, Shape, known_name
@@ -17,7 +17,7 @@ from tfprobe.profile.profile import Profile
 from tfprobe.profile.tables import Flags, Int32s, Strings
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.timeline.step_timeline import SOURCES, ids, laid_out, share
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 MOST_CHARACTERS = 2_000
 _MOST_SHAPES = 20
@@ -26,7 +26,7 @@ _MOST_FRAMES = 12
 Document = dict[str, Any]  # Any: JSON, see docs/web.md
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return what is known of the slice `slice=` of a capture.
 
     Raises NoAnswer where there is none.
@@ -51,9 +51,9 @@ def document(run: OpenRun, question: Question) -> Document:
         "duration_ns": end_ns - start_ns,
         "share_ratio": share(end_ns - start_ns, laid.capture),
     }
-    if source == Source.ROWS:
+    if source == TrackSource.ROWS:
         return told | _of_row(run, laid, number)
-    if source == Source.SPANS:
+    if source == TrackSource.SPANS:
         return told | _of_span(run.profile, laid, number)
     other = laid.others[number]
     return told | {"name": _cut(other.name), "detail": _cut(other.detail)}
@@ -182,7 +182,7 @@ def _cut(text: str) -> str:
 MOST_FOUND = 2_000
 
 
-def search_document(run: OpenRun, question: Question) -> Document:
+def search_document(run: OpenRun, question: Params) -> Document:
     """Return how many slices have `text=`, how long they take in all, and the first by start.
 
     Raises NoAnswer without a text.
@@ -196,13 +196,13 @@ def search_document(run: OpenRun, question: Question) -> Document:
     in_spans = _having(spans.strings, wanted) if spans.strings is not rows.strings else in_rows
     found = np.zeros(len(laid.slices.row), dtype=np.bool_)
     number = laid.slices.number
-    of_rows = laid.slices.source == Source.ROWS
+    of_rows = laid.slices.source == TrackSource.ROWS
     row = laid.row_at[number[of_rows]]
     found[of_rows] = _any(in_rows, rows.name[row], rows.op_type[row], rows.detail[row])
-    of_spans = laid.slices.source == Source.SPANS
+    of_spans = laid.slices.source == TrackSource.SPANS
     span = laid.span_at[number[of_spans]]
     found[of_spans] = _any(in_spans, spans.name[span], spans.detail[span])
-    of_others = np.flatnonzero(laid.slices.source == Source.OTHERS)
+    of_others = np.flatnonzero(laid.slices.source == TrackSource.OTHERS)
     found[of_others] = [
         wanted in laid.others[at].name.casefold() for at in number[of_others].tolist()
     ]

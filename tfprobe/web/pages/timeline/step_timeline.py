@@ -18,15 +18,15 @@ from tfprobe.analysis.breakdown.row_kinds import names
 from tfprobe.analysis.core.intervals import Intervals, covered_ns, union
 from tfprobe.analysis.timeline.lanes import Window, drawn
 from tfprobe.analysis.timeline.rank_timeline import same_step
-from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, Band, work_of
-from tfprobe.analysis.timeline.tracks import Laid, Source, Track, lay_out
+from tfprobe.analysis.timeline.slice_categories import CATEGORIES, NUMBER, PartBand, work_of
+from tfprobe.analysis.timeline.tracks import Laid, Track, TrackSource, lay_out
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Capture, Profile, Work
 from tfprobe.profile.reader.traced_steps import captures_of
 from tfprobe.profile.tables import Int64s
 from tfprobe.web.opened import OpenRun
-from tfprobe.web.params import Question
+from tfprobe.web.params import Params
 
 # A megabyte of JSON; more boxes than a screen has columns for, on each of its rows.
 MOST_SLICES = 20_000
@@ -48,7 +48,7 @@ _NO_TIME = frozenset(NUMBER[name] for name in ("step", "between", "activity", "f
 Document = dict[str, Any]  # Any: JSON, see docs/web.md
 
 
-def document(run: OpenRun, question: Question) -> Document:
+def document(run: OpenRun, question: Params) -> Document:
     """Return a captured step, or without `capture=` the captures that there are."""
     if not question.text("capture"):
         return _captures(run, question)
@@ -70,7 +70,7 @@ def document(run: OpenRun, question: Question) -> Document:
 def further(run: OpenRun) -> Iterator[dict[str, str | int]]:
     """Give what the page may ask for next: the step that it shows first, then the newest others."""
     if run.profile.captures:
-        chosen = _captures(run, Question())["chosen"]
+        chosen = _captures(run, Params())["chosen"]
         yield {"capture": chosen}
         for capture in reversed(run.profile.captures):
             if capture.index != chosen:
@@ -80,12 +80,12 @@ def further(run: OpenRun) -> Iterator[dict[str, str | int]]:
 def further_slices(run: OpenRun) -> Iterator[dict[str, str | int]]:
     """Give the longest slices of the step that is shown first."""
     for arguments in itertools.islice(further(run), 1):
-        told = document(run, Question({name: str(value) for name, value in arguments.items()}))
+        told = document(run, Params({name: str(value) for name, value in arguments.items()}))
         for each in told["longest"]:
             yield {**arguments, "slice": each["id"]}
 
 
-def chosen_capture(run: OpenRun, question: Question) -> Capture:
+def chosen_capture(run: OpenRun, question: Params) -> Capture:
     """Return the capture that is asked for. Raises NoAnswer where none is."""
     captures = run.profile.captures
     if not captures:
@@ -93,7 +93,7 @@ def chosen_capture(run: OpenRun, question: Question) -> Capture:
     return captures[question.whole("capture", default=0, least=0, most=len(captures) - 1)]
 
 
-def laid_out(run: OpenRun, question: Question) -> Laid:
+def laid_out(run: OpenRun, question: Params) -> Laid:
     """Return the step that is asked for, laid out."""
     return _kept(run, chosen_capture(run, question))[0]
 
@@ -109,14 +109,14 @@ def texts(profile: Profile, laid: Laid, at: Int64s) -> list[tuple[str, str]]:
     source, number = laid.slices.source[at], laid.slices.number[at]
     rows, spans = profile.executions, profile.spans
     found: list[tuple[str, str]] = [("", "")] * len(at)
-    for place in np.flatnonzero(source == Source.OTHERS).tolist():
+    for place in np.flatnonzero(source == TrackSource.OTHERS).tolist():
         other = laid.others[int(number[place])]
         found[place] = other.name, other.detail
-    of_spans = np.flatnonzero(source == Source.SPANS)
+    of_spans = np.flatnonzero(source == TrackSource.SPANS)
     span = laid.span_at[number[of_spans]]
     for place, *told in zip(of_spans.tolist(), spans.name[span], spans.detail[span], strict=True):
         found[place] = spans.strings[told[0]], spans.strings[told[1]]
-    of_rows = np.flatnonzero(source == Source.ROWS)
+    of_rows = np.flatnonzero(source == TrackSource.ROWS)
     row = laid.row_at[number[of_rows]]
     columns = [column[row].tolist() for column in (rows.name, rows.detail, rows.op_type)]
     for place, name, detail, op_type in zip(of_rows.tolist(), *columns, strict=True):
@@ -171,7 +171,7 @@ def _fixed(profile: Profile, laid: Laid) -> Document:
     }
 
 
-def _captures(run: OpenRun, question: Question) -> Document:
+def _captures(run: OpenRun, question: Params) -> Document:
     profile = run.profile
     if not profile.captures:
         raise NoAnswer("No step of this run was sampled: there is nothing to draw.")
@@ -244,7 +244,7 @@ def _track(track: Track) -> Document:
     }
 
 
-def _band(band: Band, window: Window) -> Document:
+def _band(band: PartBand, window: Window) -> Document:
     found = drawn(
         np.zeros(len(band.part), dtype=np.int64),
         band.start_ns,
