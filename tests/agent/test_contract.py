@@ -17,9 +17,10 @@ import pytest
 
 from tests.support.agent import Laboratory, load
 from tests.support.rundir import BUCKETS, bucket
+from tfprobe.profile.profile import Durations
 from tfprobe.runs.process_folder import steps_layout
 from tfprobe.runs.process_folder.steps import read_steps
-from tfprobe.runs.process_folder.steps_layout import Aggregate, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import WorkRecord
 
 layout, loop = load("core.steps_layout"), load("core.loop")
 steps_file = load("core.steps_file")
@@ -73,15 +74,15 @@ def _write(path: Path, times: list[tuple[int, int]], flags: Callable[[int], int]
     return record
 
 
-def _aggregate(values: list[int]) -> Aggregate:
+def _aggregate(values: list[int]) -> Durations:
     buckets = np.zeros(BUCKETS, dtype=np.int64)
     for number, count in Counter(map(bucket, values)).items():
         buckets[number] = count
     low, high = min(values, default=0), max(values, default=0)
-    return Aggregate(len(values), sum(values), low, high, buckets)
+    return Durations(len(values), sum(values), low, high, buckets)
 
 
-def _as_tuple(aggregate: Aggregate) -> tuple[object, ...]:
+def _as_tuple(aggregate: Durations) -> tuple[object, ...]:
     facts = (aggregate.count, aggregate.sum_ns, aggregate.min_ns, aggregate.max_ns)
     return (*facts, aggregate.buckets.tolist())
 

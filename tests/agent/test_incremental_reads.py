@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.agent import load
+from tfprobe.profile.profile import Durations, RecentSteps
 from tfprobe.runs.process_folder.steps import StepsFile, StepsReader, read_steps
-from tfprobe.runs.process_folder.steps_layout import Aggregate, RecentStepsRecord, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import WorkRecord
 
 steps_file, layout = load("core.steps_file"), load("core.steps_layout")
 START_NS = 7_000_000_000_000
@@ -43,12 +44,12 @@ class Writer:
             record(start_ns, self._now_ns, dice.choice(FLAGS))
 
 
-def _facts(aggregate: Aggregate) -> tuple[object, ...]:
+def _facts(aggregate: Durations) -> tuple[object, ...]:
     bounds = (aggregate.count, aggregate.sum_ns, aggregate.min_ns, aggregate.max_ns)
     return (*bounds, aggregate.buckets.tolist())
 
 
-def _rows(recent: RecentStepsRecord, last: int) -> list[object]:
+def _rows(recent: RecentSteps, last: int) -> list[object]:
     columns = (recent.start_ns, recent.end_ns, recent.sampled, recent.raised)
     return [
         recent.first_step + len(recent.end_ns),

@@ -145,7 +145,7 @@ def test_memory_of_accelerators_is_told_where_that_of_the_host_is_not_asked_for(
     interner = Interner()
     (written,) = of_sessions.take_apart(of_sessions.NodeReader(interner), [content])
 
-    found = of_sessions.Reader(interner, with_host_allocations=False).read(written)
+    found = of_sessions.RunMetadataReader(interner, with_host_allocations=False).read(written)
 
     assert texts(found.allocations, "op") == ["b", "c", "c"]
     assert found.allocations.bytes.tolist() == [32, 16, -16]

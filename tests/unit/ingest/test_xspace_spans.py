@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.captures import TraceEvent, xspace
-from tfprobe.formats.xspace import Reader, read
+from tfprobe.formats.xspace import XSpaceReader, read
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.tables import Interner
 
@@ -267,7 +267,7 @@ def test_an_iterator_goes_on_in_a_step_that_asks_for_nothing():
             TraceEvent("MatMul:MatMul", 62, 2),
         ],
     }
-    reader = Reader(Interner())
+    reader = XSpaceReader(Interner())
 
     reader.read(xspace({HOST: lines}))
     rows = list(reader.read(xspace({HOST: later})).rows)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tfprobe.attach.sampler.stack_file import CHROME_TRACE_MOST_FRAMES, Read, StackFrame, parse
+from tfprobe.attach.sampler.stack_file import CHROME_TRACE_MOST_FRAMES, Read, parse
+from tfprobe.profile.stack_samples import SampledFrame
 
 MAIN = "thread (77): MainThread"
 
@@ -36,12 +37,12 @@ def test_a_stack_lasts_until_another_one_is_read() -> None:
 
     trace = parse(content)
 
-    main = StackFrame("/job.py", 3, "main")
+    main = SampledFrame("/job.py", 3, "main")
     (thread,) = trace.threads
     assert (trace.end_us, thread.id, thread.name) == (90, 77, "MainThread")
     assert thread.reads == [
-        Read(10, (main, StackFrame("/job.py", 7, "step"))),
-        Read(60, (main, StackFrame("/job.py", 9, "gap"))),
+        Read(10, (main, SampledFrame("/job.py", 7, "step"))),
+        Read(60, (main, SampledFrame("/job.py", 9, "gap"))),
     ]
 
 
@@ -54,7 +55,7 @@ def test_a_thread_without_python_has_no_stack() -> None:
     (thread,) = parse(content).threads
 
     assert (thread.id, thread.name) == (0x7F01, "")
-    assert [read.stack for read in thread.reads] == [None, (StackFrame("/job.py", 1, "f"),), None]
+    assert [read.stack for read in thread.reads] == [None, (SampledFrame("/job.py", 1, "f"),), None]
 
 
 def test_of_a_deep_recursion_the_outer_frames_stay() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tfprobe.attach.sampler import stack_file
-from tfprobe.attach.sampler.stack_file import Chunk, Read, StackFile, StackFrame, ThreadReads
+from tfprobe.attach.sampler.stack_file import Chunk, Read, StackFile, ThreadReads
 from tfprobe.profile.reader.stack_samples import ProcessStacks
-from tfprobe.profile.stack_samples import NO_STACK, StackSamples
+from tfprobe.profile.stack_samples import NO_STACK, SampledFrame, StackSamples
 from tfprobe.runs.layout import ProcessFolder
 
-MAIN = StackFrame("/job.py", 3, "main")
-STEP = StackFrame("/job.py", 7, "step")
-GAP = StackFrame("/job.py", 9, "gap")
+MAIN = SampledFrame("/job.py", 3, "main")
+STEP = SampledFrame("/job.py", 7, "step")
+GAP = SampledFrame("/job.py", 9, "gap")
 
 
 def chunk(start_ns: int, *reads: Read, end_ns: int | None = None) -> Chunk:

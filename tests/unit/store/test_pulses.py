@@ -7,7 +7,12 @@ import random
 
 import pytest
 
-from tfprobe.runs.process_folder.resource_samples import read_machine, read_pulses
+from tfprobe.runs.process_folder.resource_samples import (
+    NO_CLOCK,
+    SINCE_ITS_START,
+    read_machine,
+    read_pulses,
+)
 
 PULSE = {"mono_ns": 5, "steps": 2, "user_ns": 70, "cpu_limit": 1.5, "load_1min": 3}
 DEVICE = {
@@ -117,7 +122,12 @@ def test_the_time_of_threads_is_read(tmp_path):
     main, guest, native = times.threads
     assert (times.since_ns, times.unmapped) == (3, 1)
     assert (main.name, main.cpu_ns, main.runs_steps, main.file) == ("MainThread", 70, True, "")
-    assert (guest.cpu_ns, guest.file, guest.line, guest.is_in_python) == (None, "job.py", 7, True)
+    assert (guest.cpu_ns, guest.file, guest.line, guest.is_in_python) == (
+        NO_CLOCK,
+        "job.py",
+        7,
+        True,
+    )
     assert (native.name, native.is_python, native.count, native.cpu_ns) == (
         "tf_Compute",
         False,
@@ -157,7 +167,7 @@ def test_rows_of_threads_that_make_no_sense_are_left_out(tmp_path, row):
 
     assert line.thread_times is not None
     assert [thread.name for thread in line.thread_times.threads] == ["MainThread"]
-    assert (line.thread_times.since_ns, line.thread_times.unmapped) == (None, 0)
+    assert (line.thread_times.since_ns, line.thread_times.unmapped) == (SINCE_ITS_START, 0)
 
 
 @pytest.mark.parametrize("value", [5, [], "x", True, {"python": 7, "native": {}, "unmapped": -1}])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tfprobe.profile.stack_samples import SampledFrame
 from tfprobe.runs import safe_files
 
 # A day takes about 2 MB: no job fills a disk by its stacks.
@@ -38,7 +39,7 @@ class StackFile:
         """Open it. Raises OSError."""
         self._file = safe_files.opened(run, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._bytes = os.fstat(self._file).st_size
-        self._frames: dict[StackFrame, int] = {}
+        self._frames: dict[SampledFrame, int] = {}
         self._nodes: dict[tuple[int, int], int] = {}
 
     def append(self, chunk: Chunk) -> None:
@@ -80,7 +81,7 @@ class StackFile:
             nodes.append(self._node(read.stack))
         return [thread.id, thread.name, at_us, nodes]
 
-    def _node(self, stack: tuple[StackFrame, ...] | None) -> int:
+    def _node(self, stack: tuple[SampledFrame, ...] | None) -> int:
         node = -1
         for frame in stack or ():
             number = self._frames.get(frame)
@@ -109,19 +110,11 @@ _THREAD = re.compile(r"thread \((0[xX][0-9A-Fa-f]+|\d+)\)(?:: (.*))?", re.DOTALL
 CHROME_TRACE_MOST_FRAMES = 200
 
 
-class StackFrame(NamedTuple):
-    """A line that runs; `function` is its qualified name in Python 3.11 and newer."""
-
-    file: str
-    line: int
-    function: str
-
-
 class Read(NamedTuple):
     """A stack from when it was first read, outermost frame first; None where no Python runs."""
 
     at_us: int
-    stack: tuple[StackFrame, ...] | None
+    stack: tuple[SampledFrame, ...] | None
 
 
 @dataclass(slots=True)
@@ -156,11 +149,11 @@ def parse(content: bytes) -> StackTrace:
 # Any: events are JSON objects of another program.
 def _thread(tid: int, events: list[dict[str, Any]], end_us: int) -> ThreadReads:
     found = ThreadReads(tid, "")
-    open_frames: list[StackFrame] = []
+    open_frames: list[SampledFrame] = []
     for at, event in enumerate(events):
         if event["ph"] == "B":
             args = event["args"]
-            open_frames.append(StackFrame(args["filename"], args["line"] or 0, event["name"]))
+            open_frames.append(SampledFrame(args["filename"], args["line"] or 0, event["name"]))
         elif open_frames:
             open_frames.pop()
         is_last = at + 1 == len(events) or events[at + 1]["ts"] != event["ts"]
@@ -169,7 +162,7 @@ def _thread(tid: int, events: list[dict[str, Any]], end_us: int) -> ThreadReads:
     return found
 
 
-def _stack(thread: ThreadReads, frames: list[StackFrame]) -> tuple[StackFrame, ...] | None:
+def _stack(thread: ThreadReads, frames: list[SampledFrame]) -> tuple[SampledFrame, ...] | None:
     """Return a stack without the frame that names its thread."""
     if not frames:
         return None

@@ -11,13 +11,11 @@ from tfprobe.profile.profile import (
     LIVE_STATES,
     UNNAMED,
     UNTOLD,
-    Durations,
     Ending,
     Hooks,
     Interpreter,
     Problem,
     Process,
-    RecentSteps,
     Run,
     Work,
 )
@@ -32,7 +30,7 @@ from tfprobe.runs.liveness import ENDED, TERMINATED, Machine
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
 from tfprobe.runs.process_folder.events import InterpreterLine, signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile
-from tfprobe.runs.process_folder.steps_layout import Aggregate, Header, WorkRecord
+from tfprobe.runs.process_folder.steps_layout import Header, WorkRecord
 
 
 def run_of(entry: RunEntry) -> Run:
@@ -205,7 +203,6 @@ def _end_unix_ns(header: Header | Missing, state: str) -> int | None:
 def work_of(record: WorkRecord, process: int, header: Header) -> Work:
     """Return a work of the process with this index; its traces may be more than it says."""
     unknown = Missing("the optimizer has no counter the agent could read")
-    recent = record.recent
     return Work(
         process=process,
         index=record.index,
@@ -218,17 +215,9 @@ def work_of(record: WorkRecord, process: int, header: Header) -> Work:
         retraces=record.retraces,
         steps_per_execution=record.steps_per_execution,
         optimizer_steps=unknown if record.optimizer_steps is None else record.optimizer_steps,
-        times=_durations(record.steps),
-        gaps=_durations(record.gaps),
-        recent=RecentSteps(
-            recent.first_step,
-            recent.start_ns,
-            recent.end_ns,
-            recent.sampled,
-            recent.raised,
-            recent.new_thread,
-            recent.watched,
-        ),
+        times=record.steps,
+        gaps=record.gaps,
+        recent=record.recent,
         first_seen_ns=header.unix_ns(record.first_seen_ns) if record.first_seen_ns else 0,
         threads=record.threads,
     )
@@ -262,10 +251,6 @@ def _hooks(steps: StepsFile) -> Hooks:
         traced_ns=max(header.traced_ns, 0),
         wall_ns=max(end_ns - header.started_mono_ns, 0),
     )
-
-
-def _durations(part: Aggregate) -> Durations:
-    return Durations(part.count, part.sum_ns, part.min_ns, part.max_ns, part.buckets)
 
 
 def load(directory: Path, here: Machine) -> tuple[RunLine, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import NOT_NOTED, DevicePulse, Pulse, ThreadTimes, ThreadUse
+from tfprobe.profile.activities import NOT_NOTED, DevicePulse, Pulse, ThreadTimes
 from tfprobe.runs.process_folder.resource_samples import (
     COUNTS,
     DEVICE_COUNTS,
@@ -15,13 +16,10 @@ from tfprobe.runs.process_folder.resource_samples import (
     MachineLog,
     PulseLine,
     PulseLog,
-    ThreadLine,
 )
 
 _UNTOLD = Missing("neither /proc nor the control group told it")
 _NO_THREADS = Missing("the recording is of a version that did not note the CPU time of threads")
-_SINCE_ITS_START = Missing("the first sample tells of all the time before it")
-_NO_CLOCK = Missing("which thread it is was not told")
 _OF_DEVICES = Missing("a sample of accelerators alone")
 _NO_ANSWER = Missing("NVML did not tell it of this accelerator")
 
@@ -67,28 +65,12 @@ def _pulse(line: PulseLine, process: int, shift_ns: int) -> Pulse:
 
 
 def _thread_times(line: PulseLine, shift_ns: int) -> ThreadTimes | Missing:
-    told = line.thread_times
-    if told is None:
+    times = line.thread_times
+    if times is None:
         return NOT_NOTED if line.notes_threads else _NO_THREADS
-    return ThreadTimes(
-        since_ns=_SINCE_ITS_START if told.since_ns is None else told.since_ns + shift_ns,
-        threads=tuple(map(_thread, told.threads)),
-        unmapped=told.unmapped,
-    )
-
-
-def _thread(line: ThreadLine) -> ThreadUse:
-    return ThreadUse(
-        name=line.name,
-        is_python=line.is_python,
-        count=line.count,
-        cpu_ns=_NO_CLOCK if line.cpu_ns is None else line.cpu_ns,
-        runs_steps=line.runs_steps,
-        file=line.file,
-        line=line.line,
-        function=line.function,
-        is_in_python=line.is_in_python,
-    )
+    if isinstance(times.since_ns, Missing):
+        return times
+    return replace(times, since_ns=times.since_ns + shift_ns)
 
 
 def _device(line: DeviceLine) -> DevicePulse:

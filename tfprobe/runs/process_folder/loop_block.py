@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfprobe.profile.profile import Durations, RecentSteps
 from tfprobe.runs.process_folder.steps_layout import (
     BUCKETS,
     HEAD_WORDS,
@@ -21,8 +22,6 @@ from tfprobe.runs.process_folder.steps_layout import (
     THREADS_WORD,
     TIME_MASK,
     WATCHED_BIT,
-    Aggregate,
-    RecentStepsRecord,
     WordFile,
     Words,
     WorkRecord,
@@ -44,7 +43,7 @@ class KnownWork:
 
     head: list[int]
     slot: Words
-    steps: RecentStepsRecord
+    steps: RecentSteps
     record: WorkRecord
 
 
@@ -85,7 +84,7 @@ def _record(
     index: int,
     head: list[int],
     slot: Words,
-    steps: RecentStepsRecord,
+    steps: RecentSteps,
     keep_steps: int,
     known: KnownWork | None,
 ) -> WorkRecord:
@@ -138,8 +137,8 @@ def _slot(file: WordFile, at: int) -> Words | None:
 
 
 def _steps(
-    file: WordFile, at: int, executed: int, needed: int, known: RecentStepsRecord | None
-) -> RecentStepsRecord:
+    file: WordFile, at: int, executed: int, needed: int, known: RecentSteps | None
+) -> RecentSteps:
     """Return the steps from `needed` on, those that are not known from the ring.
 
     The last known step is read again: its writer may mark it just after it has counted it.
@@ -151,7 +150,7 @@ def _steps(
     if news.first_step > known_end:
         return news
     old = _until(_from(known, needed), known_end)
-    return RecentStepsRecord(
+    return RecentSteps(
         first_step=old.first_step,
         start_ns=np.concatenate([old.start_ns, news.start_ns]),
         end_ns=np.concatenate([old.end_ns, news.end_ns]),
@@ -162,15 +161,15 @@ def _steps(
     )
 
 
-def _end(steps: RecentStepsRecord) -> int:
+def _end(steps: RecentSteps) -> int:
     return steps.first_step + len(steps.start_ns)
 
 
-def _from(steps: RecentStepsRecord, first_step: int) -> RecentStepsRecord:
+def _from(steps: RecentSteps, first_step: int) -> RecentSteps:
     skip = max(first_step - steps.first_step, 0)
     if skip == 0:
         return steps
-    return RecentStepsRecord(
+    return RecentSteps(
         first_step=steps.first_step + skip,
         start_ns=steps.start_ns[skip:],
         end_ns=steps.end_ns[skip:],
@@ -181,9 +180,9 @@ def _from(steps: RecentStepsRecord, first_step: int) -> RecentStepsRecord:
     )
 
 
-def _until(steps: RecentStepsRecord, end_step: int) -> RecentStepsRecord:
+def _until(steps: RecentSteps, end_step: int) -> RecentSteps:
     count = max(end_step - steps.first_step, 0)
-    return RecentStepsRecord(
+    return RecentSteps(
         first_step=steps.first_step,
         start_ns=steps.start_ns[:count],
         end_ns=steps.end_ns[:count],
@@ -194,7 +193,7 @@ def _until(steps: RecentStepsRecord, end_step: int) -> RecentStepsRecord:
     )
 
 
-def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentStepsRecord:
+def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSteps:
     """Return the steps from `first` on, as far back as the ring has them."""
     first = max(first, executed - RING_STEPS)
     rows = _ring(file, at + RING_WORD, first, executed)
@@ -203,7 +202,7 @@ def _ring_steps(file: WordFile, at: int, executed: int, first: int) -> RecentSte
     # is lost.
     lost = min(max(executed_since + 1 - RING_STEPS - first, 0), executed - first)
     start_ns, end_words = rows[lost:, 0], rows[lost:, 1]
-    return RecentStepsRecord(
+    return RecentSteps(
         first_step=first + lost,
         start_ns=start_ns,
         end_ns=end_words & TIME_MASK,
@@ -225,9 +224,7 @@ def _ring(file: WordFile, at: int, first: int, end: int) -> Words:
     return words[: len(words) // 2 * 2].reshape(-1, 2)
 
 
-def _with_tail(
-    slot: Words, recent: RecentStepsRecord, executed: int
-) -> tuple[Aggregate, Aggregate]:
+def _with_tail(slot: Words, recent: RecentSteps, executed: int) -> tuple[Durations, Durations]:
     """Add the steps that are not folded yet, which are at the end of the ring."""
     folded = min(max(int(slot[0]), 0), executed)
     skip = max(folded - recent.first_step, 0)
@@ -241,7 +238,7 @@ def _with_tail(
     return steps, gaps
 
 
-def _added(facts: Words, buckets: Words, tail_ns: Words) -> Aggregate:
+def _added(facts: Words, buckets: Words, tail_ns: Words) -> Durations:
     count, sum_ns, min_ns, max_ns = (int(fact) for fact in facts)
     counts = np.bincount(bucket_of(tail_ns), minlength=BUCKETS).astype(np.int64)
     if count <= 0:
@@ -251,7 +248,7 @@ def _added(facts: Words, buckets: Words, tail_ns: Words) -> Aggregate:
         min_ns = min(min_ns, int(tail_ns.min()))
         max_ns = max(max_ns, int(tail_ns.max()))
     total = count + len(tail_ns)
-    return Aggregate(
+    return Durations(
         count=total,
         sum_ns=sum_ns + int(tail_ns.sum()),
         min_ns=min_ns if total else 0,

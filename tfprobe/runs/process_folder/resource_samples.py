@@ -8,39 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from tfprobe.errors import Missing
+from tfprobe.profile.activities import ThreadTimes, ThreadUse
 from tfprobe.runs.process_folder import jsonl
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadLine:
-    """CPU time of a thread of Python, or of the kernel's threads of one name, since the sample
-    before. `file` is "" where no place is told; `cpu_ns` is None where Python that was not started
-    by Python stands."""
-
-    name: str
-    is_python: bool
-    count: int
-    cpu_ns: int | None
-    runs_steps: bool = False
-    file: str = ""
-    line: int = 0
-    function: str = ""
-    is_in_python: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadTimesLine:
-    """What threads used since `since_ns`, monotonic; None: since each began.
-
-    `unmapped` is the number of Python's threads that are among the others, since that Python does
-    not tell which they are.
-    """
-
-    since_ns: int | None
-    threads: tuple[ThreadLine, ...]
-    unmapped: int
+NO_CLOCK = Missing("which thread it is was not told")
+SINCE_ITS_START = Missing("the first sample tells of all the time before it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +33,7 @@ class PulseLine:
     ratios: Mapping[str, float | None]
     at_exit: bool = False
     gc_pauses: tuple[tuple[int, int], ...] = ()
-    thread_times: ThreadTimesLine | None = None
+    thread_times: ThreadTimes | None = None
     notes_threads: bool = False
 
 
@@ -186,7 +162,7 @@ def _pulse(fields: jsonl.Json) -> PulseLine | None:
     )
 
 
-def _thread_times(value: object) -> ThreadTimesLine | None:
+def _thread_times(value: object) -> ThreadTimes | None:
     """Return what threads used; rows that are none are left out."""
     if not isinstance(value, dict):
         return None
@@ -196,8 +172,9 @@ def _thread_times(value: object) -> ThreadTimesLine | None:
         *map(_native_threads, _rows(value, "native")),
     )
     unmapped = jsonl.integer(value, "unmapped")
-    return ThreadTimesLine(
-        since_ns=jsonl.integer(value, "since_ns"),
+    since_ns = jsonl.integer(value, "since_ns")
+    return ThreadTimes(
+        since_ns=SINCE_ITS_START if since_ns is None else since_ns,
         threads=tuple(row for row in rows if row is not None),
         unmapped=0 if unmapped is None else max(unmapped, 0),
     )
@@ -208,23 +185,23 @@ def _rows(fields: jsonl.Json, name: str) -> list[object]:
     return rows if isinstance(rows, list) else []
 
 
-def _python_thread(row: object) -> ThreadLine | None:
+def _python_thread(row: object) -> ThreadUse | None:
     match row:
         case [str(name), int(count), int(cpu_ns), bool(runs_steps), *place] if _are_whole(
             count, cpu_ns
         ):
-            return _placed(ThreadLine(name, True, count, cpu_ns, runs_steps), place)
+            return _placed(ThreadUse(name, True, count, cpu_ns, runs_steps), place)
     return None
 
 
-def _guest(row: object) -> ThreadLine | None:
-    return _placed(ThreadLine("", True, 1, None), row)
+def _guest(row: object) -> ThreadUse | None:
+    return _placed(ThreadUse("", True, 1, NO_CLOCK), row)
 
 
-def _native_threads(row: object) -> ThreadLine | None:
+def _native_threads(row: object) -> ThreadUse | None:
     match row:
         case [str(name), int(count), int(cpu_ns)] if _are_whole(count, cpu_ns):
-            return ThreadLine(name, False, count, cpu_ns)
+            return ThreadUse(name, False, count, cpu_ns)
     return None
 
 
@@ -232,7 +209,7 @@ def _are_whole(*values: object) -> bool:
     return all(type(each) is int and 0 <= each < 1 << 63 for each in values)
 
 
-def _placed(thread: ThreadLine, place: object) -> ThreadLine | None:
+def _placed(thread: ThreadUse, place: object) -> ThreadUse | None:
     match place:
         case [str(file), int(line), str(function), bool(is_in_python)] if _are_whole(line):
             return replace(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import UnreadableInput
+from tfprobe.profile.profile import Durations, RecentSteps
 
 Words = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -125,34 +126,6 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
-    """Count, sum, extremes and histogram of durations in ns; with no count, no extremes."""
-
-    count: int
-    sum_ns: int
-    min_ns: int
-    max_ns: int
-    buckets: Words
-
-
-@dataclass(frozen=True, slots=True)
-class RecentStepsRecord:
-    """The latest steps of a work, oldest first; row i is step `first_step + i`.
-
-    `new_thread`: another thread ran the step before it, so that there is no gap between the two.
-    `watched`: the gap after the step was watched, and is longer by that.
-    """
-
-    first_step: int
-    start_ns: Words
-    end_ns: Words
-    sampled: Flags
-    raised: Flags
-    new_thread: Flags
-    watched: Flags
-
-
-@dataclass(frozen=True, slots=True)
 class WorkRecord:
     """One work as its process left it. `count` is executed minus raised.
 
@@ -171,9 +144,9 @@ class WorkRecord:
     steps_per_execution: int
     optimizer_steps: int | None
     retraces: int
-    steps: Aggregate
-    gaps: Aggregate
-    recent: RecentStepsRecord
+    steps: Durations
+    gaps: Durations
+    recent: RecentSteps
     threads: int = 1
 
     @property
