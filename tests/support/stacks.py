@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tests.support.rundir import UNIX_NS
-from tfprobe.profile.stack_samples import (
+from tfprobe.profile.activities import (
     NO_STACK,
     SampledChunk,
     SampledFrame,

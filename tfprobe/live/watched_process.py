@@ -11,7 +11,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import Problem, Work
 from tfprobe.profile.reader.processes import process_of, work_of
-from tfprobe.profile.reader.resource_samples import pulses
+from tfprobe.profile.reader.samples import pulses
 from tfprobe.profile.snapshots import ProcessLook, TraceRequestState
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, is_capture

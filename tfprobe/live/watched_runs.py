@@ -12,7 +12,7 @@ from tfprobe.live.watched_process import HostClocks, WatchedProcess
 from tfprobe.profile.activities import Pulse
 from tfprobe.profile.profile import Problem
 from tfprobe.profile.reader.processes import programs_of, run_of, with_program
-from tfprobe.profile.reader.resource_samples import machine_pulses
+from tfprobe.profile.reader.samples import machine_pulses
 from tfprobe.profile.snapshots import FleetLook, ProcessLook, RunLook, TimeUse
 from tfprobe.runs.catalogue import run_entry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, may_hold_processes

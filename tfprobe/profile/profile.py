@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Activity, Gap, Pulse
+from tfprobe.profile.activities import Activity, Gap, Pulse, StackSamples
 from tfprobe.profile.capture_tables import Allocations, Executions, Spans
 from tfprobe.profile.programs import WORKERS, team
-from tfprobe.profile.stack_samples import StackSamples
 from tfprobe.profile.tables import T, empty
 
 Int64s = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tfprobe.errors import NoAnswer, UnreadableInput
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.runs.process_folder.file_cache import SETTLED_S
-from tfprobe.web import answers, path_safety
+from tfprobe.web import answers
 from tfprobe.web.opened import OpenRun, Reading
 from tfprobe.web.params import Params
 
@@ -111,7 +111,7 @@ class RunCache:
 
         Raises NoAnswer where the directory lists no run of this name.
         """
-        folder = path_safety.run_named(name, self._directory)
+        folder = run_named(name, self._directory)
         if folder is None:
             raise NoAnswer("There is no run of that name here; it may have been removed.")
         return folder
@@ -122,7 +122,7 @@ class RunCache:
         Raises NoAnswer where there is none of this name, UnreadableInput where there is a link.
         """
         folder = self.folder(name)
-        path_safety.check(folder, self._directory)
+        check_path(folder, self._directory)
         return folder
 
     def _entry(self, name: str) -> _Entry:
@@ -151,7 +151,7 @@ class RunCache:
             # Before it is read: what is noted meanwhile is for the next time.
             part.has_grown = False
             try:
-                path_safety.check(entry.run.folder, self._directory)
+                check_path(entry.run.folder, self._directory)
                 reading.refresh()
             except UnreadableInput:
                 self._forget(name, entry)
@@ -172,3 +172,69 @@ def _identity(root: Path) -> tuple[int, int]:
     except OSError:
         raise NoAnswer("The run was removed a moment ago.") from None
     return found.st_dev, found.st_ino
+
+
+def run_named(name: str, directory: Path) -> RunFolder | None:
+    """Return the run of this name that a listing of the directory shows, or that it is itself.
+
+    A name is compared, and never joined before: nothing in it can lead anywhere.
+    """
+    alone = RunFolder(directory)
+    if alone.is_run():
+        return alone if name == alone.id else None
+    try:
+        is_listed = name in os.listdir(directory)
+    except OSError:
+        return None
+    run = RunFolder(directory / name)
+    return run if is_listed and is_shown(run, directory) else None
+
+
+def is_shown(run: RunFolder, directory: Path) -> bool:
+    """Say whether this is a run of the directory, and none that a link of it leads to elsewhere."""
+    return not run.id.startswith(".") and is_inside(run.root, directory) and run.is_run()
+
+
+def check_path(run: RunFolder, directory: Path) -> None:
+    """Raise UnreadableInput where a link in the run leads out of the directory.
+
+    What is read of a run is shown, so a link is all that somebody who may write a run would need to
+    have a file shown that only whoever looks may read.
+    """
+    for link in _links(run.root):
+        if not is_inside(link, directory):
+            raise UnreadableInput(
+                f"Run {run.id} is not read: {link.relative_to(run.root)} in it is a link that leads"
+                " out of the directory of runs.",
+                hint="Remove the link, or serve a directory that it stays in.",
+            )
+
+
+def is_inside(path: Path, directory: Path) -> bool:
+    """Say whether what a path leads to lies in the directory."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+
+
+def _links(root: Path) -> Iterator[Path]:
+    """Give all links below a folder, and below what they lead to."""
+    waiting, seen = [root], set()
+    while waiting:
+        folder = waiting.pop()
+        place = os.path.realpath(folder)
+        if place in seen:
+            continue
+        seen.add(place)
+        for entry in _entries(folder):
+            path = folder / entry.name
+            if entry.is_symlink():
+                yield path
+            if os.path.isdir(path) if entry.is_symlink() else entry.is_dir():
+                waiting.append(path)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

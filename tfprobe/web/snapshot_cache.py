@@ -13,7 +13,7 @@ from tfprobe.live.watched_runs import Fleet
 from tfprobe.profile.snapshots import FleetLook
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
-from tfprobe.web import path_safety
+from tfprobe.web.run_cache import is_inside
 
 # A look of those who wait for news comes once a second, and is for all who ask until the next.
 FRESH_S = 0.9
@@ -48,4 +48,4 @@ class Looks:
         return replace(look, runs=tuple(shown))
 
     def _is_inside(self, run: str) -> bool:
-        return path_safety.is_inside(Path(run), self._directory)
+        return is_inside(Path(run), self._directory)

@@ -13,7 +13,7 @@ from tests.support.stacks import MAIN, MS, sampled
 from tfprobe.analysis.system.stack_samples import trees
 from tfprobe.export.speedscope import stacks_pprof, stacks_speedscope
 from tfprobe.formats.schema import message_class
-from tfprobe.profile.stack_samples import SampledThread
+from tfprobe.profile.activities import SampledThread
 
 POOL = SampledThread(78, "pool_0")
 

@@ -10,9 +10,9 @@ import pytest
 from tests.support.captures import TraceEvent, xspace
 from tests.support.golden import golden
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats import hlo
 from tfprobe.formats.schema import message_class
 from tfprobe.formats.xspace import read
+from tfprobe.formats.xspace.devices import read_hlo
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.graph import Frame
 
@@ -163,7 +163,7 @@ def test_broken_hlo_leaves_instructions_with_their_own_names() -> None:
 
     assert [row.name for row in read(content).rows] == ["MatMul.8"]
     with pytest.raises(UnreadableInput):
-        hlo.read(b"\xff\xff")
+        read_hlo(b"\xff\xff")
 
 
 def test_an_instruction_knows_its_python_stack() -> None:
@@ -180,7 +180,7 @@ def test_an_instruction_knows_its_python_stack() -> None:
     product.metadata.stack_frame_id = 2
     mean.metadata.source_file, mean.metadata.source_line = "old.py", 7
 
-    found = hlo.read(proto.SerializeToString()).instructions
+    found = read_hlo(proto.SerializeToString()).instructions
 
     assert found["MatMul.8"].frames == (
         Frame("train.py", 12, "step"),
@@ -199,7 +199,7 @@ def test_a_stack_that_leads_in_circles_ends() -> None:
     index.stack_frames.add(file_location_id=1, parent_frame_id=1)
     proto.hlo_module.computations[0].instructions[1].metadata.stack_frame_id = 1
 
-    frames = hlo.read(proto.SerializeToString()).instructions["MatMul.8"].frames
+    frames = read_hlo(proto.SerializeToString()).instructions["MatMul.8"].frames
 
     assert set(frames) == {Frame("train.py", 12, "")}
 

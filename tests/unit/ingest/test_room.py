@@ -17,8 +17,8 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader import row_budget
-from tfprobe.profile.reader.row_budget import CaptureFile
+from tfprobe.profile.reader import followed_captures
+from tfprobe.profile.reader.followed_captures import CaptureFile, LeftOut, newest_within
 from tfprobe.profile.reader.run_reader import RunReader
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
@@ -54,7 +54,7 @@ def steps(profile: Profile) -> list[tuple[int, int]]:
 @pytest.fixture(autouse=True)
 def _every_row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     # The files of a test are so small that nobody would look how many rows they have.
-    monkeypatch.setattr(row_budget, "LEAST_BYTES_A_ROW", 0)
+    monkeypatch.setattr(followed_captures, "LEAST_BYTES_A_ROW", 0)
 
 
 def test_the_newest_of_each_process_are_read(tmp_path):
@@ -73,7 +73,7 @@ def test_what_is_not_read_is_said(tmp_path):
 
     profile = following.refresh()
 
-    assert following.left_out == row_budget.LeftOut(captures=13, of=15, processes=1)
+    assert following.left_out == LeftOut(captures=13, of=15, processes=1)
     (problem,) = (each for each in profile.problems if each.where == "captures")
     assert problem.what.startswith(
         "Of 15 recorded steps the newest 2 are read, and none of 1 process: all would take too much"
@@ -126,7 +126,7 @@ def test_works_that_are_sampled_seldom_are_there_too():
     """The newest of each work comes before the second newest of any."""
     files = [[file("eval-0", 1), file("train-1", 0), file("train-2", 0), file("train-3", 0)]]
 
-    assert row_budget.newest_within(files, 2, 1.0) == [frozenset({"eval-0", "train-3"})]
+    assert newest_within(files, 2, 1.0) == [frozenset({"eval-0", "train-3"})]
 
 
 def file(name: str, work: int) -> CaptureFile:

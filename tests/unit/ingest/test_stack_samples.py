@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.rundir import HOST, MONO_NS, UNIX_NS, WrittenProcess, write_run
 from tfprobe.profile.reader.run_reader import RunReader, load
-from tfprobe.profile.reader.stack_samples import LOST, ProcessStacks
+from tfprobe.profile.reader.samples import LOST, ProcessStacks
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tfprobe.attach.meter import nvml
+from tfprobe.attach.meter.sampling import find_accelerators
 
 
 def _library(**functions: object) -> SimpleNamespace:
@@ -23,7 +23,7 @@ def _refuse(*_: object) -> None:
 
 def test_what_a_device_does_not_tell_is_none():
     """An older driver, a partitioned device, a container without the right."""
-    first, second = nvml.find(lambda: _library(nvmlDeviceGetPowerUsage=_refuse))
+    first, second = find_accelerators(lambda: _library(nvmlDeviceGetPowerUsage=_refuse))
 
     sample = first.sample()
 
@@ -40,7 +40,7 @@ def test_newer_names_are_asked_where_the_older_are_gone():
         nvmlDeviceGetCurrentClocksEventReasons=lambda *_: 0x29,
     )
 
-    sample = nvml.find(lambda: library)[0].sample()
+    sample = find_accelerators(lambda: library)[0].sample()
 
     assert sample["temperature_celsius"] == 60
     assert sample["throttle_reasons"] == ["hardware slowdown", "software thermal slowdown"]
@@ -52,12 +52,12 @@ def test_a_device_that_cannot_be_had_is_left_out():
     def handle(index: int) -> int:
         return _refuse() or index if index == 0 else index
 
-    devices = nvml.find(lambda: _library(nvmlDeviceGetHandleByIndex=handle))
+    devices = find_accelerators(lambda: _library(nvmlDeviceGetHandleByIndex=handle))
 
     assert [device.sample()["index"] for device in devices] == [1]
 
 
 def test_without_a_driver_there_is_none():
     """NVML loads, and then says that it has no driver."""
-    assert nvml.find(lambda: _library(nvmlInit=_refuse)) == []
-    assert nvml.find(_refuse) == []
+    assert find_accelerators(lambda: _library(nvmlInit=_refuse)) == []
+    assert find_accelerators(_refuse) == []

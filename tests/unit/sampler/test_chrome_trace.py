@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfprobe.attach.sampler.stack_file import CHROME_TRACE_MOST_FRAMES, Read, parse
-from tfprobe.profile.stack_samples import SampledFrame
+from tfprobe.profile.activities import SampledFrame
 
 MAIN = "thread (77): MainThread"
 

@@ -8,8 +8,8 @@ import pytest
 
 from tfprobe.attach.sampler import stack_file
 from tfprobe.attach.sampler.stack_file import Chunk, Read, StackFile, ThreadReads
-from tfprobe.profile.reader.stack_samples import ProcessStacks
-from tfprobe.profile.stack_samples import NO_STACK, SampledFrame, StackSamples
+from tfprobe.profile.activities import NO_STACK, SampledFrame, StackSamples
+from tfprobe.profile.reader.samples import ProcessStacks
 from tfprobe.runs.layout import ProcessFolder
 
 MAIN = SampledFrame("/job.py", 3, "main")

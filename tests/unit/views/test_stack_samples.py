@@ -19,7 +19,7 @@ from tfprobe.analysis.system.stack_samples import (
     trees,
 )
 from tfprobe.errors import Missing
-from tfprobe.profile.stack_samples import SampledThread
+from tfprobe.profile.activities import SampledThread
 
 S = 1_000_000_000
 POOL = SampledThread(78, "pool_0")

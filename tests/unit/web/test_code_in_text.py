@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfprobe.web.evidence import told
+from tfprobe.web.pages.findings import told
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.support.profiles import Step, op, process, profile, work
 from tfprobe.findings.finding import Evidence, Subject
-from tfprobe.web.evidence import EvidencePlaces
+from tfprobe.web.pages.findings import EvidencePlaces
 
 STEPS = [Step([op("MatMul", 0, 1)]), Step([op("MatMul", 0, 1)])]
 PLACES = EvidencePlaces(

@@ -18,7 +18,7 @@ from tests.support.rundir import (
     write_run,
 )
 from tfprobe.errors import NoAnswer, UsageError
-from tfprobe.profile.reader import row_budget
+from tfprobe.profile.reader import followed_captures
 from tfprobe.runs.layout import RunFolder
 from tfprobe.runs.liveness import Machine
 from tfprobe.web import answers
@@ -78,7 +78,7 @@ def test_a_document_that_there_is_not_is_no_answer(run):
 
 def test_a_document_says_which_captures_were_not_read(tmp_path, monkeypatch):
     """A run of a thousand ranks is shown by its newest captures; step times by all steps."""
-    monkeypatch.setattr(row_budget, "LEAST_BYTES_A_ROW", 0)
+    monkeypatch.setattr(followed_captures, "LEAST_BYTES_A_ROW", 0)
     captures = {f"00000{at}-fit-0.run_metadata.pb": step_of(10) for at in range(5)}
     process = WrittenProcess(
         works=[WrittenWork(steps=regular_steps(10), sampled=range(5))], captures=captures

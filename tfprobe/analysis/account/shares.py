@@ -20,9 +20,8 @@ from tfprobe.analysis.core.intervals import Intervals
 from tfprobe.analysis.system.stack_lines import is_of_program, stacks_of
 from tfprobe.analysis.system.stack_samples import main_thread, of_thread, samples_within
 from tfprobe.errors import Missing
-from tfprobe.profile.activities import Gap
+from tfprobe.profile.activities import Gap, SampledFrame
 from tfprobe.profile.profile import Process, Profile, Work
-from tfprobe.profile.stack_samples import SampledFrame
 
 _ON_DEVICE = frozenset(ON_DEVICE)
 # Two standard errors of a mean: an interval of about 95 %.

@@ -17,8 +17,8 @@ from tfprobe.analysis.system.stack_samples import (
     samples_within,
 )
 from tfprobe.errors import Missing
+from tfprobe.profile.activities import SampledFrame, SampledThread, StackSamples
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.stack_samples import SampledFrame, SampledThread, StackSamples
 
 SCHEMA = "tfprobe.stacks/1"
 # Any: a JSON document, whose values are whatever the schema says.

@@ -18,14 +18,8 @@ from tfprobe.analysis.core.intervals import NONE, Intervals, joined, one, union
 from tfprobe.analysis.core.main_loop import by_cost
 from tfprobe.analysis.steps.phases import PHASES, Life, life
 from tfprobe.errors import Missing
+from tfprobe.profile.activities import NO_STACK, Int64s, SampledFrame, SampledThread, StackSamples
 from tfprobe.profile.profile import Process, Profile
-from tfprobe.profile.stack_samples import (
-    NO_STACK,
-    Int64s,
-    SampledFrame,
-    SampledThread,
-    StackSamples,
-)
 
 Flags = npt.NDArray[np.bool_]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tfprobe.attach.meter import nvml
-from tfprobe.attach.meter.sampling import Job, sample_until_end
+from tfprobe.attach.meter.sampling import Job, find_accelerators, sample_until_end
 from tfprobe.runs.layout import RunFolder
 
 
@@ -14,7 +13,7 @@ def main(arguments: list[str]) -> int:
     """Sample until the job has ended; at once where there is no accelerator."""
     run, host, pid = arguments
     folder = RunFolder(Path(run))
-    accelerators = nvml.find()
+    accelerators = find_accelerators()
     if not accelerators:
         return 0
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfprobe.profile.stack_samples import SampledFrame
+from tfprobe.profile.activities import SampledFrame
 from tfprobe.runs import safe_files
 
 # A day takes about 2 MB: no job fills a disk by its stacks.

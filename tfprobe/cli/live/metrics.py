@@ -140,7 +140,7 @@ def _advice_command() -> tuple[str, ...]:
 def _answer_once(place: Path, limits: Limits, target: str | None, otlp: str | None) -> int:
     """Print, write or send one answer."""
     from tfprobe.live.metrics.exporter import once
-    from tfprobe.live.metrics.prometheus import text
+    from tfprobe.live.metrics.server import text
     from tfprobe.runs.liveness import this_machine
 
     exporter = once(place, this_machine(), limits)

@@ -85,7 +85,7 @@ class RunListing(ScrollView, can_focus=True):
     """Lines of which one is chosen. The choice stays on its process when lines move."""
 
     DEFAULT_CSS = """
-    Listing { height: 1fr; scrollbar-size: 0 1; overflow-x: hidden; }
+    RunListing { height: 1fr; scrollbar-size: 0 1; overflow-x: hidden; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "up", show=False),

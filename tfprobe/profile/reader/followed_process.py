@@ -11,10 +11,9 @@ from tfprobe.formats.trace import Trace
 from tfprobe.profile.profile import Capture, OwnProfiler, Problem, Process, Raised, Work
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.captures import CaptureKey, Decoded, Gathered, ProcessKey
-from tfprobe.profile.reader.followed_captures import FollowedCaptures
+from tfprobe.profile.reader.followed_captures import CaptureFile, FollowedCaptures
 from tfprobe.profile.reader.process_notes import ProcessNotes
 from tfprobe.profile.reader.processes import process_of, work_of
-from tfprobe.profile.reader.row_budget import CaptureFile
 from tfprobe.profile.reader.service_trace import Recorded
 from tfprobe.profile.tables import T
 from tfprobe.runs.layout import ProcessFolder

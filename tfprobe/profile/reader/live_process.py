@@ -11,7 +11,7 @@ from tfprobe.profile.profile import Capture, Problem, Process, Profile, Run
 from tfprobe.profile.reader.captures import Decoder, Gathered, window_of
 from tfprobe.profile.reader.process_notes import activities, gaps
 from tfprobe.profile.reader.processes import process_of, with_launch, work_of
-from tfprobe.profile.reader.resource_samples import pulses
+from tfprobe.profile.reader.samples import pulses
 from tfprobe.profile.tables import empty
 from tfprobe.runs.catalogue import ProcessEntry
 from tfprobe.runs.layout import ProcessFolder, RunFolder, parse_capture_name

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from tfprobe.profile.activities import NOT_NOTED, Activity, Call, Gap, Pulse
+from tfprobe.profile.activities import NOT_NOTED, Activity, Call, Gap, Pulse, StackSamples
 from tfprobe.profile.profile import Problem, Work
-from tfprobe.profile.reader.resource_samples import machine_pulses, pulses
-from tfprobe.profile.reader.stack_samples import ProcessStacks
-from tfprobe.profile.stack_samples import StackSamples
+from tfprobe.profile.reader.samples import ProcessStacks, machine_pulses, pulses
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.process_folder.activities import ActivityHistory, ActivityLine, ActivityLog
 from tfprobe.runs.process_folder.gaps import CallRecord, GapLog, GapRecord, gap_log

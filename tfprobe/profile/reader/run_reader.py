@@ -10,8 +10,15 @@ from typing import TypeVar
 from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.profile.activities import Activity
 from tfprobe.profile.profile import Problem, Profile, Work
-from tfprobe.profile.reader import row_budget
 from tfprobe.profile.reader.captures import Gathered, ProcessKey
+from tfprobe.profile.reader.followed_captures import (
+    LeftOut,
+    Places,
+    left_out,
+    may_exceed,
+    newest_within,
+    typical,
+)
 from tfprobe.profile.reader.followed_process import FollowedProcess, FollowedService
 from tfprobe.profile.reader.process_notes import MachineNotes, with_all_traces
 from tfprobe.profile.reader.processes import (
@@ -23,7 +30,6 @@ from tfprobe.profile.reader.processes import (
     with_launch,
     with_program,
 )
-from tfprobe.profile.reader.row_budget import LeftOut
 from tfprobe.runs.catalogue import RunEntry, has_ended, run_entry
 from tfprobe.runs.layout import ProcessFolder, RunFolder
 from tfprobe.runs.liveness import Machine
@@ -182,10 +188,10 @@ class RunReader:
         """Let captures wait as far as there is room for their rows; return how many do."""
         files = [process.capture_files() for process in chosen]
         names = [frozenset(each.name for each in of_process) for of_process in files]
-        if row_budget.may_exceed(files, most_rows):
+        if may_exceed(files, most_rows):
             self._rows_per_byte = self._rows_per_byte or _rows_per_byte(chosen, files)
-            names = row_budget.newest_within(files, most_rows, self._rows_per_byte)
-        self.left_out = row_budget.left_out(files, names)
+            names = newest_within(files, most_rows, self._rows_per_byte)
+        self.left_out = left_out(files, names)
         return sum(process.keep_captures(kept) for process, kept in zip(chosen, names, strict=True))
 
     def _profile(self, entry: RunEntry, chosen: Sequence[FollowedProcess]) -> Profile:
@@ -246,10 +252,10 @@ class RunReader:
         return self._machines[host]
 
 
-def _rows_per_byte(chosen: Sequence[FollowedProcess], files: row_budget.Places) -> float:
+def _rows_per_byte(chosen: Sequence[FollowedProcess], files: Places) -> float:
     """Return how dense rows are in captures, by the densest of a few."""
     return max(
-        (chosen[at].rows_in(each.name) / each.bytes for at, each in row_budget.typical(files)),
+        (chosen[at].rows_in(each.name) / each.bytes for at, each in typical(files)),
         default=0.0,
     )
 

@@ -10,7 +10,7 @@ from tfprobe.analysis.system.stack_lines import StackSummary, is_of_program, wit
 from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall
 from tfprobe.errors import Missing
 from tfprobe.printable import printable
-from tfprobe.profile.stack_samples import SampledFrame, StackSamples
+from tfprobe.profile.activities import SampledFrame, StackSamples
 from tfprobe.report.format import numbers, page
 
 # A call that only passes its time on, but for so little of the tree, is not shown.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from tfprobe.errors import Missing
 from tfprobe.findings import engine
 from tfprobe.findings.engine import Advice
-from tfprobe.findings.finding import Evidence, Finding, Gain, Severity
+from tfprobe.findings.finding import Evidence, Finding, Gain, Severity, Subject
 from tfprobe.profile.graph import TracedLoop
-from tfprobe.web.evidence import EvidencePlaces, told
+from tfprobe.profile.profile import Profile
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import Document
@@ -100,3 +105,120 @@ def _evidence(each: Evidence, places: EvidencePlaces, work: int | None) -> Docum
         "source": each.source[:_TEXT_CHARACTERS] or None,
         "links": places.links(each, work),
     }
+
+
+# Any: numbers and texts.
+Link = dict[str, Any]
+
+# What shows on a terminal what a page shows.
+_PAGES: Mapping[str, str] = {
+    "breakdown": "overview",
+    "code": "code",
+    "graph": "graph",
+    "input": "input",
+    "memory": "memory",
+    "op": "ops",
+    "report": "overview",
+    "scope": "scopes",
+    "steps": "steps",
+    "tiers": "overview",
+    "transfers": "transfers",
+}
+# Addresses stay short; a search finds a name by its beginning, too.
+_SOUGHT_CHARACTERS = 500
+
+
+class EvidencePlaces:
+    """Where the works and captures of a profile are, by the names that evidence has for them."""
+
+    def __init__(self, profile: Profile) -> None:
+        """Look them up once."""
+        self._processes = profile.processes
+        self._works = [
+            (profile.processes[work.process], work.kind, work.name) for work in profile.works
+        ]
+        self._captures = {}
+        for each in profile.captures:
+            process = profile.processes[each.process]
+            file = f"{process.host}/{process.folder}/captures/{each.file}"
+            self._captures[file, each.step] = each.index
+
+    def work(self, subject: Subject) -> int | None:
+        """Return the place of the work that a finding is about; None if it is about none."""
+        for at, (process, kind, name) in enumerate(self._works):
+            is_there = (process.host, process.pid or None) == (subject.host, subject.pid)
+            if is_there and (kind, name) == (subject.kind, subject.name):
+                return at
+        return None
+
+    def links(self, evidence: Evidence, work: int | None) -> list[Link]:
+        """Return where a piece of evidence is seen, the nearest first."""
+        return list(self._links(evidence, work))
+
+    def _links(self, evidence: Evidence, work: int | None) -> Iterator[Link]:
+        of_work: dict[str, int | str] = {} if work is None else {"work": work}
+        if evidence.step is not None:
+            yield _link(f"step {evidence.step:,}", "steps", of_work | {"step": evidence.step})
+        capture = self._captures.get((evidence.capture, evidence.step or 0))
+        if capture is not None:
+            yield _link("its timeline", "timeline", {"capture": capture})
+        for step in evidence.steps:
+            yield _link(f"step {step:,}", "steps", of_work | {"step": step})
+        file, _, line = evidence.source.rpartition(":")
+        # Where no op was made the page of code has nothing: what Python did is text.
+        if evidence.node and file and line.isdecimal():
+            yield _link(evidence.source, "code", of_work | {"file": file, "line": int(line)})
+        if evidence.op_type:
+            yield _link(evidence.op_type, "ops", of_work | {"find": _short(evidence.op_type)})
+        if evidence.scope:
+            args = of_work | {"by": "layer", "at": evidence.scope}
+            yield _link(evidence.scope, "scopes", args)
+        elif evidence.node:
+            args = of_work | {"by": "name", "find": _short(evidence.node)}
+            yield _link(evidence.node, "ops", args)
+        if evidence.iterator:
+            yield _link("its input", "input", of_work)
+        if evidence.command:
+            page = _PAGES.get(shlex.split(evidence.command)[1])
+            if page is not None:
+                yield _link(evidence.command, page, {} if page == "overview" else of_work)
+
+
+def _link(label: str, page: str, args: Mapping[str, int | str]) -> Link:
+    return {"label": _short(label), "page": page, "args": dict(args)}
+
+
+def _short(name: str) -> str:
+    return name[:_SOUGHT_CHARACTERS]
+
+
+_INSIDE = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
+_VALUE = r"(?:'[^']*'|[\w.%-]*[\w%])"
+_CODE = re.compile(
+    rf"""
+    `(?P<quoted>[^`]+)`
+  | @?\.?\b[A-Za-z_][\w.]*\({_INSIDE}\)                      # a call: tf.function(...), .numpy()
+  | \b[A-Za-z]\w*={_VALUE}                                   # a variable or an argument
+  | \b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b                            # the name of a variable
+  | @?\btf(?:\.\w+)+                                         # a name of TensorFlow
+  | (?<![\w-])--\w[\w-]*(?:={_VALUE})?                       # a flag
+  | \b[a-z]+(?:_[a-z0-9]+)+\b                                # a name in Python
+    """,
+    re.VERBOSE,
+)
+
+
+def told(text: str) -> tuple[tuple[str, bool], ...]:
+    """Return the parts of a text in order, each with whether it is code; quotes of code go."""
+    return tuple(_parts(text))
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    at = 0
+    for found in _CODE.finditer(text):
+        if found.start() > at:
+            yield text[at : found.start()], False
+        yield found["quoted"] or found[0], True
+        at = found.end()
+    if at < len(text):
+        yield text[at:], False

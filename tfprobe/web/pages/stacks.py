@@ -8,7 +8,7 @@ from typing import Any
 from tfprobe.analysis.system.stack_lines import without_importers
 from tfprobe.analysis.system.stack_samples import CallTree, ProcessTrees, StackCall, trees
 from tfprobe.errors import Missing, UsageError
-from tfprobe.profile.stack_samples import StackSamples
+from tfprobe.profile.activities import StackSamples
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 

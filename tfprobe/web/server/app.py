@@ -31,8 +31,7 @@ from tfprobe.web.server import body, perfetto, trace
 from tfprobe.web.server.auth import Guard, Keys
 from tfprobe.web.server.errors import FAILED, status_of, told
 from tfprobe.web.server.events import Events, Stream
-from tfprobe.web.server.headers import Headers
-from tfprobe.web.server.hosts import Hosts
+from tfprobe.web.server.hosts import Headers, Hosts
 from tfprobe.web.server.trace import in_thread
 from tfprobe.web.snapshot_cache import Looks
 

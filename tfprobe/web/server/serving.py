@@ -13,11 +13,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tfprobe.errors import UsageError
-from tfprobe.web.server import headers
 from tfprobe.web.server.app import Complain, Pages
 from tfprobe.web.server.auth import Keys
 from tfprobe.web.server.events import Events
-from tfprobe.web.server.hosts import hosts_of, is_wide, url_of
+from tfprobe.web.server.hosts import ALWAYS, hosts_of, is_wide, url_of
 
 # Far from 6006 and 8888, which TensorBoard and Jupyter take on the same machines.
 DEFAULT_PORT = 8470
@@ -158,7 +157,7 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are not ours
         """Say that this is no request, unless an answer is on its way already."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            told = {**headers.ALWAYS, "Content-Type": "text/plain", "Connection": "close"}
+            told = {**ALWAYS, "Content-Type": "text/plain", "Connection": "close"}
             fields = [*told.items(), ("Content-Length", str(len(_NO_REQUEST)))]
             answer = h11.Response(status_code=400, headers=fields, reason=b"Bad Request")
             parts = (answer, h11.Data(data=_NO_REQUEST.encode()), h11.EndOfMessage())

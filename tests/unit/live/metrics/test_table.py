@@ -18,7 +18,7 @@ from tests.support.profiles import timed_work
 from tests.support.rundir import UNIX_NS
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.exporter import FAMILIES, Exporter
-from tfprobe.live.metrics.prometheus import text
+from tfprobe.live.metrics.server import text
 from tfprobe.live.metrics.subjects import Limits
 from tfprobe.profile.snapshots import FleetLook, ProcessLook, TraceRequestState, WallTime
 from tfprobe.runs.liveness import STATES

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.priced import PricedRun, Ran
 from tfprobe.errors import NoAnswer
-from tfprobe.web import prune_tree
+from tfprobe.web.code_tree import MOST_LEVELS, fold
+from tfprobe.web.pages.costs import scopes
 
 RUN = (
     Ran("net/dense/MatMul", us=30),
@@ -81,8 +82,8 @@ def test_what_is_too_small_to_be_seen_is_counted(monkeypatch) -> None:
 def test_a_tree_is_told_up_to_a_number_of_places(monkeypatch) -> None:
     """The dearest of them."""
     run = PricedRun(*(Ran(f"n{at}", us=100 + at) for at in range(20)))
-    folds = prune_tree.fold
-    monkeypatch.setattr(prune_tree, "fold", lambda top, column: folds(top, column, most=5))
+    folds = fold
+    monkeypatch.setattr(scopes, "fold", lambda top, column: folds(top, column, most=5))
 
     places = run.ask("scopes")["places"]
 
@@ -96,7 +97,7 @@ def test_a_tree_ten_thousand_deep_is_told_to_where_one_can_look() -> None:
 
     found = run.ask("scopes")
 
-    assert len(found["places"]["name"]) == prune_tree.MOST_LEVELS + 1
+    assert len(found["places"]["name"]) == MOST_LEVELS + 1
     assert found["places"]["smaller"][-1] == 1
 
 

@@ -12,8 +12,8 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import process, profile
 from tests.support.stacks import MAIN, MS, sampled
 from tfprobe.errors import UsageError
+from tfprobe.profile.activities import SampledThread
 from tfprobe.profile.profile import Profile
-from tfprobe.profile.stack_samples import SampledThread
 from tfprobe.web.pages import stacks
 from tfprobe.web.params import Params
 

@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from tfprobe.web.server.app import application
-from tfprobe.web.server.headers import POLICY
+from tfprobe.web.server.hosts import POLICY
 from tfprobe.web.server.serving import Connection
 
 ASKED = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tfprobe.web.server import perfetto
-from tfprobe.web.server.headers import POLICY
+from tfprobe.web.server.hosts import POLICY
 
 
 def _policy(answer) -> dict[str, str]:

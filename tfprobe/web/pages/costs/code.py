@@ -12,13 +12,20 @@ from tfprobe.analysis.ops.code_view import FileCost, Line, LineCost
 from tfprobe.analysis.ops.costs import AT
 from tfprobe.errors import Missing, UnreadableInput, UsageError
 from tfprobe.runs.manifests import read_run
-from tfprobe.web import loop_costs, prune_tree
-from tfprobe.web.code_tree import CodeTree, SourceFile, code_files, code_tree, read_source
+from tfprobe.web import loop_costs
+from tfprobe.web.code_tree import (
+    CodeTree,
+    SourceFile,
+    TreePlace,
+    code_files,
+    code_tree,
+    fold,
+    read_source,
+)
 from tfprobe.web.loop_costs import Priced
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.pages.costs.scopes import cost_columns
 from tfprobe.web.params import Params
-from tfprobe.web.prune_tree import TreePlace
 from tfprobe.web.values import shown_name
 
 Document = dict[str, Any]  # Any: JSON values
@@ -60,7 +67,7 @@ def _document(run: OpenRun, found: Priced, frames: str, metric: str, at: int) ->
 def _columns(
     found: Priced, tree: CodeTree, at: int, metric: str, files: Sequence[FileCost]
 ) -> Document:
-    places = prune_tree.fold(tree.places[at], AT[loop_costs.METRICS[metric]])
+    places = fold(tree.places[at], AT[loop_costs.METRICS[metric]])
     numbers = {id(each): number for number, each in enumerate(tree.places)}
     by_name = {each.file: place for place, each in enumerate(files)}
     lines = [place.shown.branch for place in places]

@@ -21,12 +21,11 @@ from tfprobe.analysis.ops.scope_neighbours import (
 from tfprobe.analysis.ops.scope_view import SCOPE_TYPE
 from tfprobe.errors import NoAnswer
 from tfprobe.profile.graph import Node
-from tfprobe.web import loop_costs, prune_tree
-from tfprobe.web.code_tree import file_places
+from tfprobe.web import loop_costs
+from tfprobe.web.code_tree import TreePlace, file_places, fold, scope_tree
 from tfprobe.web.loop_costs import NothingRecorded, Priced
 from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
-from tfprobe.web.prune_tree import TreePlace, scope_tree
 from tfprobe.web.values import address, is_whole_name, shown_name
 
 Document = dict[str, Any]  # Any: JSON values
@@ -55,7 +54,7 @@ def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Doc
         "metric": metric,
         "at": at,
         "whole": loop_costs.row(found, tree.root.total, loop_costs.missing(found)),
-        "places": _columns(found, prune_tree.fold(top, AT[loop_costs.METRICS[metric]]), at),
+        "places": _columns(found, fold(top, AT[loop_costs.METRICS[metric]]), at),
     }
 
 
