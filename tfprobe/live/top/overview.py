@@ -93,15 +93,15 @@ class Overview(LiveScreen):
         """Say why there is no new look, or that there is one again."""
         self._show_all()
 
-    def on_listing_laid_out(self) -> None:
+    def on_run_listing_laid_out(self) -> None:
         """Name the columns that there is room for now."""
         self._show_all()
 
-    def on_listing_chosen(self) -> None:
+    def on_run_listing_chosen(self) -> None:
         """Tell of another line."""
         self._show_about()
 
-    def on_listing_entered(self) -> None:
+    def on_run_listing_entered(self) -> None:
         """Enter the line that was clicked."""
         self.action_enter()
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.profiles import HOOKS, Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
-from tests.unit.views.test_collectives import REDUCE, reduce
+from tests.unit.analysis.distributed.test_collectives import REDUCE, reduce
 from tfprobe.analysis.account.account import Account, accounts, merge
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.collectives import of_run

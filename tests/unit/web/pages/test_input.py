@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Span, Step, op, profile, work
-from tests.unit.views.input.test_verdict import ROOT, call, step
+from tests.unit.analysis.input.test_verdict import ROOT, call, step
 from tfprobe.profile.capture_tables import SpanKind
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages import input as page

@@ -13,7 +13,7 @@ import pytest
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, process, profile, work
 from tests.support.tiers import pulse
-from tests.unit.views.memory.test_whole import BFC, GPU, KIB, STEP, Event, allocations
+from tests.unit.analysis.memory.test_whole import BFC, GPU, KIB, STEP, Event, allocations
 from tfprobe.errors import UsageError
 from tfprobe.profile.profile import Profile
 from tfprobe.web.pages.costs import memory

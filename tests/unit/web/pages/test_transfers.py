@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.support.open_runs import ToldRun
 from tests.support.profiles import Step, op, process, profile, work
-from tests.unit.views.test_collectives import recorded, reduce
-from tests.unit.views.test_transfers import PAGEABLE, copy, kernel
+from tests.unit.analysis.distributed.test_collectives import recorded, reduce
+from tests.unit.analysis.transfers.test_transfers import PAGEABLE, copy, kernel
 from tfprobe.profile.activities import Call, Gap
 from tfprobe.profile.capture_tables import Place
 from tfprobe.profile.profile import Profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.profiles import work
-from tests.unit.views.test_collectives import recorded, reduce
+from tests.unit.analysis.distributed.test_collectives import recorded, reduce
 from tfprobe.findings.gather.cycles import turns
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.profiles import Step, process, profile, work
 from tests.support.rundir import UNIX_NS
-from tests.unit.views.test_collectives import recorded, reduce
-from tests.unit.views.test_transfers import row
+from tests.unit.analysis.distributed.test_collectives import recorded, reduce
+from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.distributed.synchronization_events import (
     SynchronizationEvents,
     SynchronizationKind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.profiles import Step, profile, work
-from tests.unit.views.test_transfers import row
+from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.cost_tree import ViewOptions
 from tfprobe.analysis.ops.costs import sampled_costs

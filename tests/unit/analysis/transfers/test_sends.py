@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.profiles import Step, profile
-from tests.unit.views.test_collectives import _sampled
-from tests.unit.views.test_transfers import row
+from tests.unit.analysis.distributed.test_collectives import _sampled
+from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.transfers.sends import Sends, sends
 from tfprobe.errors import Missing

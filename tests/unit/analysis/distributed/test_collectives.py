@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.profiles import Step, process, profile, work
-from tests.unit.views.test_transfers import kernel, row, spans
+from tests.unit.analysis.transfers.test_transfers import kernel, row, spans
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.distributed.collectives import Collectives, collectives
 from tfprobe.errors import Missing

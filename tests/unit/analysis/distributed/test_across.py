@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.planted import KEY, team
 from tests.support.profiles import Step, process, profile, timed_work
-from tests.unit.views.test_collectives import recorded, reduce
-from tests.unit.views.test_transfers import row
+from tests.unit.analysis.distributed.test_collectives import recorded, reduce
+from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.distributed.rank_comparison import RankComparison, merge
 from tfprobe.analysis.distributed.rank_parts import RankPart, part, parts_of, within
 from tfprobe.analysis.distributed.rank_waits import Servers, Waits

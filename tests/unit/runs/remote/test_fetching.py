@@ -14,7 +14,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from tests.unit.mirror.conftest import WebServer
+from tests.unit.runs.remote.conftest import WebServer
 from tfprobe.errors import NoAnswer, TfprobeError, UnreadableInput, UsageError
 from tfprobe.runs.catalogue import glance
 from tfprobe.runs.layout import RunFolder

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.profiles import Step, profile, work
 from tests.support.rundir import UNIX_NS
-from tests.unit.views.test_transfers import row
+from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.source_lines import Origins
 from tfprobe.analysis.memory.host_memory import Growth, GrowthVerdict
 from tfprobe.analysis.memory.memory_peak import HeldBy, Role, Variable, variables

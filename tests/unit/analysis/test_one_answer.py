@@ -11,7 +11,7 @@ from tests.support.open_runs import ToldRun
 from tests.support.profiles import HOOKS, Step, op, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tests.unit.analysis.account.test_collectives import job
-from tests.unit.views.test_collectives import reduce
+from tests.unit.analysis.distributed.test_collectives import reduce
 from tfprobe.analysis.breakdown import breakdown_totals
 from tfprobe.analysis.compare.several_runs import trend
 from tfprobe.findings.engine import advise

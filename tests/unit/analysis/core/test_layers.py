@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import Step, profile, work
-from tests.unit.views.test_transfers import row
+from tests.unit.analysis.transfers.test_transfers import row
 from tfprobe.analysis.core.names import by_layer
 from tfprobe.analysis.core.source_lines import NO_LAYER, Origins
 from tfprobe.profile.capture_tables import Place
