@@ -14,8 +14,6 @@ from tests.process.launching import PATIENCE_S, ROOT, Launcher, environment
 from tfprobe.cli.commands import COMMANDS, tfprobe_group
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-# Old spellings of options that still work; the page has the new ones only.
-RENAMED = {"--work": "--loop"}
 
 
 def _command(name: str) -> click.Command:
@@ -44,7 +42,7 @@ def test_the_page_and_the_help_name_the_same_options(name: str) -> None:
         flag for line in table for flag in re.findall(r"`(-[-\w]+)", line.split("|")[1])
     }  # fmt: skip
 
-    assert listed == {RENAMED.get(flag, flag) for flag in offered}
+    assert listed == offered
 
 
 def test_every_section_is_a_command() -> None:

@@ -40,7 +40,7 @@ def test_the_engine_says_what_we_say(
     """
     run = laboratory.outcomes(*job)["every"].run
     profile = tmp_path / "tfprof.profile"
-    _tfprobe("export", str(run), "--to", "profile-proto", "--work", work, "-f", str(profile))
+    _tfprobe("export", str(run), "--to", "profile-proto", "--loop", work, "-f", str(profile))
 
     words = [str(profile), str(tmp_path), json.dumps(CHOICES)]
     engine = laboratory.start("engine_report.py", *words).outcome()

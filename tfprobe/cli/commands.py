@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
@@ -120,10 +121,30 @@ def tfprobe_group() -> None:
     """
 
 
+# Former names of options, which scripts may still have. Remove in 1.0.
+FORMER = {"--work": "--loop"}
+
+
+def with_current_names(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return arguments with options by their names of today, and the former names among them."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    former = []
+    for index, word in enumerate(words[:end]):
+        name, equals, value = word.partition("=")
+        if name in FORMER:
+            words[index] = f"{FORMER[name]}{equals}{value}"
+            former.append(name)
+    return words, tuple(dict.fromkeys(former))
+
+
 def main(arguments: list[str]) -> int:
     """Run one command and give its exit status; click's own errors become ours."""
+    words, former = with_current_names(arguments)
+    for name in former:
+        click.echo(f"tfprobe: {name} is deprecated; use {FORMER[name]}.", err=True)
     try:
-        status = tfprobe_group.main(arguments, prog_name="tfprobe", standalone_mode=False)
+        status = tfprobe_group.main(words, prog_name="tfprobe", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as help_page:
         sys.stdout.write(help_page.format_message() + "\n")
         return UsageError.exit_code

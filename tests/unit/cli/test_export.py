@@ -149,8 +149,8 @@ def test_a_step_timeline_has_what_was_asked_for(run) -> None:
     [
         (["--to", "chrome", "--step", "3"], 1, "2, 7"),
         (["--to", "pprof", "--step", "3"], 1, "2, 7"),
-        (["--to", "chrome", "--work", "fit"], 1, "session_run"),
-        (["--to", "speedscope", "--work", "fit"], 1, "session_run"),
+        (["--to", "chrome", "--loop", "fit"], 1, "session_run"),
+        (["--to", "speedscope", "--loop", "fit"], 1, "session_run"),
         (["--to", "pdf"], 2, "pdf"),
         (["--to", "chrome", "--rank", "4"], 1, "rank 4"),
         (["--to", "chrome", "-f", "{run}/no/such/file"], 2, "-f"),

@@ -38,7 +38,7 @@ def test_limits_that_order_nothing_are_usage_errors(run: str, capsys, limits: li
 
 def test_a_name_that_no_work_has_is_said(run: str, capsys) -> None:
     """With the names that there are, as the other commands do."""
-    assert main(["input", run, "--work", "zzz"]) == 1
+    assert main(["input", run, "--loop", "zzz"]) == 1
 
     said = capsys.readouterr().err
     assert "No work has 'zzz' in its name." in said

@@ -104,5 +104,5 @@ def test_a_run_without_sampled_steps_says_so(tmp_path, capsys) -> None:
 
 def test_an_unknown_work_is_no_answer(run, capsys) -> None:
     """And the works there are, are named."""
-    assert main(["memory", str(run), "--work", "nonsense"]) == 1
+    assert main(["memory", str(run), "--loop", "nonsense"]) == 1
     assert "session_run" in capsys.readouterr().err

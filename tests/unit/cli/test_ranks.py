@@ -97,7 +97,7 @@ def test_a_run_without_a_process_has_no_answer(tmp_path, capsys) -> None:
 
 def test_a_work_that_is_not_there_has_no_answer(run, capsys) -> None:
     """It is said where the names of works are."""
-    status = main(["ranks", str(run), "--work", "nothing"])
+    status = main(["ranks", str(run), "--loop", "nothing"])
 
     said = capsys.readouterr()
     assert status == 1

@@ -15,6 +15,7 @@ from tests.support import kineto
 from tests.support.captures import CPU, Node, run_metadata
 from tests.support.rundir import UNIX_NS, WrittenProcess, WrittenWork, regular_steps, write_run
 from tfprobe.cli import common
+from tfprobe.cli.commands import with_current_names
 from tfprobe.cli.main import main
 from tfprobe.errors import NoAnswer, UnreadableInput
 
@@ -136,8 +137,8 @@ def test_steps_tell_of_all_steps(runs, capsys):
 
 
 def test_steps_of_no_such_work_say_which_there_are(runs, capsys):
-    """--work with a name that nothing has ends with status 1 and the names there are."""
-    status = main(["steps", str(runs / "r2"), "--work", "predict"])
+    """--loop with a name that nothing has ends with status 1 and the names there are."""
+    status = main(["steps", str(runs / "r2"), "--loop", "predict"])
 
     assert (status, capsys.readouterr().err) == (
         1,
@@ -214,3 +215,24 @@ def test_a_dumb_terminal_is_told_of_no_progress(monkeypatch, capsys):
         watch(1, 2)
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", ["steps", "op"])
+def test_the_former_name_of_an_option_still_works_and_says_so(
+    runs: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Scripts that say `--work` get the same answer, and one line that names the new option."""
+    answers = {}
+    for option in ("--loop", "--work"):
+        main([command, str(runs / "r2"), f"{option}=predict"])
+        answers[option] = capsys.readouterr()
+
+    assert answers["--work"].out == answers["--loop"].out
+    line, rest = answers["--work"].err.split("\n", 1)
+    assert line == "tfprobe: --work is deprecated; use --loop."
+    assert rest == answers["--loop"].err
+
+
+def test_what_stands_behind_two_dashes_is_no_option() -> None:
+    """A run may be called as a former option is."""
+    assert with_current_names(["rm", "--", "--work"]) == (["rm", "--", "--work"], ())

@@ -97,7 +97,7 @@ def test_a_file_from_elsewhere_is_a_run_of_one_step(tmp_path, capsys) -> None:
     assert found["transfers"]["directions"][0]["bytes"] == 112
 
 
-@pytest.mark.parametrize("words", [["--work", "x"], ["--rank", "0"]])
+@pytest.mark.parametrize("words", [["--loop", "x"], ["--rank", "0"]])
 def test_a_file_has_neither_works_nor_ranks(tmp_path, capsys, words) -> None:
     """Such options are mistakes there."""
     file = tmp_path / "step.pb"

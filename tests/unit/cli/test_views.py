@@ -139,7 +139,7 @@ def test_text_is_for_people(run, capsys, view) -> None:
     ("words", "status", "says"),
     [
         (["op", "{run}", "-step", "3"], 1, "2, 7"),
-        (["op", "{run}", "--work", "fit"], 1, "session_run"),
+        (["op", "{run}", "--loop", "fit"], 1, "session_run"),
         (["op", "{run}", "-order_by", "depth"], 2, "depth"),
         (["op", "{run}", "{run}"], 2, "one run"),
         (["op", "{run}", "--rank", "first"], 2, "first"),

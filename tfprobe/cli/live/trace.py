@@ -31,7 +31,9 @@ _ENDED_HINT = "`tfprobe ls --state running` lists the runs that can be asked."
 @click.command("trace")
 @click.argument("run", default=LATEST, metavar="[RUN[/PID]]")
 @click.option("--steps", type=int, default=10, show_default=True, help="How many steps to record.")
-@click.option("--work", default="", metavar="TEXT", help="Its index, or part of kind and name.")
+@click.option(
+    "--loop", "work", default="", metavar="TEXT", help="Its index, or part of kind and name."
+)
 @click.option("--wait", is_flag=True, help="Return when the captures are on disk.")
 @click.option(
     "--timeout",

@@ -21,7 +21,7 @@ _PERCENT = click.FloatRange(min=0, max=100)
 @common.run_argument
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option(
-    "--work", "wanted", default="", metavar="TEXT", help="Only works with TEXT in kind and name."
+    "--loop", "wanted", default="", metavar="TEXT", help="Only loops with TEXT in kind and name."
 )
 @click.option(
     "--high",

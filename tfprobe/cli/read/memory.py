@@ -13,7 +13,9 @@ from tfprobe.errors import Missing, NoAnswer
 
 @click.command("memory")
 @common.run_argument
-@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option(
+    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
+)
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option(
     "--by",

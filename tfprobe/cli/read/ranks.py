@@ -15,7 +15,9 @@ _STEPS = re.compile(r"(?P<first>\d{1,18})(?:-(?P<last>\d{1,18}))?\Z", re.ASCII)
 
 @click.command("ranks")
 @common.run_argument
-@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option(
+    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
+)
 @click.option("--steps", metavar="A-B", help="Only steps A to B, or one step.")
 @workers_options
 def command(
@@ -30,7 +32,7 @@ def command(
     """Show the processes of a job beside each other: who is slow, who waits for whom.
 
     RUN is a directory, a run id, or `latest`, the default. Tells also how the clocks of its
-    machines differ, who is missing, and what parameter servers do. Without --work it is the work
+    machines differ, who is missing, and what parameter servers do. Without --loop it is the loop
     with most time.
     """
     chosen = _chosen(steps)

@@ -15,7 +15,9 @@ _LAST_IN_JSON = 20
 @click.command("steps")
 @common.run_argument
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
-@click.option("--work", default="", metavar="TEXT", help="Only works with TEXT in kind and name.")
+@click.option(
+    "--loop", "work", default="", metavar="TEXT", help="Only loops with TEXT in kind and name."
+)
 @click.option(
     "--last",
     type=click.IntRange(min=0),

@@ -84,7 +84,7 @@ def _asked(view: str, words: Sequence[str]) -> _Asked:
         elif word == "--by-layer" and view == "scope":
             asked.by_layer = True
             at += 1
-        elif flag in ("-o", "--work", "--rank"):
+        elif flag in ("-o", "--loop", "--rank"):
             if not has_value and at + 1 == len(words):
                 raise UsageError(f"Option {flag} has no value.")
             _take(asked, flag, value if has_value else words[at + 1])
@@ -105,7 +105,7 @@ def _asked(view: str, words: Sequence[str]) -> _Asked:
 def _take(asked: _Asked, flag: str, value: str) -> None:
     if flag == "-o":
         asked.output = value
-    elif flag == "--work":
+    elif flag == "--loop":
         asked.work = value
     elif value.isdigit():
         asked.rank = int(value)
@@ -161,7 +161,7 @@ def _found(asked: _Asked, *, with_memory: bool, with_float_ops: bool) -> tuple[s
     """Return what RUN names, a run or a file, and the sampled steps of the work that is meant."""
     if _is_one_file(asked.run):
         if asked.work or asked.rank is not None:
-            raise UsageError("A file holds one work: --work and --rank are for runs.")
+            raise UsageError("A file holds one loop: --loop and --rank are for runs.")
         with common.progress(f"Reading {asked.run}"):
             from tfprobe.profile.reader.file import sampled_file
 
@@ -376,7 +376,7 @@ def _help(view: str, summary: str, details: Sequence[str]) -> str:
         "  XSpace (xplane.pb), a ProfileProto, or a timeline in JSON, from wherever it comes.\n\n"
         "Options:\n"
         "  -o DIR       Directory of all runs, as for `run`.\n"
-        "  --work TEXT  The work with TEXT in its kind and name; else the one with most time.\n"
+        "  --loop TEXT  The loop with TEXT in its kind and name; else the one with most time.\n"
         "  --rank R     Only the processes of this rank.\n"
         "  --json       Print one document.\n"
         f"{BY_LAYER if view == 'scope' else ''}"

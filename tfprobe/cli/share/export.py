@@ -68,7 +68,9 @@ class _Kind:
      "step-timeline"]), required=True, help="What to write.")  # fmt: skip
 @click.option("-f", "--file", "target", metavar="PATH",
               help="Where; default RUN/report/. Compressed if PATH ends in .gz.")  # fmt: skip
-@click.option("--work", default="", metavar="TEXT", help="The work with TEXT in its kind and name.")
+@click.option(
+    "--loop", "work", default="", metavar="TEXT", help="The loop with TEXT in its kind and name."
+)
 @click.option("--step", type=click.IntRange(min=0), metavar="N", help="This sampled step alone.")
 @click.option("--rank", type=int, metavar="R", help="Only the processes of this rank.")
 @click.option("--by", type=click.Choice(["code", "scope", "stacks"]), default="code",
@@ -109,13 +111,13 @@ def command(
     models-profiler  a directory with timeline/, step_stats/, summary.json and summary.md
     parquet          a directory with all tables of docs/tables.md; pandas, polars, DuckDB
 
-    All but chrome, models-profiler and parquet are about one work: that with most time, or --work.
+    All but chrome, models-profiler and parquet are about one loop: that with most time, or --loop.
     """
     if kind == "parquet":
         if work or step is not None:
             hint = "Choose rows with `tfprobe sql --parquet FILE`."
             raise UsageError(
-                "--work and --step are not for parquet, which has all of them.", hint=hint
+                "--loop and --step are not for parquet, which has all of them.", hint=hint
             )
         return write_tables(run, output, target, Workers(workers, dask), rank=rank)
     if workers is not None or dask is not None:
@@ -239,7 +241,7 @@ def _stacks(asked: _Asked) -> tuple[Sequence[ProcessTrees], str]:
     from tfprobe.report.text.stacks import counted
 
     if asked.work or asked.step is not None:
-        raise UsageError("Stacks are those of the whole run.", hint="Leave --work and --step out.")
+        raise UsageError("Stacks are those of the whole run.", hint="Leave --loop and --step out.")
     run = _whole_run(asked).profile
     found = trees(run)
     if not found:
@@ -321,7 +323,7 @@ def _sampled(asked: _Asked) -> TracedLoop:
 
     if isinstance(asked.source, Path):
         if asked.work:
-            raise UsageError("A file holds one work: --work is for runs.")
+            raise UsageError("A file holds one loop: --loop is for runs.")
         found = sampled_file(asked.source, with_shapes=True)
         return replace(found, captures=_of_step(found.captures, asked.step))
     folder, profile = asked.source.folder, asked.source.profile

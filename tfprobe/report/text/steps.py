@@ -21,7 +21,7 @@ from tfprobe.report.documents.step_report import StepsReport, WorkSteps
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn, histogram_sparkline
 
-# What fits on a screen; `--work` and --json show the others.
+# What fits on a screen; `--loop` and --json show the others.
 SHOWN_WORKS = 3
 # What is to be said of fewer stands on one line.
 LEAST_STEPS = 4
@@ -63,7 +63,7 @@ def _parts(report: StepsReport, width: int) -> Iterator[RenderableType]:
         time = numbers.duration(sum(each.item.work.times.sum_ns for each in hidden))
         yield page.blank()
         yield page.paragraph(
-            f"and {len(hidden)} more kinds of step, {time} in all; --work NAME shows them", indent=0
+            f"and {len(hidden)} more kinds of step, {time} in all; --loop NAME shows them", indent=0
         )
 
 
