@@ -5,7 +5,6 @@ A part is made of one process alone, so that it is the same whoever makes it, an
 
 from __future__ import annotations
 
-import functools
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -102,17 +101,17 @@ def ask_each(
     """Return the part of each shard, each with a question of its own, and keep what is to be
     kept; see `ask`. Whoever may find it kept looks with `kept_part` first.
     """
-    answers: list[P | FailedShard] = []
     # Of one process, read here, who waits is told of captures.
-    is_one = len(items) == 1 and isinstance(runner, Here)
-    function = functools.partial(_answer, watch=watch) if is_one else _answer
+    if len(items) == 1 and isinstance(runner, Here):
+        return (_answer(items[0], watch),)
+    answers: list[P | FailedShard] = []
     # A runner that was begun ends its workers, whatever ends this.
-    with closing(runner.run(function, items)) as results:
+    with closing(runner.run(_answer, items)) as results:
         for item, result in zip(items, results, strict=True):
             answers.append(
                 FailedShard(item.shard, result.reason) if isinstance(result, Died) else result
             )
-            if watch is not None and not is_one:
+            if watch is not None:
                 watch(len(answers), len(items))
     return tuple(answers)
 

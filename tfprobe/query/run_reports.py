@@ -64,7 +64,9 @@ class _Asking:
 
     def of(self, shard: Shard, *, is_joined: bool) -> Task[ProcessSummary]:
         """Return what is asked of a shard. What may change unseen is not kept."""
-        found = None if shard.state in LIVE else self.files.get(shard.process)
+        # Of a run of one process the answer says all that its part would.
+        is_kept = len(self.files) > 1 and shard.state not in LIVE
+        found = self.files.get(shard.process) if is_kept else None
         identity = None if found is None else digest(self.program, found.identity)
         return Task(question(self.limits, is_joined=is_joined), shard, identity)
 

@@ -6,19 +6,18 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfprobe.analysis.compare.several_runs import TrendRow, trend
-from tfprobe.analysis.jobs.run_selection import jobs
 from tfprobe.cli import common, run_filters
 from tfprobe.errors import Missing, NoAnswer, TfprobeError, UnreadableInput, UsageError
-from tfprobe.profile.profile import Profile
-from tfprobe.profile.reader.run_reader import load
-from tfprobe.profile.snapshots import RunLine
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.liveness import this_machine
+
+if TYPE_CHECKING:
+    from tfprobe.analysis.compare.several_runs import TrendRow
+    from tfprobe.profile.profile import Profile
+    from tfprobe.profile.snapshots import RunLine
 
 _NANOSECONDS = 1_000_000_000
 
@@ -47,11 +46,11 @@ def command(
     Filters may be given several times; STATE, HOST and USER also as a,b.
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
-    from tfprobe.analysis.jobs.run_selection import choose
+    from tfprobe.analysis.jobs.run_selection import Filtered, choose
     from tfprobe.profile.reader.processes import load, measured
     from tfprobe.runs.liveness import this_machine
 
-    filters = run_filters.filters(asked)
+    filters = run_filters.filters(asked) if any(asked.values()) else None
     if with_trend and with_size:
         raise UsageError("--size is for the listing, --trend for one job over time.")
     if directory is not None and common.is_url(directory):
@@ -65,7 +64,7 @@ def command(
         named = str(place)
         hint = "Record one with `tfprobe run -- COMMAND`."
     runs, now_ns = load(place, this_machine()), time.time_ns()
-    found = choose(runs, filters, now_ns)
+    found = Filtered(runs, ()) if filters is None else choose(runs, filters, now_ns)
     shown = found.runs if with_trend else found.runs[:limit]
     if with_trend and shown:
         show(shown, limit=limit, as_json=as_json)
@@ -144,6 +143,10 @@ _SHOWN_RUNS = 20
 
 def show(runs: Sequence[RunLine], *, limit: int | None, as_json: bool) -> None:
     """Show the job that ran last, its newest runs, the oldest first."""
+    # Imported here: a listing reads no captures and compares nothing.
+    from tfprobe.analysis.compare.several_runs import trend
+    from tfprobe.analysis.jobs.run_selection import jobs
+
     if not jobs(runs):
         raise NoAnswer("No run.json says which job these runs are of.")
     job, *others = jobs(runs)
@@ -158,6 +161,9 @@ def show(runs: Sequence[RunLine], *, limit: int | None, as_json: bool) -> None:
 
 
 def _profiles(runs: Sequence[RunLine]) -> Iterator[tuple[RunLine, Profile | Missing]]:
+    from tfprobe.profile.reader.run_reader import load
+    from tfprobe.runs.liveness import this_machine
+
     for run in runs:
         with common.progress(f"Reading captures of {run.id}") as watch:
             try:

@@ -74,10 +74,16 @@ class Decoder:
         self._with_spans = with_spans
         self._with_host_allocations = with_host_allocations
         self._interner = interner
-        self._xspaces = xspace.XSpaceReader(interner, with_spans=with_spans)
-        self._nodes = run_metadata.NodeReader(interner)
         # By the graph that a session's step ran.
         self._metadata: dict[str | None, run_metadata.RunMetadataReader] = {}
+
+    @functools.cached_property
+    def _xspaces(self) -> xspace.XSpaceReader:
+        return xspace.XSpaceReader(self._interner, with_spans=self._with_spans)
+
+    @functools.cached_property
+    def _nodes(self) -> run_metadata.NodeReader:
+        return run_metadata.NodeReader(self._interner)
 
     def decode(
         self, name: str, sample: Event | None, window_ns: Window | None

@@ -6,18 +6,19 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
-from tfprobe.analysis.compare.change_cause import ChangeCause, Whose
-from tfprobe.analysis.compare.several_runs import TrendRow
 from tfprobe.analysis.jobs.run_selection import KEEP, OLDER, Candidate, Retention, RetentionRules
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Run, titled
 from tfprobe.profile.snapshots import Captured, ProcessAnswer, RequestAnswer, RunLine
-from tfprobe.report.diff.text import signed
 from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
+
+if TYPE_CHECKING:
+    from tfprobe.analysis.compare.several_runs import TrendRow
 
 
 def lay_out(runs: Sequence[RunLine], now_unix_ns: int, *, width: int, colour: bool) -> str:
@@ -301,11 +302,16 @@ def _text(value: str | Missing) -> str:
 def _change(row: TrendRow) -> str:
     if isinstance(row.change, Missing):
         return numbers.NOTHING
+    # Imported here: a listing compares nothing.
+    from tfprobe.report.diff.text import signed
+
     return f"{'' if row.change.is_significant else '~'}{signed(row.change.ratio)}"
 
 
 def _whose(row: TrendRow) -> str:
-    if isinstance(row.change, Missing) or not isinstance(row.change.cause, ChangeCause):
+    if isinstance(row.change, Missing) or isinstance(row.change.cause, Missing):
         return ""
+    from tfprobe.analysis.compare.change_cause import Whose
+
     whose = row.change.cause.whose
     return "cannot be told" if whose is Whose.UNKNOWN else whose.value
