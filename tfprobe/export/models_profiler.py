@@ -45,7 +45,7 @@ _Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExportedStep:
-    """A sampled step of a work; `devices` is what each device did in it.
+    """A traced step of a work; `devices` is what each device did in it.
 
     `text` is the StepStats that TensorFlow wrote, as text; None where it wrote none.
     """
@@ -209,7 +209,7 @@ def _page(
     lines += tables(tiers)
     for model, by_step in op_stats.items():
         lines += ["", f"## {cell(model)}: longest nodes", ""]
-        lines += [f"Mean of {len(by_step)} sampled steps.", ""]
+        lines += [f"Mean of {len(by_step)} traced steps.", ""]
         lines += ["| node | device | µs |", "|---|---|---:|"]
         lines += [
             f"| {cell(node)} | {cell(device)} | {total / len(by_step):.1f} |"

@@ -126,7 +126,7 @@ def _run_changes(found: Sides, on: str) -> Iterator[tuple[str, RunsChange, bool]
 _LACKING: Mapping[str, str] = {
     "steps": "no kind of step has enough steps in both",
     "memory": "they do not both tell of memory",
-    "op": "no kind of step has enough sampled steps in both",
+    "op": "no kind of step has enough traced steps in both",
 }
 
 

@@ -37,7 +37,7 @@ NO_MEETING = Missing(
     "no step of it was recorded in which it meets another machine: record the same steps on all "
     "ranks, with --every or --steps"
 )
-ONE_STEP = Missing("one recorded step tells no drift")
+ONE_STEP = Missing("one traced step tells no drift")
 # Paths through more machines take longer than a second; each then has that of its best path alone.
 _MOST_IN_PATHS = 700
 _PPM = 1e-6

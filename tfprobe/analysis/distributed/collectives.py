@@ -42,7 +42,7 @@ _S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective of one op, over sampled steps and ranks.
+    """A collective of one op, over traced steps and ranks.
 
     `time_ns` is summed over its executions; `moving_ns` and `waiting_ns` over those `matched` with
     other ranks'. `queued_ns` is from its launch to its start, summed over the `queued` executions
@@ -95,7 +95,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """The collectives of the sampled steps, the longest first, and the ranks.
+    """The collectives of the traced steps, the longest first, and the ranks.
 
     `ranks` says why it is missing where waiting is not known. The clocks of the ranks are wrong by
     `clock_error_ns` at most, None where they are one machine's.
@@ -109,16 +109,16 @@ class Collectives:
 
 
 def collectives(profile: Profile, origins: Origins) -> Collectives | Missing:
-    """Return the collectives of the sampled steps, or why there are none.
+    """Return the collectives of the traced steps, or why there are none.
 
     The captures of the profile are those of one work, in all ranks.
     """
     rows = profile.executions
     if not profile.captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     runs = collective_runs(profile)
     if not runs.found.any():
-        return Missing("the sampled steps have no collective")
+        return Missing("the traced steps have no collective")
     met, clock_error_ns = _matched(profile, runs)
     return Collectives(
         steps=len(profile.captures),

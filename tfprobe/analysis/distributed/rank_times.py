@@ -19,7 +19,7 @@ from tfprobe.analysis.distributed.rank_parts import MOST_STEPS, Floats, LatestSt
 from tfprobe.analysis.distributed.rank_waits import Turn
 from tfprobe.errors import Missing
 
-# "cycle" is from step to step, "between" the time before a step, "inside" a recorded step without
+# "cycle" is from step to step, "between" the time before a step, "inside" a traced step without
 # the time in collectives, "step" a whole one, where no collective was recorded.
 Measure = Literal["cycle", "between", "inside", "step"]
 
@@ -142,7 +142,7 @@ def _tables(
 def _inside(
     parts: Mapping[int, RankPart], key: str
 ) -> tuple[Sequence[int], Measure, Floats, Floats] | None:
-    """Return the time of recorded steps outside collectives, of steps in which there are any."""
+    """Return the time of traced steps outside collectives, of steps in which there are any."""
     of_process = {
         at: {each.step: each for each in part.recorded if each.key == key and each.met_ns}
         for at, part in parts.items()

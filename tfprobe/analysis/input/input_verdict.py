@@ -99,7 +99,7 @@ def judge(
 ) -> tuple[WorkInput, ...]:
     """Return the input of each work whose steps were recorded, the work with most time first.
 
-    `works` are those with their recorded steps, where they are known already.
+    `works` are those with their traced steps, where they are known already.
     """
     limits = thresholds or InputThresholds()
     return tuple(

@@ -276,7 +276,7 @@ def _other(use: StageUse, pipeline: PipelineUse) -> str:
         return f"{stage.name} {_ONE_FILE}."
     if stage_kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
         return (
-            "What the pipeline spends its time in lasts longer than a recorded step; "
+            "What the pipeline spends its time in lasts longer than a traced step; "
             "`tfprobe run --every` with more samples, or a longer step, may show it. First to try: "
             f"{_parallel_calls(pipeline)}; {_WORKERS}."
         )

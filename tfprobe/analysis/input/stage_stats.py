@@ -283,7 +283,7 @@ def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
 def elements_a_batch(uses: Sequence[StageUse], at: int) -> int:
     """Return how many elements each call of a batch takes: what TensorFlow said, or at least.
 
-    Where no call of it lies wholly inside a recorded step, those of what it takes from do: in each
+    Where no call of it lies wholly inside a traced step, those of what it takes from do: in each
     recording of one that ends there, and of one that begins.
     """
     stage = uses[at].stage

@@ -143,7 +143,7 @@ _DEVICE, _OF_HOST = "GPU", "host"
 
 @dataclass(frozen=True, slots=True)
 class Fullest:
-    """One allocator of an accelerator: the most it held in a sampled step, and in its life."""
+    """One allocator of an accelerator: the most it held in a traced step, and in its life."""
 
     process: int
     device: str

@@ -1,4 +1,4 @@
-"""Gather what holds memory in the sampled steps of a work, by device and allocator."""
+"""Gather what holds memory in the traced steps of a work, by device and allocator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MemoryCurve:
 
 @dataclass(frozen=True, slots=True)
 class StepLevel:
-    """The least and the most that was held in a sampled step."""
+    """The least and the most that was held in a traced step."""
 
     step: int
     low_bytes: int
@@ -66,13 +66,13 @@ class StepLevel:
 
 @dataclass(frozen=True, slots=True)
 class MemorySummary:
-    """One allocator of a device of one process over its sampled steps.
+    """One allocator of a device of one process over its traced steps.
 
     With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
     it, of one step. Then `sizes` counts the outputs that it takes and `unknown_sizes` those of them
     whose size is not known: where there are any, amounts are what was held at least.
     Without `is_absolute` amounts are above what was held before each step, which nobody told.
-    `by_step` are the levels of the latest sampled steps, in their order.
+    `by_step` are the levels of the latest traced steps, in their order.
     """
 
     process: int
@@ -118,13 +118,13 @@ def memories(
     *,
     moments: int = MOMENTS,
 ) -> tuple[MemorySummary, ...] | Missing:
-    """Return the allocators of the sampled steps, or an estimate where none was recorded.
+    """Return the allocators of the traced steps, or an estimate where none was recorded.
 
     `profile` holds the captures of `sampled`, each of which is the work in one process. Curves have
     at most so many `moments`.
     """
     if not profile.captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     found = list(_recorded(profile, _variables(sampled), origins, by, moments))
     told = {each.process for each in found}
     reasons = []
@@ -264,7 +264,7 @@ def _curve(found: Level, start_ns: int, moments: int) -> MemoryCurve:
 def _estimated(
     work: TracedLoop, origins: Origins, by: HeldBy, moments: int
 ) -> MemorySummary | Missing:
-    """Return the estimate of the last sampled step of a process, or why there is none."""
+    """Return the estimate of the last traced step of a process, or why there is none."""
     capture = work.captures[-1]
     found = lifetimes(work, capture.index)
     if found is None:

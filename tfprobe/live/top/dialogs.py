@@ -105,7 +105,7 @@ _COLUMNS = (
               "▒ after it, · rest"),
     ("goodput", "share of productive steps in all time since its start"),
     ("cost", "what recording takes of the job's time"),
-    ("samples", "recorded steps; +3: three more were asked for"),
+    ("samples", "traced steps; +3: three more were asked for"),
     ("● running", "alive"),
     ("◌ no step 45s", "alive, but no step for longer than its steps explain"),
     ("‖ stopped", "by SIGSTOP or a debugger"),

@@ -32,7 +32,7 @@ _WORKS = (
     TextColumn("name", is_number=False, may_be_cut=True),
     TextColumn("steps"),
     TextColumn("raised", may_go=True),
-    TextColumn("sampled", may_go=True),
+    TextColumn("traced", may_go=True),
     TextColumn("steps/s"),
     TextColumn("p50"),
     TextColumn("p95"),
@@ -86,7 +86,7 @@ def ops(table: OpTable | Missing, width: int) -> RenderableType:
     shown = [column for column in _ops_columns(table) if any(column[1](op) for op in table.types)]
     rows = [[tell(op) or numbers.NOTHING for _, tell in shown] for op in table.types]
     columns = [column for column, _ in shown]
-    steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
+    steps = "1 traced step" if table.captures == 1 else f"{table.captures} traced steps"
     return Group(
         page.paragraph(f"By type, over {steps}:", style="dim"),
         page.table(columns, rows, width=width),

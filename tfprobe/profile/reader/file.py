@@ -1,4 +1,4 @@
-"""Read one file from elsewhere as if it were the sampled step of a work, whatever kind it is of."""
+"""Read one file from elsewhere as if it were the traced step of a work, whatever kind it is of."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _costs(
 ) -> Iterator[RenderableType]:
     if not changes:
         return
-    steps = f"{ops.before_steps} and {ops.after_steps} sampled steps"
+    steps = f"{ops.before_steps} and {ops.after_steps} traced steps"
     shown = [each for each in changes if each.is_significant or _is_there_once(each)]
     if min(ops.before_steps, ops.after_steps) < LEAST_BLOCKS:
         yield page.paragraph(f"{what}: too few samples to tell what is chance ({steps})")

@@ -128,7 +128,8 @@ def _looked_at(each: Evidence) -> str:
 
 def _fact(each: Evidence, *, named: bool = True) -> str:
     """Write one piece of evidence: its text, its amount, and where that is."""
-    text = f"{each.text} {_amount(each)}".strip()
+    amount = _amount(each)
+    text = f"{each.text}: {amount}" if amount else each.text
     node = each.node if named else ""
     shown = ", ".join(filter(None, (each.iterator, each.source, node)))
     return f"{text} ({shown})" if shown else text

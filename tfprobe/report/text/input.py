@@ -76,7 +76,7 @@ def _title(item: WorkInput, processes: Sequence[Process]) -> str:
     if len(processes) > 1 and not isinstance(work, Missing):
         name += f", {processes[work.process].place}"
     cycle = "cycle" if item.is_watched else "step"
-    count = "1 recorded step" if item.captures == 1 else f"{item.captures} recorded steps"
+    count = "1 traced step" if item.captures == 1 else f"{item.captures} traced steps"
     return f"{name}: {numbers.duration(item.cycle_ns)} a {cycle}, mean of {count}"
 
 

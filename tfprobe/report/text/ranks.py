@@ -55,7 +55,7 @@ _MEASURES: dict[Measure, str] = {
     "step": "in steps",
 }
 # Tracing makes a step longer.
-_STEPS: dict[Measure, str] = {"inside": "recorded step"}
+_STEPS: dict[Measure, str] = {"inside": "traced step"}
 # What roles are called when there are several of one.
 _SEVERAL = {"worker": "workers", "chief": "chiefs", "evaluator": "evaluators"}
 # A cell of the strip is a step over the middle process's.
@@ -250,7 +250,7 @@ def _waits(found: RankComparison, width: int) -> Iterator[RenderableType]:
     if isinstance(waits, Missing):
         yield page.paragraph(f"Who waits for whom is not known: {waits.reason}.", indent=0)
         return
-    steps = _count(waits.steps, "recorded step", "recorded steps")
+    steps = _count(waits.steps, "traced step", "traced steps")
     yield page.heading(f"Who waits for whom, in {steps}")
     yield page.table(_PAIRS, _pairs(found, waits), width=width)
     rest = len(waits.pairs) - _MOST_PAIRS

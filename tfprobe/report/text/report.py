@@ -128,7 +128,7 @@ def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType
         TextColumn("name", is_number=False, may_be_cut=True),
         TextColumn("count"),
         *([TextColumn("raised")] if show_raised else []),
-        TextColumn("sampled", may_go=True),
+        TextColumn("traced", may_go=True),
         TextColumn("mean", may_go_last=True),
         TextColumn("p50"),
         TextColumn("p95", may_go_last=True),
@@ -202,7 +202,7 @@ def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
         yield page.heading("Ops")
         yield page.paragraph(f"no op table: {table.reason}")
         return
-    steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
+    steps = "1 traced step" if table.captures == 1 else f"{table.captures} traced steps"
     yield page.heading(f"Ops in {steps}")
     has_accelerator = any(op.accelerator_ns for op in table.types)
     columns = [

@@ -150,7 +150,7 @@ def _reason(item: float | Missing) -> str:
 
 
 def _steps(count: int) -> str:
-    return "1 recorded step" if count == 1 else f"{numbers.count(count)} recorded steps"
+    return "1 traced step" if count == 1 else f"{numbers.count(count)} traced steps"
 
 
 def _or_nothing(value: float | Missing, spelled: Callable[[float], str]) -> str:

@@ -102,7 +102,7 @@ def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
 
 def _summary(moves: Moves) -> str:
     work = moves.work
-    steps = "one sampled step" if moves.steps == 1 else f"{moves.steps} sampled steps"
+    steps = "one traced step" if moves.steps == 1 else f"{moves.steps} traced steps"
     ranks = f" in {moves.processes} processes" if moves.processes > 1 else ""
     of = f" of {numbers.count(work.count)}" if work.count >= moves.steps else ""
     return f"{work.kind} {work.name}: a step, on average over {steps}{of}{ranks}"

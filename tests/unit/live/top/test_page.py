@@ -335,7 +335,7 @@ def test_a_new_capture_has_the_tab_read_again():
 @pytest.mark.parametrize(
     ("key", "changes", "told"),
     [
-        ("2", {"table": Missing("no step was sampled")}, "No ops to show: no step was sampled."),
+        ("2", {"table": Missing("no step was traced")}, "No ops to show: no step was traced."),
         ("2", {"table": NoAnswer("steps.bin is half a header.")}, "steps.bin is half a header."),
         ("3", {"found": ()}, "Nothing was found that would make it faster."),
         ("4", {"noted": ()}, "Nothing was noted yet."),

@@ -144,7 +144,7 @@ def machine(at: int) -> str:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    """A job whose first process has made some steps, of which one was sampled."""
+    """A job whose first process has made some steps, of which one was traced."""
     job = Job(write_run(tmp_path / "run", interpreters=[f"{HOST}\t4711\t1\t3.11.7\t/python"]))
     job.begin(4711, works=[WrittenWork(name="work0", kind="function")])
     job.step(4711, 20)

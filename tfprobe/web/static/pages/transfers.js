@@ -64,9 +64,9 @@ function transfersContent(found, args, context) {
 
 function transfersSentence({ about, sampled_steps: steps, processes }) {
   const of = `of ${about.kind} ${about.name.slice(0, 200)}`;
-  if (!steps) return `No step ${of} was sampled: ${count(about.count)} steps ran.`;
+  if (!steps) return `No step ${of} was traced: ${count(about.count)} steps ran.`;
   const ranks = processes > 1 ? ` in ${count(processes)} processes` : "";
-  return `A step ${of}, on average over ${steps === 1 ? "one sampled step" : `${count(steps)} sampled steps`}${ranks}.`;
+  return `A step ${of}, on average over ${steps === 1 ? "one traced step" : `${count(steps)} traced steps`}${ranks}.`;
 }
 
 function transfersFigures({ transfers, collectives, syncs }) {
