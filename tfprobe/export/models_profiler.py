@@ -32,8 +32,8 @@ from tfprobe.report.documents import tiers as all_tiers
 from tfprobe.report.documents.tiers import Tiers
 
 _MISSING = {
-    "output": "a profiler window does not tell what ops returned",
-    "total_bytes": "a profiler window and a software trace do not tell what ops requested",
+    "output": "a profiler window does not record what ops returned",
+    "total_bytes": "a profiler window and a software trace do not record what ops requested",
 }
 _LONGEST_NODES = 20
 # More is cut from a name of a file.

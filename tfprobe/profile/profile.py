@@ -18,7 +18,7 @@ from tfprobe.profile.tables import T, empty
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-UNTOLD = Missing("the recording does not tell")
+UNTOLD = Missing("not in the recording")
 UNNAMED = Missing("it was given no name")
 # Of what is there, whether or not something holds it still.
 LIVE_STATES = ("running", "stopped")

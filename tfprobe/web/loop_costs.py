@@ -28,7 +28,7 @@ METRICS: Mapping[str, str] = {
 # Columns of a place, of a mean step: all but parameters, which are there once.
 COLUMNS = ("time_ns", "accelerator_ns", "cpu_ns", "bytes", "float_ops", "params", "runs")
 _SAMPLE = "Record with `tfprobe run --every N`, or ask for a sample while the job runs."
-_NO_MEMORY = "the recording does not tell what ops asked of their allocators"
+_NO_MEMORY = "this capture has no allocator data"
 _NO_PARAMETERS = "the recording has no graph"
 _NO_FLOAT_OPS = "the shapes that ops met are not known"
 

@@ -52,7 +52,7 @@ def test_nothing_found_is_said() -> None:
     """And what could not be looked at."""
     text = lay_out(judge(Signals((), (work(ops=Missing("no")),))), "x", width=80, colour=False)
 
-    assert "Nothing was found" in text
+    assert "No optimization was found" in text
     assert "could not be checked" in text
 
 

@@ -135,8 +135,8 @@ DOES: Mapping[Bound, str] = {
     Bound.HOST: "computes on the host",
     Bound.OTHERS: "waits for other devices or processes",
     Bound.COMPILE: "traces and compiles",
-    Bound.AFTERWARDS: "sees to results, callbacks and checkpoints",
-    Bound.PYTHON: "is left to Python and the executor",
+    Bound.AFTERWARDS: "handles results, callbacks and checkpoints",
+    Bound.PYTHON: "waits for Python and the executor",
 }
 
 

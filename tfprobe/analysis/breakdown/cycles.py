@@ -142,7 +142,7 @@ def by_work(profile: Profile) -> tuple[WorkParts, ...]:
     found: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
     for step, late_ns in _of_steps(profile, gaps):
         found.setdefault(_key(step.capture), []).append((step, late_ns))
-    unknown = Missing("the recording does not tell which work its steps are of")
+    unknown = Missing("the recording does not say to which loop its steps belong")
     parts = [
         WorkParts(
             works.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)

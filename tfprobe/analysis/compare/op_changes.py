@@ -208,7 +208,7 @@ def too_few(before: int, after: int) -> Missing | None:
     """Say whether too few steps were traced to compare."""
     if min(before, after) >= LEAST_BLOCKS:
         return None
-    return Missing("too few samples to tell")
+    return Missing("too few samples to decide")
 
 
 def _without_repeats(scopes: Sequence[CostChange]) -> tuple[CostChange, ...]:

@@ -204,7 +204,7 @@ def memory_changes(
         ),
     ]
     known = tuple(each for each in found if each is not None)
-    return known or Missing("they do not both tell of memory")
+    return known or Missing("not both have memory data")
 
 
 def _requested(before: Profile, after: Profile, pair: LoopPair) -> MemoryChange | None:

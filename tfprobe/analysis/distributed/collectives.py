@@ -34,7 +34,7 @@ from tfprobe.profile.profile import Process, Profile
 from tfprobe.profile.tables import Int64s
 
 ONE_RANK = Missing(
-    "only one rank recorded these steps, and waiting shows only beside the others: record all of "
+    "only one rank recorded these steps, and waiting is only visible across ranks: record all of "
     "them with the same --every or --steps"
 )
 _S = 1e9
@@ -73,7 +73,7 @@ class Collective:
         if self.moved_bytes and self.moving_ns:
             return self.moved_bytes / self.moving_ns * _S
         if not self.sized_ns:
-            return Missing("neither the recording nor the graph tells how large these tensors are")
+            return Missing("neither the recording nor the graph has the sizes of these tensors")
         return self.bytes / self.sized_ns * _S
 
 

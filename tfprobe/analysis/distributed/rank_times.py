@@ -77,7 +77,7 @@ def step_times(parts: Mapping[int, RankPart], key: str) -> RankStepTimes | Missi
     found = {at: steps for at, part in parts.items() for steps in part.steps if steps.key == key}
     found = {at: steps for at, steps in found.items() if len(steps.step_ns)}
     if len(found) < 2:
-        return Missing("fewer than two processes remember steps of this work")
+        return Missing("fewer than two processes have step times of this loop")
     # Of one that is far behind or was started anew, steps of the same number are of another time.
     last = int(np.median([steps.first_step + len(steps.step_ns) for steps in found.values()]))
     first = max(last - MOST_STEPS, min(steps.first_step for steps in found.values()))

@@ -21,7 +21,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.tables import Flags, Int64s
 
 NO_MEETING = Missing(
-    "no collective was recorded of the same step in two processes: record the same steps in all "
+    "no two processes traced the same step with a collective: record the same steps in all "
     "of them, with --every or --steps"
 )
 
@@ -225,7 +225,7 @@ def _steps(meetings: SynchronizationEvents, group: Int64s) -> int:
     return len(np.unique(pairs, axis=1).T)
 
 
-UNSEEN = Missing("no traced step tells of a tensor that it sent or received")
+UNSEEN = Missing("no traced step sent or received a tensor")
 NOTHING = Missing("no traced step exchanges tensors with a parameter server")
 
 

@@ -181,7 +181,7 @@ def _release(work: Work | Missing, profile: Profile) -> Release | Missing:
 def _fed_bytes(captures: list[Capture]) -> int | Missing:
     known = [each.fed_bytes for each in captures if not isinstance(each.fed_bytes, Missing)]
     if not known:
-        return Missing("the recording does not tell how much was fed")
+        return Missing("the recording has no feed sizes")
     return sum(known) // len(known)
 
 

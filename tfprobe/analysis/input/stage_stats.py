@@ -212,7 +212,7 @@ def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
         weights = _with_tiny_elements(uses, [weigh(use) for use in uses])
         if max(weights) > 0:
             return weights.index(max(weights))
-    return Missing("no stage of the pipeline was seen at work")
+    return Missing("no stage of the pipeline was seen running")
 
 
 def _seen_ns(uses: Sequence[StageUse]) -> int:

@@ -230,7 +230,7 @@ def _fragmentation(rows: Allocations, at: int) -> float | Missing:
     told = (rows.free_bytes > 0) & (rows.largest_free_bytes != UNTOLD)
     before = np.flatnonzero(told[: at + 1])
     if not len(before):
-        return Missing("this allocator does not tell its largest free piece")
+        return Missing("this allocator does not report its largest free block")
     row = before[-1]
     return float(1 - rows.largest_free_bytes[row] / rows.free_bytes[row])
 
@@ -238,7 +238,7 @@ def _fragmentation(rows: Allocations, at: int) -> float | Missing:
 def _growth(profile: Profile, levels: dict[int, Level]) -> Growth | Missing:
     """Return how what is held at the emptiest moment of a step grows over the steps."""
     if not all(each.is_absolute for each in levels.values()):
-        return Missing("this allocator does not tell how much it holds from step to step")
+        return Missing("this allocator does not report its level from step to step")
     steps = np.array([profile.captures[number].step for number in levels], dtype=np.int64)
     lows = np.array([each.held_bytes.min() for each in levels.values()], dtype=np.int64)
     order = np.argsort(steps, kind="stable")

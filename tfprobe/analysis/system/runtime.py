@@ -20,10 +20,10 @@ NO_ACCELERATOR = Missing(
     "no driver call in the captures: no accelerator, or the tracer had no access to it (CUPTI)"
 )
 NOT_TOLD = Missing(
-    "kernels ran, but these captures tell of no driver call: RunMetadata and timelines never do"
+    "kernels ran, but these captures have no driver calls: RunMetadata and timelines never do"
 )
 NO_LAUNCH = Missing("no call in the captures launches a kernel")
-NO_CORRELATION = Missing("the captures do not tell which call launched which kernel")
+NO_CORRELATION = Missing("the captures do not link kernels to the calls that launched them")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ class Amount:
     def bytes_per_s(self) -> float | Missing:
         """Return how fast they were while they ran."""
         if not self.sized:
-            return Missing("the recording does not tell the size of these copies")
+            return Missing("the recording has no sizes of these copies")
         if not self.sized_ns:
-            return Missing("these copies took less than the recording's clock can tell")
+            return Missing("these copies were shorter than the resolution of the clock")
         return self.bytes / self.sized_ns * _S
 
 

@@ -93,7 +93,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
 def _summary(advice: Advice) -> str:
     count = len(advice.findings)
     if not count:
-        return "Nothing was found that would make it faster."
+        return "No optimization was found."
     facts = ["1 finding" if count == 1 else f"{count} findings"]
     gain = advice.together
     if not isinstance(gain, Missing):

@@ -117,7 +117,7 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
     if item.works:
         yield from _works(item.works, width)
     elif process.role == SERVER_ROLE:
-        yield page.paragraph("It serves variables; the steps that use them are the workers'.")
+        yield page.paragraph("It serves variables; the steps that use them run in the workers.")
     yield page.paragraph(_cost(item.overhead, item.process.captures))
 
 
@@ -191,7 +191,7 @@ def _findings(advice: Advice) -> Iterator[RenderableType]:
         yield from in_short(finding)
     hidden = len(advice.findings) - len(matter[:TOP_FINDINGS])
     if not matter:
-        yield page.paragraph("Nothing was found that would make it much faster.")
+        yield page.paragraph("No significant optimization was found.")
     if hidden:
         more = "finding" if hidden == 1 else "findings"
         yield page.paragraph(f"{hidden} {'more ' if matter else 'small '}{more}: `tfprobe advise`")

@@ -1,4 +1,4 @@
-"""What a step moves: over the bus, in collectives, between tasks; and what waits for that."""
+"""Data moved per step: over the bus, in collectives, between tasks; and what waits for that."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ def test_the_job_of_several_processes_is_compared() -> None:
     found = merge([*team_of, replace(alone, steps=steps)])
 
     assert found.rows[-1].late == Missing(
-        "it works on nothing together with the processes that are compared"
+        "it does not synchronize with the processes that are compared"
     )
     assert found.stragglers
 

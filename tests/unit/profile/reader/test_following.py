@@ -393,5 +393,5 @@ def test_a_run_that_vanishes_is_an_error(job: Job) -> None:
     following.refresh()
     shutil.rmtree(job.root)
 
-    with pytest.raises(UnreadableInput, match=r"run is there no more\. It was removed"):
+    with pytest.raises(UnreadableInput, match=r"run no longer exists\. It was removed"):
         following.refresh()

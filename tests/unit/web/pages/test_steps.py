@@ -98,7 +98,7 @@ def test_the_first_step_has_no_gap_before_it():
 
 def test_a_step_that_is_forgotten_is_no_answer():
     """The sentence says which are remembered."""
-    with pytest.raises(NoAnswer, match=r"Step 3 is not remembered. .* 1,000 to 1,049"):
+    with pytest.raises(NoAnswer, match=r"Step 3 is not on record. .* 1,000 to 1,049"):
         asked("step", forgetful(1_000, 50), step=3)
 
 

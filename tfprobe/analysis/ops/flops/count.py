@@ -105,7 +105,7 @@ def _of_run(
     if table.plain(op).removesuffix("WithBias") != table.plain(node.op):
         definition = sampled.optimized.get((node.name, op))
     if definition is None:
-        return Missing("the graph optimizer made it, and the optimized graph does not tell of it")
+        return Missing("the graph optimizer made it, and the optimized graph does not contain it")
     try:
         found = table.float_ops(op, _call(definition, node, shapes))
     except UnknownOperands as exc:

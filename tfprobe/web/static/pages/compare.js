@@ -158,7 +158,7 @@ function compareWork(work, found) {
   );
   if (!ops.is_enough)
     elements.push(
-      make("p", { class: "soft" }, "Too few steps were traced to tell what is chance."),
+      make("p", { class: "soft" }, "Too few steps were traced to test for significance."),
     );
   for (const [label, names] of [
     ["Ops only in A", ops.only_a],

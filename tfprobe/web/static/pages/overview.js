@@ -207,7 +207,7 @@ function overviewFindings(found, link) {
         {},
         found.missing
           ? `Not known: ${found.missing}.`
-          : "Nothing was found that would make it much faster.",
+          : "No significant optimization was found.",
       );
   return card(
     "What to change",
@@ -363,7 +363,7 @@ function overviewRuntime(found) {
 function overviewMachines(found) {
   const box = card("Hardware");
   if (found.processes_missing)
-    box.append(make("p", {}, `Of the host nothing is known: ${found.processes_missing}.`));
+    box.append(make("p", {}, `Host memory is unknown: ${found.processes_missing}.`));
   for (const each of found.processes.slice(0, SHOWN_MACHINES)) overviewMachine(box, each);
   if (found.processes.length > SHOWN_MACHINES)
     box.append(

@@ -95,7 +95,7 @@ function ranksLate({ stragglers, stragglers_in_all: all, processes }) {
   if (processes < 2)
     return card(
       "Who is late",
-      absent("one process alone was recorded: there is nobody to compare it with"),
+      absent("only one process was recorded: there is nothing to compare it with"),
     );
   if (!stragglers.length)
     return card(
