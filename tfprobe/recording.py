@@ -26,7 +26,7 @@ from tfprobe.runs.liveness import this_machine
 class Update:
     """What has happened in a run since the update before; in the first one, all until then.
 
-    `steps` are the new steps of each work that has any, `captures` the new sampled steps,
+    `steps` are the new steps of each work that has any, `captures` the new traced steps,
     `appeared` and `ended` the processes that did. Their numbers are places in `profile()`.
     """
 
@@ -76,7 +76,7 @@ class Recording:
 
     @property
     def captures(self) -> tuple[Capture, ...]:
-        """The sampled steps that could be read."""
+        """The traced steps that could be read."""
         return self._profile.captures
 
     def profile(self) -> Profile:

@@ -94,7 +94,7 @@ async def take(output: Path) -> None:
         await pilot.pause(1)
         write(page, "top")
         await pilot.press("enter", "2")
-        await until(pilot, lambda: "sampled step" in shown(page))
+        await until(pilot, lambda: "traced step" in shown(page))
         write(page, "top-process")
 
 

@@ -120,6 +120,6 @@ def test_a_run_without_tensorflow_is_unknown_for_the_right_reason(
     launcher: Launcher, command: tuple[str, ...]
 ) -> None:
     """Nobody saw its end; it ran on no other machine."""
-    words = "state unknown: it has ended, and no process of it was recorded to tell how"
+    words = "state unknown: it has ended, and no recorded process shows how"
 
     assert words in _state_of(launcher, "--", *command)

@@ -27,7 +27,7 @@ Read = Callable[..., dict[str, Any]]
 
 
 def _rank(index: int, world: int = RANKS, *, name: str = "", **manifest: Any) -> WrittenProcess:
-    """Return a rank with a host of its own, and two recorded steps."""
+    """Return a rank with a host of its own, and two traced steps."""
     steps = regular_steps(STEPS)
     files = {f"{step:06}-session_run-0.run_metadata.pb": step for step in SAMPLED}
     place = {"source": "OpenMPI", "index": index, "world": world, "role": "worker"}

@@ -56,7 +56,7 @@ def test_a_run_that_recorded_nothing_is_removed_without_force(launcher: Launcher
     removed = launcher.tfprobe("gc", "--keep", "1", launcher.output, "--yes")
     named = launcher.tfprobe("rm", ended.run, "--yes")
 
-    assert (removed.status, removed.lines()) == (0, ["Nothing goes."])
+    assert (removed.status, removed.lines()) == (0, ["Nothing to remove."])
     assert (named.status, launcher.runs()) == (0, [])
 
 

@@ -81,7 +81,7 @@ def test_a_person_watches_asks_for_samples_and_leaves(job) -> None:
         terminal.wait_for("● running")
         before = captures(run)
         terminal.press("t")
-        terminal.wait_for("Record how many steps")
+        terminal.wait_for("Trace how many steps")
         terminal.press("\r")
         terminal.wait_for("Recording the next 5 steps")
         terminal.wait_for(lambda _: captures(run) >= before + 5)
@@ -141,7 +141,7 @@ def test_a_run_that_is_removed_goes_away_with_a_word(job) -> None:
     with PseudoTerminal([*TOP, str(run.parent)], env=ENVIRONMENT) as terminal:
         terminal.wait_for("● running")
         terminal.press("\r")
-        terminal.wait_for("1 works")
+        terminal.wait_for("1 loops")
         process.kill()
         process.wait()
         run.rename(run.parent.parent / "elsewhere")

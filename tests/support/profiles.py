@@ -35,7 +35,7 @@ HOOKS = Hooks(
 
 @dataclass
 class Step:
-    """A sampled step: its rows and its length."""
+    """A traced step: its rows and its length."""
 
     rows: Iterable[Row]
     duration_us: int = 100
@@ -195,7 +195,7 @@ def profile(
     processes: Sequence[Process] | None = None,
     **changes: Any,
 ) -> Profile:
-    """Return a profile of one process with these sampled steps."""
+    """Return a profile of one process with these traced steps."""
     captures = tuple(
         Capture(
             index=i,

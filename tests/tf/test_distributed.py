@@ -54,7 +54,7 @@ def test_each_task_of_a_parameter_server_job_is_there(
 
 
 def test_what_a_worker_pulls_from_a_server_is_told(laboratory: Laboratory) -> None:
-    """Each recorded step pulls 4,000 bytes; of what is pushed TensorFlow loses some."""
+    """Each traced step pulls 4,000 bytes; of what is pushed TensorFlow loses some."""
     recorded = laboratory.start("own_server.py", record=["--every", "5"]).outcome()
 
     [server] = tfprobe_json("ranks", str(recorded.run))["servers"]["servers"]

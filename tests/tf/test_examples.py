@@ -90,7 +90,7 @@ def test_the_report_of_a_fit_is_one_screen_that_answers_first(laboratory: Labora
 
 
 def _measured_us(recorded: Outcome) -> dict[tuple[int, str], tuple[float, float]]:
-    """Return how long each recorded step and the watched time after it were, in µs.
+    """Return how long each traced step and the watched time after it were, in µs.
 
     By the number of the process and the name of the capture.
     """

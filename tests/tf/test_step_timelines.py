@@ -15,7 +15,7 @@ GOLDEN_STEP = GOLDEN / "tfprof_testdata" / "run_meta"
 
 
 def test_timelines_are_tensorflows_byte_for_byte(laboratory: Laboratory, tmp_path: Path) -> None:
-    """Of a real step, of one with every oddity, and of a recorded step of a GPU, with all flags."""
+    """Of a real step, of one with every oddity, and of a traced step of a GPU, with all flags."""
     odd = tmp_path / "odd.pb"
     odd.write_bytes(gpu_step())
     files = [odd, GOLDEN_STEP] if GOLDEN_STEP.exists() else [odd]

@@ -149,7 +149,7 @@ def test_a_run_that_is_removed_is_an_error(job):
     updates = tfprobe.open_run(job.root).follow()
     next(updates)
 
-    with pytest.raises(UnreadableInput, match="is there no more"):
+    with pytest.raises(UnreadableInput, match="no longer exists"):
         next(updates)
 
 

@@ -29,7 +29,7 @@ def test_a_run_without_samples_says_what_is_missing(visitor) -> None:
     """Steps are there; where they go is not known, and why."""
     page = visitor.show("unsampled", "overview")
 
-    expect(page.locator(".overview-answer")).to_contain_text("Not known: no step was sampled.")
+    expect(page.locator(".overview-answer")).to_contain_text("Not known: no step was traced.")
     expect(page.locator(".overview-steps canvas").first).to_be_visible()
 
 

@@ -32,8 +32,8 @@ from tfprobe.report.documents import tiers as all_tiers
 from tfprobe.report.documents.tiers import Tiers
 
 _MISSING = {
-    "output": "a profiler window does not tell what ops returned",
-    "total_bytes": "a profiler window and a software trace do not tell what ops requested",
+    "output": "a profiler window does not record what ops returned",
+    "total_bytes": "a profiler window and a software trace do not record what ops requested",
 }
 _LONGEST_NODES = 20
 # More is cut from a name of a file.
@@ -45,7 +45,7 @@ _Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExportedStep:
-    """A sampled step of a work; `devices` is what each device did in it.
+    """A traced step of a work; `devices` is what each device did in it.
 
     `text` is the StepStats that TensorFlow wrote, as text; None where it wrote none.
     """
@@ -209,7 +209,7 @@ def _page(
     lines += tables(tiers)
     for model, by_step in op_stats.items():
         lines += ["", f"## {cell(model)}: longest nodes", ""]
-        lines += [f"Mean of {len(by_step)} sampled steps.", ""]
+        lines += [f"Mean of {len(by_step)} traced steps.", ""]
         lines += ["| node | device | µs |", "|---|---|---:|"]
         lines += [
             f"| {cell(node)} | {cell(device)} | {total / len(by_step):.1f} |"

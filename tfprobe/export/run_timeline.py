@@ -1,4 +1,4 @@
-"""Draw the sampled steps of all processes of a run on one axis, for Perfetto and chrome://tracing.
+"""Draw the traced steps of all processes of a run on one axis, for Perfetto and chrome://tracing.
 
 A device of a process is a row of lanes: threads of the host, streams of an accelerator. The steps
 have a row of their own, where boxes are as long as the step's own clock says. Ranks come in their

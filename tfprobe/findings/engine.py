@@ -26,7 +26,7 @@ from tfprobe.profile.graph import TracedLoop
 from tfprobe.profile.profile import Profile, titled
 
 TOP = 3
-UNKNOWN_RELEASE = Missing("it is of no one process")
+UNKNOWN_RELEASE = Missing("it is not of a single process")
 # What these may win is a share of the time of the whole process.
 _NOT_OF_A_LOOP = frozenset(
     {"recording", "tracing", "epoch_ends", "garbage_collection", "preparation"}
@@ -256,7 +256,7 @@ _LAUNCHES = (
 )
 # By the rule, and of one rule by the part that it names.
 _ACTIONS: dict[tuple[str, str], str] = {
-    ("accelerator_idle", ""): "Look at what the host does meanwhile: `tfprobe breakdown`.",
+    ("accelerator_idle", ""): "Look at what the host does in that time: `tfprobe breakdown`.",
     ("accelerator_idle", "host_compute"): _ON_DEVICE,
     ("accelerator_idle", "kernel_launch"): _LAUNCHES,
     ("accelerator_idle", "idle"): "Look for Python between ops, waits for a DataLoader, and for "

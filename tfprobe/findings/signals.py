@@ -1,6 +1,6 @@
 """Name what rules may look at: one signal a field, gathered by `gather`. Holds no tables.
 
-Times are ns; those called "a step" are means over the sampled steps. A signal that a recording
+Times are ns; those called "a step" are means over the traced steps. A signal that a recording
 does not give is `Missing`, with the reason.
 """
 
@@ -22,8 +22,8 @@ _HELD_RATIO = 0.2
 _HELD = ("fetch", "idle")
 # The trace tells how long an op ran, not on how many threads: on one, or on some where it is large.
 _CPUS_AN_OP = 2
-NOT_GATHERED = Missing("it was not looked at")
-NO_CAPTURE = Missing("no step was sampled")
+NOT_GATHERED = Missing("it was not checked")
+NO_CAPTURE = Missing("no step was traced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Waste:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The exclusive parts of the mean cycle: a sampled step and the time up to the next one.
+    """The exclusive parts of the mean cycle: a traced step and the time up to the next one.
 
     `shares` sum to 1, by the names of the breakdown view. `total_ns` is what the cycles of all
     steps, sampled or not, took; `causes` are of a sampled cycle, dearest first.
@@ -120,7 +120,7 @@ class Parts:
 
 def much(part: float, whole: float) -> str:
     """Say how much of a whole a part is: "most" is more than half."""
-    return "most" if part > whole / 2 else "a good part"
+    return "most" if part > whole / 2 else "a significant part"
 
 
 def part_label(name: str) -> str:
@@ -130,7 +130,7 @@ def part_label(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WaitSample:
-    """A sampled step: its number and its file below the run directory."""
+    """A traced step: its number and its file below the run directory."""
 
     step: int
     capture: str
@@ -148,7 +148,7 @@ class OpUse:
 
 @dataclass(frozen=True, slots=True)
 class Ops:
-    """The ops of a mean sampled step, on threads that work for it.
+    """The ops of a mean traced step, on threads that work for it.
 
     `span_ns` is from the start of its first op to the end of its last, `busy_ns` that of it in
     which any op ran, `large_ns` in which one ran that is not tiny; `paused_ns` are times without an
@@ -277,7 +277,7 @@ class ActivitySignal:
 
 @dataclass(frozen=True, slots=True)
 class CopySignal:
-    """Copies of one direction in a mean sampled step.
+    """Copies of one direction in a mean traced step.
 
     `exposed_ns` is when one ran and no kernel did, `pageable_ns` what the pageable ones took.
     """
@@ -460,7 +460,7 @@ class WorkSignals:
     of which few rows are looked up, `one_hot` one-hot vectors and products with them.
     `ops_source` is the line of the job that made most of its ops.
     `save_source` is the line of the job that was seen saving between its steps, `called_at` the one
-    that ran the sampled steps. `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are
+    that ran the traced steps. `is_pytorch`: its ops are PyTorch's. `layout` and `precision` are
     None without an accelerator.
     """
 
@@ -543,9 +543,9 @@ class WorkSignals:
         return min(self.of_steps(beside_ns), parts.of_all_steps("host_compute", "idle"))
 
     def of_steps(self, ns_a_step: float) -> float:
-        """Return what takes so long in a sampled step, summed over all steps.
+        """Return what takes so long in a traced step, summed over all steps.
 
-        Sampled steps are slower than others: what they spend is scaled to what all steps took.
+        Traced steps are slower than others: what they spend is scaled to what all steps took.
         """
         if isinstance(self.ops, Missing) or not self.ops.step_ns:
             return ns_a_step * self.loop.steps
@@ -553,15 +553,15 @@ class WorkSignals:
 
     @property
     def is_of_session(self) -> bool:
-        """Say whether its sampled steps ran in a Session, as all of Keras' do in graph mode."""
+        """Say whether its traced steps ran in a Session, as all of Keras' do in graph mode."""
         return any(each.capture.endswith(".run_metadata.pb") for each in self.samples)
 
     def sample(self) -> tuple[Evidence, ...]:
-        """Return a sampled step to open, where there is one."""
+        """Return a traced step to open, where there is one."""
         if not self.samples:
             return ()
         last = self.samples[-1]
-        return (Evidence("a sampled step", step=last.step, capture=last.capture),)
+        return (Evidence("a traced step", step=last.step, capture=last.capture),)
 
     def shown_by(self, command: str) -> Evidence:
         """Return the command that shows more of it."""

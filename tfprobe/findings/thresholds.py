@@ -146,7 +146,7 @@ class Thresholds:
     )
     switches_per_s: float = _setting(
         20_000,
-        "context switches a second",
+        "context switches per second",
         "programs with a thread for each CPU took 10,000 at most, 64 threads on 2 CPUs 37,000",
     )
     sync_ratio: float = _setting(
@@ -165,7 +165,7 @@ class Thresholds:
     tuned_input_ratio: float = _setting(
         0.02, "ratio of a step", "below, a pipeline without prefetch or cache costs nothing"
     )
-    turns_least: float = _setting(20, "turns a step", "a loop of fewer is soon over")
+    turns_least: float = _setting(20, "turns per step", "a loop of fewer is soon over")
     turns_ratio: float = _setting(0.1, "ratio", "less is not worth another way to compute it")
     wall_ratio: float = _setting(
         0.03, "ratio of wall time", "of the whole process less is not worth a change"

@@ -33,7 +33,7 @@ ACCOUNT_EVERY_S = 30.0
 _GONE_ROUNDS = 3
 _KEPT_ASKS = 10_000
 
-NONE_SAMPLED = Missing("no step was sampled")
+NONE_SAMPLED = Missing("no step was traced")
 NOT_YET = Missing("its captures have not been read yet")
 NO_PROGRESS = Missing("no step made progress")
 

@@ -61,7 +61,7 @@ class ProcessRequest:
     def pid(self) -> int | Missing:
         """Return its pid, as far as its files tell."""
         if self._is_of_a_service:
-            return Missing("its service did not tell it")
+            return Missing("its service did not report it")
         if self._manifest is not None:
             return self._manifest.pid
         return Missing("process.json cannot be read") if self._header is None else self._header.pid

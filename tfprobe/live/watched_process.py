@@ -27,7 +27,7 @@ KEPT_STEPS = 1024
 # A minute of them.
 KEPT_PULSES = 64
 
-NOT_ASKED = Missing("nobody looks at the captures")
+NOT_ASKED = Missing("the captures were not read")
 NOT_READ = Missing("the process has not been looked at")
 
 S = TypeVar("S")

@@ -130,7 +130,7 @@ class LoopVariable:
 
 @dataclass(frozen=True, slots=True)
 class TracedLoop:
-    """A work whose steps were sampled. Nodes of the graph are numbered; `node` is each row's.
+    """A work whose steps were traced. Nodes of the graph are numbered; `node` is each row's.
 
     `devices` are those on which a node ran, several joined by "|".
 

@@ -18,7 +18,7 @@ from tfprobe.profile.tables import T, empty
 Int64s = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-UNTOLD = Missing("the recording does not tell")
+UNTOLD = Missing("not in the recording")
 UNNAMED = Missing("it was given no name")
 # Of what is there, whether or not something holds it still.
 LIVE_STATES = ("running", "stopped")
@@ -155,7 +155,7 @@ class Process:
     """One recorded process. `index` is its place in the profile, and in `Work.process`.
 
     `unix_minus_monotonic_ns` turns the monotonic times of RecentSteps into unix times.
-    `settings` are what the job had chosen when its first step was sampled, as the agent found it:
+    `settings` are what the job had chosen when its first step was traced, as the agent found it:
     see docs/design.md, event `settings`. Any: numbers, texts and lists, whatever is there.
     `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
     `boot_id` tells the machine, since it was last started; processes of one share the monotonic
@@ -226,7 +226,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One recorded step. Times are unix ns; `start_ns` and `duration_ns` are the step's own.
+    """One traced step. Times are unix ns; `start_ns` and `duration_ns` are the step's own.
 
     `fed_bytes` are those of the arrays that a Session step was fed, `result_bytes` those of the
     tensors that the step returned to Python. `called_at` is "file:line", the innermost line of the

@@ -76,7 +76,7 @@ class GraphProfile:
     tensors: Tensors | None = None
 
 
-NOT_TOLD = Missing("the recording of this step does not tell")
+NOT_TOLD = Missing("not in the recording of this step")
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,7 @@ def _why_unknown(
             return f"it ran {where_it_ran(launch, here)}"
     if processes:
         return "its process replaced itself by a program that was not recorded (os.exec)"
-    return "it has ended, and no process of it was recorded to tell how"
+    return "it has ended, and no recorded process shows how"
 
 
 def has_ended(entry: RunEntry, here: Machine) -> bool:

@@ -134,7 +134,7 @@ def launcher_state(run: RunManifest, here: Machine) -> str:
 def where_it_ran(manifest: ProcessManifest | RunManifest, here: Machine) -> str:
     """Say where a process is, or was, that cannot be looked up here."""
     if manifest.host != here.host:
-        return f"on {manifest.host or 'a host without a name'}, where nobody here can look"
+        return f"on {manifest.host or 'a host without a name'}, which cannot be inspected from here"
     return f"in another container or boot of {manifest.host}"
 
 

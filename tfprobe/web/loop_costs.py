@@ -1,4 +1,4 @@
-"""What the nodes of a work cost in its sampled steps: found once for all pages that say so."""
+"""What the nodes of a work cost in its traced steps: found once for all pages that say so."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ METRICS: Mapping[str, str] = {
 # Columns of a place, of a mean step: all but parameters, which are there once.
 COLUMNS = ("time_ns", "accelerator_ns", "cpu_ns", "bytes", "float_ops", "params", "runs")
 _SAMPLE = "Record with `tfprobe run --every N`, or ask for a sample while the job runs."
-_NO_MEMORY = "the recording does not tell what ops asked of their allocators"
+_NO_MEMORY = "this capture has no allocator data"
 _NO_PARAMETERS = "the recording has no graph"
 _NO_FLOAT_OPS = "the shapes that ops met are not known"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Priced:
-    """The sampled steps of a work; `costs` are those of all of them together, by node.
+    """The traced steps of a work; `costs` are those of all of them together, by node.
 
     `place` is that of the work in the profile.
     """
@@ -47,7 +47,7 @@ class Priced:
 
     @property
     def steps(self) -> int:
-        """Return how many steps were sampled."""
+        """Return how many steps were traced."""
         return len(self.sampled.captures)
 
     def only(self, device: str) -> Priced:
@@ -80,7 +80,7 @@ def told(
 
 
 def priced(run: OpenRun, question: Params) -> Priced:
-    """Return what the work of a question costs. Raises NothingRecorded where none was sampled."""
+    """Return what the work of a question costs. Raises NothingRecorded where none was traced."""
     work = run.work(question)
     place = run.place(work)
     return run.made(("priced", place), lambda: _priced(run, place))

@@ -131,9 +131,9 @@ class OpenRun(Reading):
         return bool(captures_of(work, self.profile))
 
     def sampled(self, work: Work, *, with_shapes: bool = False) -> TracedLoop | Missing:
-        """Return the sampled steps of a work with its graphs and code maps."""
+        """Return the traced steps of a work with its graphs and code maps."""
         if not captures_of(work, self.profile):
-            return Missing("no step of this work was sampled")
+            return Missing("no step of this loop was traced")
         place = self.place(work)
         found = self.made(("sampled", place), lambda: sampled(self.folder, self.profile, work))
         if not with_shapes:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 # What is slow takes some 50 ms a step, that a step which waits for a core does not look slower; and
-# in several calls, of which most lie inside a recorded step.
+# in several calls, of which most lie inside a traced step.
 STEPS = 24
 BATCH = 4
 WIDTH = 16

@@ -53,7 +53,7 @@ def test_it_prints_a_page(runs, capsys) -> None:
     status = main(["advise", "-o", str(runs)])
 
     assert status == 0
-    assert "The function is traced again and again" in capsys.readouterr().out
+    assert "A function is retraced repeatedly" in capsys.readouterr().out
 
 
 def test_it_writes_markdown(runs, capsys, tmp_path) -> None:
@@ -144,7 +144,7 @@ def test_the_checkers_take_a_file(capsys, tmp_path) -> None:
 
 
 def test_a_file_from_elsewhere_is_advised_on(capsys, tmp_path) -> None:
-    """Its sampled steps are the loop; what a file does not tell is unchecked."""
+    """Its traced steps are the loop; what a file does not tell is unchecked."""
     path = tmp_path / "step.pb"
     path.write_bytes(run_metadata({CPU: [Node("a", 0, 60, label="a = MatMul()")]}))
 

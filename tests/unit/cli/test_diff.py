@@ -101,8 +101,8 @@ def test_what_cannot_be_told_is_said(runs, capsys):
     main([*arguments, "--json"])
     document = json.loads(capsys.readouterr().out)
 
-    assert "Whose doing that is cannot be told from one run each" in text
-    assert "cannot be told (steps): the" in text
+    assert "The cause cannot be determined from one run per side" in text
+    assert "undecided (steps): the" in text
     assert (document["cause"], document["works"][0]["cause"]["whose"]) == ("unknown", "unknown")
     assert [each["verdict"] for each in document["gate"]] == ["cannot be told"]
 
@@ -195,7 +195,7 @@ def test_files_are_compared_too(tmp_path, capsys):
     (found,) = work["ops"]["types"]
     assert status == 0
     assert (found["name"], found["mean_b_us"] - found["mean_a_us"]) == ("MatMul", 20.0)
-    assert found["median"] == {"missing": "too few samples to tell"}
+    assert found["median"] == {"missing": "too few samples to decide"}
 
 
 @pytest.mark.parametrize(

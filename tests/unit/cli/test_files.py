@@ -37,7 +37,7 @@ def test_copies_of_a_file_are_told(trace: Path, capsys: pytest.CaptureFixture[st
 
     shown = capsys.readouterr().out
     assert "host to device" in shown
-    assert "sampled steps of 2" in shown
+    assert "traced steps of 2" in shown
 
 
 def test_input_is_asked_of_a_file(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

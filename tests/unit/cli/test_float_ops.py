@@ -128,7 +128,7 @@ FIT_GRAPHS = {f"{GRAPH}.graph.pb": fit_graph(), "work-0.optimized.pb": fit_optim
 
 @pytest.fixture
 def fit(tmp_path: Path) -> Path:
-    """A run of Keras with two sampled steps."""
+    """A run of Keras with two traced steps."""
     return written(tmp_path, [fit_step(), fit_step()], "xplane.pb", FIT_GRAPHS)
 
 
@@ -207,7 +207,7 @@ def test_ops_are_ordered_by_float_ops(fit, capsys) -> None:
 
 
 def test_batches_that_differ_leave_the_batch_unknown(tmp_path, capsys) -> None:
-    """The first and the last sampled step had not the same batch, so neither is taken."""
+    """The first and the last traced step had not the same batch, so neither is taken."""
     steps = [fit_step(), fit_step(batch_bytes=8 * 784 * 4)]
     run = written(tmp_path, steps, "xplane.pb", FIT_GRAPHS)
 

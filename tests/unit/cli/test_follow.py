@@ -84,7 +84,7 @@ def test_a_run_that_is_removed_ends_it_with_its_status(run, then, capsys):
 
     err = capsys.readouterr().err
     assert (status, err.count("\n")) == (3, 1)
-    assert f"Run {run} is there no more." in err
+    assert f"Run {run} no longer exists." in err
 
 
 def test_an_interrupt_ends_it_with_130(run, then):

@@ -53,7 +53,7 @@ def test_the_job_that_ran_last_is_shown(runs, capsys):
     assert document["other_jobs"] == 1
     assert rows[3]["step_p50_us"] == pytest.approx(1004)
     assert (rows[3]["work"], rows[3]["tensorflow"]) == ("session_run loss,train_op", "2.21.0")
-    assert rows[0]["change"] == {"missing": "no run of the job with steps is before it"}
+    assert rows[0]["change"] == {"missing": "the job has no earlier run with steps"}
     assert rows[2]["change"] == {"missing": "no process was recorded"}
     assert (rows[3]["change"]["significant"], rows[3]["change"]["cause"]) == (False, None)
     change = rows[4]["change"]

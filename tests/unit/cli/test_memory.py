@@ -81,7 +81,7 @@ def test_the_text_is_for_people(run, capsys, monkeypatch) -> None:
     status = main(["memory", str(run)])
 
     text = capsys.readouterr().out
-    assert (status, "peak 4.00 KiB above what it held before" in text) == (0, True)
+    assert (status, "peak 4.00 KiB above its level before" in text) == (0, True)
     assert max(map(len, text.splitlines())) <= 80
 
 

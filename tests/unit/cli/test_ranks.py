@@ -15,7 +15,7 @@ from tfprobe.cli.main import main
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Nine ranks on two hosts; rank 0 comes late to the collective of both recorded steps."""
+    """Nine ranks on two hosts; rank 0 comes late to the collective of both traced steps."""
     return write_ranks(tmp_path / "r1", 9, 40, sampled=2, pulses=2)
 
 

@@ -69,7 +69,7 @@ def test_tiers_are_four(runs, capsys):
     assert [each["name"] for each in process["activities"]] == ["loss,train_op"]
     assert document["framework"]["types"][0]["type"] == "X"
     assert "no accelerator" in document["runtime"]["missing"]
-    assert "sampled nothing" in document["hardware"]["processes"][0]["missing"]
+    assert "took no resource sample" in document["hardware"]["processes"][0]["missing"]
 
 
 def test_tiers_of_a_file_are_framework_and_runtime(tmp_path, capsys):
@@ -83,7 +83,7 @@ def test_tiers_of_a_file_are_framework_and_runtime(tmp_path, capsys):
     names = {each["name"] for each in document["runtime"]["calls"]}
     assert (status, "cudaLaunchKernel" in names) == (0, True)
     assert document["runtime"]["launches"]["matched"] > 0
-    assert "a file by itself" in document["hardware"]["processes"][0]["missing"]
+    assert "a single file" in document["hardware"]["processes"][0]["missing"]
 
 
 def test_tiers_of_a_silent_run_are_no_answer(runs, capsys):

@@ -168,9 +168,9 @@ def test_gc_with_nothing_to_do_says_so(runs, capsys) -> None:
     bare = _call(capsys, "gc", runs)
     empty = _call(capsys, "gc", "-o", runs / "nowhere", "--keep", 9)
 
-    assert ruled == (0, "Nothing goes.\n", "")
-    assert bare[1].startswith("Nothing goes: no rule was given")
-    assert empty == (0, "Nothing goes.\n", "")
+    assert ruled == (0, "Nothing to remove.\n", "")
+    assert bare[1].startswith("Nothing to remove: no rule was given")
+    assert empty == (0, "Nothing to remove.\n", "")
 
 
 def test_documents_tell_what_went_and_what_stayed(runs, capsys) -> None:

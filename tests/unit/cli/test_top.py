@@ -38,7 +38,7 @@ EVENTS = (
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with one sampled step."""
+    """A run with one traced step."""
     capture = run_metadata(
         {CPU: [Node("layer/MatMul", 0, 900, label="layer/MatMul = MatMul(x, w)")]}
     )

@@ -48,7 +48,7 @@ def step(slower_us: int = 0) -> bytes:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with one work, two sampled steps of it, its graph and its code map."""
+    """A run with one work, two traced steps of it, its graph and its code map."""
     names = [f"{at:06}-session_run-0.run_metadata.pb" for at in (2, 7)]
     process = WrittenProcess(
         works=[WrittenWork(steps=regular_steps(30), sampled=[2, 7])],
@@ -131,7 +131,7 @@ def test_text_is_for_people(run, capsys, view) -> None:
     text = capsys.readouterr().out
     assert status == 0
     assert ("250 µs" if view == "op" else "260 µs") in text
-    assert "of 2 sampled steps of 30" in text
+    assert "of 2 traced steps of 30" in text
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -283,7 +283,7 @@ def test_the_text_can_go_to_a_file(run, tmp_path, capsys, view) -> None:
     ("view", "steps"), [("graph", ["2", "7"]), ("scope", ["-1"]), ("code", ["-1"])]
 )
 def test_a_view_is_drawn_as_a_timeline(run, tmp_path, view, steps) -> None:
-    """The graph view once for each sampled step, as tfprof does."""
+    """The graph view once for each traced step, as tfprof does."""
     path = tmp_path / "line"
 
     status = main([view, str(run), "-output", f"timeline:outfile={path}"])
@@ -423,7 +423,7 @@ def test_an_op_of_two_devices_names_both(tmp_path, capsys) -> None:
 
 
 def one_step(tmp_path: Path, capture: bytes, graphs: dict[str, bytes] | None = None) -> Path:
-    """Write a run of one sampled step."""
+    """Write a run of one traced step."""
     name = "000002-session_run-0.run_metadata.pb"
     graph = GRAPH if graphs else None
     sample = {"event": "sample", "work": 0, "step": 2, "capture": name, "graph": graph}

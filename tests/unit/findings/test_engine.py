@@ -102,11 +102,11 @@ def test_the_same_in_several_ranks_is_told_once() -> None:
 
 def test_what_cannot_be_checked_says_why() -> None:
     """A rule is unchecked where no work has what it needs."""
-    unknown = work(ops=Missing("no step was sampled"))
+    unknown = work(ops=Missing("no step was traced"))
 
     reasons = {each.rule: each.reason for each in _judge(unknown).unchecked}
 
-    assert reasons["expensive_ops"] == "no step was sampled"
+    assert reasons["expensive_ops"] == "no step was traced"
     assert "expensive_ops" not in {each.rule for each in _judge(unknown, work()).unchecked}
 
 
@@ -125,7 +125,7 @@ def test_a_document_has_fractions_and_times() -> None:
         "of_us": WHOLE_NS / 1000,
     }
     assert found["evidence"][1] == {
-        "text": "a sampled step",
+        "text": "a traced step",
         "step": 23,
         "capture": "node7/4711-1/captures/000023-fit-0.xplane.pb",
     }
@@ -152,7 +152,7 @@ def test_severity_follows_the_likely_gain(low: float, severity: str) -> None:
 
 
 def test_gains_are_no_more_than_the_loop() -> None:
-    """Whatever a sampled step took."""
+    """Whatever a traced step took."""
     dear = work(ops=gpu_ops(device=(use("MatMul", 80.0),)))
 
     gains = [each.gain for each in _judge(dear).findings if isinstance(each.gain, Gain)]
@@ -201,7 +201,7 @@ def test_the_rest_of_a_loop_of_the_host_goes_faster_with_a_part() -> None:
 
 
 def test_a_finding_without_a_line_says_where_its_steps_run() -> None:
-    """By the gaps that were watched, else by the sampled steps."""
+    """By the gaps that were watched, else by the traced steps."""
     waits = parts(input_wait=0.4)
     watched = Python((), 3, "net.py:7", "train.py:20")
 

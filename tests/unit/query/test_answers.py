@@ -68,7 +68,7 @@ def test_ranks_that_meet_in_collectives_are_compared(tmp_path):
     found = answer(run, ELSEWHERE)
 
     assert as_documents(found) == by_the_whole(run)
-    # Rank 0 comes last to the collective of each recorded step.
+    # Rank 0 comes last to the collective of each traced step.
     waited = [_waited(each) for each in found.report.accounts]
     assert waited == [[], ["for rank 0 in ncclDevKernel_AllReduce_Sum_f32_RING_LL"], []]
 

@@ -54,7 +54,7 @@ def test_a_shard_that_vanishes_is_lost_and_the_others_answer(tmp_path):
     assert (first.rank, last.rank) == (0, 2)
     assert isinstance(lost, FailedShard)
     assert lost.problem().where == shards[1].where
-    assert "is there no more" in lost.problem().what
+    assert "no longer exists" in lost.problem().what
 
 
 def test_a_capture_that_is_corrupt_is_a_problem_of_its_shard(tmp_path):

@@ -108,5 +108,5 @@ def test_a_shard_that_is_gone_cannot_be_read(tmp_path):
     (shard,) = shards_of(run, ELSEWHERE)
     shutil.rmtree(shard.process.root)
 
-    with pytest.raises(UnreadableInput, match="is there no more"):
+    with pytest.raises(UnreadableInput, match="no longer exists"):
         load_shard(shard)

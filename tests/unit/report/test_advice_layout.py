@@ -34,7 +34,7 @@ def test_a_finding_says_what_how_much_where_and_what_to_do() -> None:
     assert "\ncritical  Steps wait for their input  input_bound\n" in text
     assert "fit model · at most 61.6 % (616 ms of 1.00 s), likely 20.0 %" in text
     flowing = " ".join(text.split())
-    assert "Map a step 3.00 ms (Iterator::Root::Prefetch::BatchV2::Map, d.py:9)" in flowing
+    assert "Map per step: 3.00 ms (Iterator::Root::Prefetch::BatchV2::Map, d.py:9)" in flowing
     assert "step 23: 000023-fit-0.xplane.pb · tfprobe input" in text
     assert "→ Make the input faster than the step" in text
 
@@ -52,7 +52,7 @@ def test_nothing_found_is_said() -> None:
     """And what could not be looked at."""
     text = lay_out(judge(Signals((), (work(ops=Missing("no")),))), "x", width=80, colour=False)
 
-    assert "Nothing was found" in text
+    assert "No optimization was found" in text
     assert "could not be checked" in text
 
 
@@ -63,7 +63,7 @@ def test_a_gain_that_is_none_says_why() -> None:
 
     assert finding is not None
     assert finding_lines(finding)[1] == (
-        "process 4711 · a full memory costs no time until it is full"
+        "process 4711 · memory use costs no time until memory is full"
     )
 
 

@@ -183,7 +183,7 @@ def test_a_person_may_leave_before(key, status):
 
 def test_what_goes_wrong_is_left_for_the_command_to_tell():
     """The page goes, and with it the error would."""
-    trouble = UnreadableInput("Run r is there no more.")
+    trouble = UnreadableInput("Run r no longer exists.")
 
     async def act(page, source, pilot):
         source.put(trouble)

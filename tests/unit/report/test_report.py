@@ -45,7 +45,7 @@ def test_missing_data_has_its_reason_and_json_can_hold_it():
     found = document(gather(profile(processes=[bare], works=[work([])], problems=problems)))
 
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["breakdown"] == {"missing": "no step was sampled"}
+    assert found["breakdown"] == {"missing": "no step was traced"}
     assert found["processes"][0]["overhead"] == {"missing": "no steps.bin"}
     assert found["processes"][0]["work"][0]["missing"] == "no step was completed"
 

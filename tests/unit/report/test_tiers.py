@@ -118,7 +118,7 @@ def test_what_is_not_known_says_why():
     text = lay_out(empty, width=100, colour=False)
 
     assert "no driver call in the captures: no accelerator" in text
-    assert "the process sampled nothing" in text
+    assert "the process took no resource sample" in text
     assert "no accelerator was sampled" in text
 
 
@@ -187,7 +187,7 @@ def test_threads_stand_by_their_cpu_time():
 
 def test_threads_that_cannot_be_told_apart_are_counted():
     """As in Python 3.6."""
-    assert "3 threads of Python are not told apart" in lay_out(
+    assert "3 Python threads cannot be separated" in lay_out(
         _with_threads(3), width=140, colour=False
     )
 
@@ -232,7 +232,7 @@ def test_the_short_form_is_a_few_lines(width: int):
     text = page.render(in_short(tiers.hardware), width=width, colour=False)
 
     machine, accelerators = text.splitlines()
-    assert "1.00 of 2 CPUs busy (9.1 % held back), at most 2.00 GiB of" in machine
+    assert "1.00 of 2 CPUs busy (9.1 % throttled), at most 2.00 GiB of" in machine
     assert "NVIDIA H200 0 50.0 % busy, 40.0 GiB of 140 GiB" in accelerators
     assert max(map(len, text.splitlines())) <= width
 

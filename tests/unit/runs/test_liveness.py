@@ -316,5 +316,5 @@ def test_why_nobody_can_tell_is_told(tmp_path):
     seen = [glance(RunFolder(root), machine(tmp_path)) for root in (silent, elsewhere)]
 
     assert [each.state for each in seen] == ["unknown", "unknown"]
-    assert seen[0].why_unknown == "it has ended, and no process of it was recorded to tell how"
-    assert seen[1].why_unknown == "it ran on node8, where nobody here can look"
+    assert seen[0].why_unknown == "it has ended, and no recorded process shows how"
+    assert seen[1].why_unknown == "it ran on node8, which cannot be inspected from here"

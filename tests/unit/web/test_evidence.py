@@ -20,14 +20,14 @@ def places(evidence: Evidence, work: int | None = 0) -> list[tuple[str, dict]]:
 
 def test_a_sampled_step_leads_to_the_step_and_its_timeline():
     """The second capture of the run is of step 1."""
-    evidence = Evidence("a sampled step", step=1, capture="node7/4711-1/captures/1.pb")
+    evidence = Evidence("a traced step", step=1, capture="node7/4711-1/captures/1.pb")
 
     assert places(evidence) == [("steps", {"work": 0, "step": 1}), ("timeline", {"capture": 1})]
 
 
 def test_a_capture_that_is_gone_leads_to_its_step_alone():
     """The files of captures may be removed to save room."""
-    evidence = Evidence("a sampled step", step=7, capture="node7/4711-1/captures/7.pb")
+    evidence = Evidence("a traced step", step=7, capture="node7/4711-1/captures/7.pb")
 
     assert places(evidence) == [("steps", {"work": 0, "step": 7})]
 

@@ -90,7 +90,7 @@ def test_a_document_says_which_captures_were_not_read(tmp_path, monkeypatch):
     shares = answers.answer(run, "shares", Params())
 
     assert shares["captures"] == 2
-    assert shares["unread"].startswith("Of 5 recorded steps the newest 2 are read")
+    assert shares["unread"].startswith("Of 5 traced steps the newest 2 are read")
     assert "unread" not in answers.answer(run, "steps", Params())
 
 

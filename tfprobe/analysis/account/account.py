@@ -101,9 +101,9 @@ def of_process(profile: Profile, process: Process, parts: Sequence[WorkParts]) -
     if isinstance(process.hooks, Missing):
         return process.hooks
     if isinstance(shift_ns, Missing):
-        return Missing("the recording does not tell when its steps were")
+        return Missing("the recording has no times of its steps")
     if not process.started_unix_ns or not process.hooks.wall_ns:
-        return Missing("the recording does not tell when the process started or ended")
+        return Missing("the recording has no start or end of the process")
     works = [work for work in profile.works if work.process == process.index]
     activities = [each for each in profile.activities if each.process == process.index]
     loops = divide(works)

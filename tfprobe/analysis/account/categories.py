@@ -75,7 +75,7 @@ WENT_TO: Mapping[Category, str] = {
     Category.RECORDING: "recording by tfprobe",
     Category.OTHERS: "waiting for other processes",
     Category.IDLE: "idle time",
-    Category.NOT_KNOWN: "what the recording does not tell",
+    Category.NOT_KNOWN: "time that the recording does not explain",
 }
 
 # Parts of a step that are not productive.

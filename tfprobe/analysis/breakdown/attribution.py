@@ -1,4 +1,4 @@
-"""Charge the moments of recorded steps to parts: what claims them, and on which device.
+"""Charge the moments of traced steps to parts: what claims them, and on which device.
 
 All steps are looked at together; what is made of it for each of them is the business of
 `step_breakdown`.
@@ -139,7 +139,7 @@ for _at, _order in enumerate(_ORDERS):
 
 
 class StepWindows(NamedTuple):
-    """Recorded steps with what was told of each; `capture` in rows and spans is its place here.
+    """Traced steps with what was told of each; `capture` in rows and spans is its place here.
 
     `traced` are functions traced in its process, `fed_ns` how long handing over arrays may take.
     """

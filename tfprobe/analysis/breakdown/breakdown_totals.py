@@ -70,9 +70,9 @@ def cycle(item: WorkParts) -> Cycle:
 
 
 def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
-    """Return the breakdown over all works of so many sampled steps."""
+    """Return the breakdown over all works of so many traced steps."""
     if not captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     ordered = tuple(sorted(works, key=lambda each: -each.weight_ns))
     weighted: dict[Part, float] = {}
     for each in ordered:
@@ -80,7 +80,7 @@ def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
             weighted[part] = weighted.get(part, 0.0) + share * each.weight_ns
     total_ns = sum(weighted.values())
     if total_ns <= 0:
-        return Missing("the sampled steps took no time")
+        return Missing("the traced steps took no time")
     on_device = set(ON_DEVICE)
     return Breakdown(
         shares=_exact({part: ns / total_ns for part, ns in weighted.items()}),
@@ -91,7 +91,7 @@ def merge(works: Iterable[Cycle], captures: int) -> Breakdown | Missing:
 
 
 def divide(profile: Profile) -> Breakdown | Missing:
-    """Return the breakdown of all sampled steps."""
+    """Return the breakdown of all traced steps."""
     return merge(map(cycle, by_work(profile)), len(profile.captures))
 
 
@@ -135,8 +135,8 @@ DOES: Mapping[Bound, str] = {
     Bound.HOST: "computes on the host",
     Bound.OTHERS: "waits for other devices or processes",
     Bound.COMPILE: "traces and compiles",
-    Bound.AFTERWARDS: "sees to results, callbacks and checkpoints",
-    Bound.PYTHON: "is left to Python and the executor",
+    Bound.AFTERWARDS: "handles results, callbacks and checkpoints",
+    Bound.PYTHON: "waits for Python and the executor",
 }
 
 

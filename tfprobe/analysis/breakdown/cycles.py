@@ -1,4 +1,4 @@
-"""Divide every recorded step with the time after it, and sum up over the steps of a work."""
+"""Divide every traced step with the time after it, and sum up over the steps of a work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_CAUSES = 50
 
 @dataclass(frozen=True, slots=True)
 class StepParts:
-    """The cycle of one recorded step, in ns: the step and the time up to the next one.
+    """The cycle of one traced step, in ns: the step and the time up to the next one.
 
     `parts` sum to `cycle_ns` exactly, which is `step_ns + between_ns`: those `inside` the step, and
     those `after` it. `between_ns` is Missing where that time was not watched, or is no usual one;
@@ -57,7 +57,7 @@ class StepParts:
 
 @dataclass(frozen=True, slots=True)
 class WorkParts:
-    """The mean cycle of one work: its mean recorded step, and its mean watched time after one.
+    """The mean cycle of one work: its mean traced step, and its mean watched time after one.
 
     `work` is Missing where none is known. `others` are usual gaps that were watched after steps
     that were not recorded.
@@ -136,13 +136,13 @@ class WorkParts:
 
 
 def by_work(profile: Profile) -> tuple[WorkParts, ...]:
-    """Return the recorded steps of each work, the work with the most time first."""
+    """Return the traced steps of each work, the work with the most time first."""
     works = {(work.process, work.index): work for work in profile.works}
     gaps = watched_gaps(profile, works)
     found: dict[tuple[int, int], list[tuple[StepParts, int]]] = {}
     for step, late_ns in _of_steps(profile, gaps):
         found.setdefault(_key(step.capture), []).append((step, late_ns))
-    unknown = Missing("the recording does not tell which work its steps are of")
+    unknown = Missing("the recording does not say to which loop its steps belong")
     parts = [
         WorkParts(
             works.get(key, unknown), tuple(step for step, _ in steps), _others(gaps.get(key), steps)
@@ -153,7 +153,7 @@ def by_work(profile: Profile) -> tuple[WorkParts, ...]:
 
 
 def of_steps(profile: Profile) -> tuple[StepParts, ...]:
-    """Return the parts of each recorded step, in the order of the captures."""
+    """Return the parts of each traced step, in the order of the captures."""
     works = {(work.process, work.index): work for work in profile.works}
     return tuple(step for step, _ in _of_steps(profile, watched_gaps(profile, works)))
 
@@ -177,7 +177,7 @@ def _others(
 def _of_steps(
     profile: Profile, gaps: Mapping[tuple[int, int], WatchedGaps]
 ) -> tuple[tuple[StepParts, int], ...]:
-    """Return the parts of each recorded step, and how much later than its call it ended."""
+    """Return the parts of each traced step, and how much later than its call it ended."""
     works = {(work.process, work.index): work for work in profile.works}
     of_captures = [works.get(_key(capture)) for capture in profile.captures]
     all_traced = [each for each in profile.activities if each.kind == "trace"]

@@ -236,7 +236,7 @@ def usual_gaps(work: Work) -> Usual | None:
     """Return what the gaps of a work usually are, as far as nobody watched them; None unknown.
 
     Where one gap in ten or more is long, long ones are usual: a checkpoint at each step, say. What
-    comes seldom, as the end of an epoch, would weigh too much in a mean of few recorded steps.
+    comes seldom, as the end of an epoch, would weigh too much in a mean of few traced steps.
     """
     recent = work.recent
     is_usual = recent.has_gap[1:] & ~recent.gap_is_ours[1:]

@@ -1,4 +1,4 @@
-"""Divide recorded steps themselves: each moment is charged to the first of its active parts."""
+"""Divide traced steps themselves: each moment is charged to the first of its active parts."""
 
 from __future__ import annotations
 

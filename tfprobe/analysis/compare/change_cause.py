@@ -50,8 +50,8 @@ class ChangeCause:
     def sentence(self) -> str:
         """Say whose doing a change is."""
         if self.whose is Whose.UNKNOWN:
-            return f"Whose doing that is cannot be told from one run each: {self.why}."
-        return f"That is the {self.whose.value}: {self.why}."
+            return f"The cause cannot be determined from one run per side: {self.why}."
+        return f"The cause is the {self.whose.value}: {self.why}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ChangeEvidence:
     is_busy: bool = False
 
 
-NO_EVIDENCE = "the recordings do not tell the program from the machine"
+NO_EVIDENCE = "the recordings do not separate the program from the machine"
 
 
 def cause(evidence: ChangeEvidence) -> ChangeCause:
@@ -379,7 +379,7 @@ def fast_cpu_ns(profile: Profile, work: Work) -> float | Missing:
         if steps > 0 and not isinstance(cpu_ns, Missing) and cpu_ns > 0:
             rates_ns.append(cpu_ns / steps)
     if not rates_ns:
-        return Missing("no step ended between two resource samples that tell CPU time")
+        return Missing("no step ended between two resource samples with CPU times")
     return float(np.quantile(rates_ns, MeasuredLevel.FAST.value or 0.0))
 
 

@@ -31,10 +31,15 @@ class GateVerdict:
 
     @property
     def word(self) -> str:
-        """Return the verdict as texts have it."""
+        """Return the verdict as documents have it."""
         if self.fails:
             return "FAIL"
         return "pass" if self.is_known else "cannot be told"
+
+    @property
+    def label(self) -> str:
+        """Return the verdict as texts have it."""
+        return self.word if self.fails or self.is_known else "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +70,10 @@ def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -
     measures = list(_measures(found, on))
     allowed = f"{allowed_ratio * 100:g} %"
     if not measures:
-        return GateVerdict(True, f"{_LACKING[on]}, so it cannot be told")
+        return GateVerdict(True, f"{_LACKING[on]}, so nothing can be compared")
     over = [each for each in measures if each.is_significant and each.ratio > allowed_ratio]
     if not over:
-        return GateVerdict(False, f"nothing grew by more than {allowed}, as far as can be told")
+        return GateVerdict(False, f"nothing grew significantly by more than {allowed}")
     failing = over if strict else [each for each in over if each.is_programs]
     worst = max(failing or over, key=lambda each: each.ratio)
     # Then it may not be the job's fault.
@@ -80,7 +85,7 @@ def judge(found: Diff, *, on: str, allowed_ratio: float, strict: bool = False) -
         isinstance(each.cause, ChangeCause) and each.cause.whose is Whose.MACHINE for each in over
     ):
         return GateVerdict(False, f"{grew}, but that is the machine")
-    unclear = "one run each does not tell the program from the machine"
+    unclear = "one run per side does not separate the program from the machine"
     return GateVerdict(False, f"{grew}, but {unclear}; compare several runs a side", is_known=False)
 
 
@@ -92,7 +97,7 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
     """
     changes = list(_run_changes(found, on))
     if not changes:
-        return GateVerdict(True, f"{_LACKING[on]}, so it cannot be told")
+        return GateVerdict(True, f"{_LACKING[on]}, so nothing can be compared")
     over = [
         (what, change)
         for what, change, is_decisive in changes
@@ -105,9 +110,13 @@ def judge_runs(found: Sides, *, on: str, allowed_ratio: float) -> GateVerdict:
             True, f"{what} grew by {change.ratio * 100:.1f} %; {allowed} are allowed"
         )
     least_ratio = max(change.least_ratio for _, change, _ in changes)
-    seen = f"{least_ratio * 100:.1f} % more would have been seen"
+    seen = f"{least_ratio * 100:.1f} % more would have been detected"
     if least_ratio > max(allowed_ratio, NO_CHANGE_RATIO):
-        return GateVerdict(False, f"the runs scatter: {seen}", is_known=False)
+        return GateVerdict(
+            False,
+            f"the runs vary too much: only {seen}",
+            is_known=False,
+        )
     return GateVerdict(False, f"nothing grew by more than {allowed}; {seen}")
 
 
@@ -125,8 +134,8 @@ def _run_changes(found: Sides, on: str) -> Iterator[tuple[str, RunsChange, bool]
 
 _LACKING: Mapping[str, str] = {
     "steps": "no kind of step has enough steps in both",
-    "memory": "they do not both tell of memory",
-    "op": "no kind of step has enough sampled steps in both",
+    "memory": "not both have memory data",
+    "op": "no kind of step has enough traced steps in both",
 }
 
 

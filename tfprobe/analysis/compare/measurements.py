@@ -130,9 +130,9 @@ def _blocks(count: int, each_block: int) -> int:
 def compare(before: MeasuredSample, after: MeasuredSample, *, asked: int) -> Change | Missing:
     """Return the change between two samples, one of `asked` that are looked at together."""
     if min(len(before.blocks), len(after.blocks)) < LEAST_BLOCKS:
-        return Missing("too few to tell")
+        return Missing("too few to decide")
     if min(before.level, after.level) <= NOTHING:
-        return Missing("there is none of it in most steps")
+        return Missing("most steps have none of it")
     random = np.random.default_rng(_SEED)
     shifts = _replicates(after, random) - _replicates(before, random)
     confidence = min(1 - 0.05 / max(asked, 1), _SUREST)

@@ -1,4 +1,4 @@
-"""Compare what types of op, and name scopes, cost in the sampled steps of two recordings."""
+"""Compare what types of op, and name scopes, cost in the traced steps of two recordings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CALLS = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 
 @dataclass(frozen=True, slots=True)
 class CostChange:
-    """What something costs in a sampled step, in ns, on average in A and in B; None: not there.
+    """What something costs in a traced step, in ns, on average in A and in B; None: not there.
 
     `change` is that of medians, with how sure it is.
     """
@@ -50,7 +50,7 @@ class CostChange:
 
 @dataclass(frozen=True, slots=True)
 class OpChanges:
-    """How the sampled steps of a work changed; of each list the largest change comes first.
+    """How the traced steps of a work changed; of each list the largest change comes first.
 
     `before_ns` and `after_ns` are what all ops of a step take together. `new` and `gone` are types
     of op that only one of them ran.
@@ -69,7 +69,7 @@ class OpChanges:
 
 @dataclass(frozen=True, slots=True)
 class OpCosts:
-    """What each node cost in each sampled step of a work: a row for each step, in ns."""
+    """What each node cost in each traced step of a work: a row for each step, in ns."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -77,12 +77,12 @@ class OpCosts:
 
 
 def op_changes(before: Profile, after: Profile, pair: LoopPair) -> OpChanges | Missing:
-    """Return what changed in the sampled steps of a pair of works."""
+    """Return what changed in the traced steps of a pair of works."""
     one, other = costs_of(before, pair.before), costs_of(after, pair.after)
     sides = ((one, "A"), (other, "B"))
     lacking = [name for costs, name in sides if not len(costs.rows_ns) or not costs.rows_ns.any()]
     if lacking:
-        return Missing(f"no step was sampled in {' and '.join(lacking)}")
+        return Missing(f"no step was traced in {' and '.join(lacking)}")
     types = (by_type(one), by_type(other))
     layers = _layers(one, other)
     scopes = (_by_scope(one, layers), _by_scope(other, layers))
@@ -101,7 +101,7 @@ def op_changes(before: Profile, after: Profile, pair: LoopPair) -> OpChanges | M
 
 
 def costs_of(profile: Profile, work: Work) -> OpCosts:
-    """Return what the nodes of a work's sampled steps cost."""
+    """Return what the nodes of a work's traced steps cost."""
     chosen = _spread_out([capture.index for capture in usual_captures(profile, work)])
     rows = profile.executions
     mine = np.isin(rows.capture, chosen) & ~rows.background
@@ -123,7 +123,7 @@ def costs_of(profile: Profile, work: Work) -> OpCosts:
 
 
 def usual_captures(profile: Profile, work: Work) -> list[Capture]:
-    """Return the sampled steps of a work in order; the very first only where there is no other."""
+    """Return the traced steps of a work in order; the very first only where there is no other."""
     mine = [
         capture
         for capture in profile.captures
@@ -142,7 +142,7 @@ def _spread_out(captures: Sequence[int]) -> Int64s:
 
 
 def by_type(costs: OpCosts) -> dict[str, Int64s]:
-    """Return what each type of op cost in each sampled step."""
+    """Return what each type of op cost in each traced step."""
     return _summed(costs, ((name,) for name in costs.types))
 
 
@@ -205,10 +205,10 @@ def _change(name: str, before: Int64s | None, after: Int64s | None, *, asked: in
 
 
 def too_few(before: int, after: int) -> Missing | None:
-    """Say whether too few steps were sampled to compare."""
+    """Say whether too few steps were traced to compare."""
     if min(before, after) >= LEAST_BLOCKS:
         return None
-    return Missing("too few samples to tell")
+    return Missing("too few samples to decide")
 
 
 def _without_repeats(scopes: Sequence[CostChange]) -> tuple[CostChange, ...]:

@@ -67,7 +67,7 @@ class RunsChange:
 def observed(sample: MeasuredSample) -> Observation | Missing:
     """Return a run's level of some measurements, and how sure the run itself is of it."""
     if sample.level <= NOTHING:
-        return Missing("there is none of it in most steps")
+        return Missing("most steps have none of it")
     return Observation(sample.level, sample.scatter / math.sqrt(max(len(sample.blocks), 1)))
 
 
@@ -78,7 +78,7 @@ def compare_runs(
     if not before or not after:
         return Missing("no run of a side has it")
     if len(before) + len(after) < 3:
-        return Missing("one run a side does not tell how far runs scatter")
+        return Missing("one run per side does not show how much runs vary")
     error, degrees = _error(before, after)
     confidence = 1 - 0.05 / max(asked, 1)
     width = quantile(confidence, degrees) * error
@@ -185,7 +185,7 @@ def _not_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-_FIRST = Missing("no run of the job with steps is before it")
+_FIRST = Missing("the job has no earlier run with steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def _change(found: Diff | Missing, work: Work) -> Step | Missing:
         return found
     same = [each for each in found.works if each.pair.after is work]
     if not same:
-        return Missing("the run before has no such step")
+        return Missing("the previous run has no such step")
     return _step(same[0], found.judged)
 
 

@@ -126,7 +126,7 @@ def part_changes(
     """Return how the parts of a pair's recorded cycles changed, the largest first."""
     one, other = traced_cycles(before, pair.before), traced_cycles(after, pair.after)
     if not one or not other:
-        return Missing("no step was sampled in both")
+        return Missing("no step was traced in both")
     if _is_watched(one) != _is_watched(other):
         return Missing("the time between steps was watched in one of them alone")
     wholes_ns = (_cycle_ns(one), _cycle_ns(other))
@@ -204,7 +204,7 @@ def memory_changes(
         ),
     ]
     known = tuple(each for each in found if each is not None)
-    return known or Missing("they do not both tell of memory")
+    return known or Missing("not both have memory data")
 
 
 def _requested(before: Profile, after: Profile, pair: LoopPair) -> MemoryChange | None:
@@ -221,7 +221,7 @@ def requested_growth_ratio(before: Profile, after: Profile, pair: LoopPair) -> f
 
 
 def _allocators(before: Profile, after: Profile) -> Iterator[MemoryChange | None]:
-    """Give what each allocator held at most in the sampled steps."""
+    """Give what each allocator held at most in the traced steps."""
     sides = (_held(before), _held(after))
     for name in sorted(sides[0].keys() & sides[1].keys()):
         yield _memory_changes_change(
@@ -241,7 +241,7 @@ def _memory_changes_change(of: str, before: int, after: int) -> MemoryChange | N
 
 
 def _of_steps(profile: Profile, work: Work) -> int:
-    """Return the median of what ops asked their allocators for in a sampled step, 0 unknown."""
+    """Return the median of what ops asked their allocators for in a traced step, 0 unknown."""
     captures = [
         capture.index
         for capture in profile.captures

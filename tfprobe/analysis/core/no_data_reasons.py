@@ -10,7 +10,7 @@ SERVER_ROLE = "ps"
 
 
 def explain(profile: Profile) -> tuple[str, ...]:
-    """Return one paragraph per reason; none when every process recorded steps."""
+    """Return one paragraph per reason; none when every process traced steps."""
     if profile.processes:
         return stepless(profile)
     return of_nothing(profile.run, profile.interpreters)

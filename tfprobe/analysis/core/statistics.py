@@ -134,7 +134,7 @@ Int64s = npt.NDArray[np.int64]
 
 # A sparkline and a chart of a page have no more points to show; documents stay small.
 MOST_POINTS = 200
-ONE_SAMPLE = Missing("one sample alone tells no rate")
+ONE_SAMPLE = Missing("one sample does not give a rate")
 _P95 = 0.95
 # No line is drawn between samples that are so many times as far apart as they usually are.
 _SILENCE_RATIO = 4

@@ -82,7 +82,7 @@ def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPa
     first_ns, last_ns = span_ns(moment_ns)
     bounds, ends, steps = _bounds(met, (moment_ns - first_ns) / (last_ns - first_ns), one, other)
     if not (np.isfinite(bounds.low_ns).any() and np.isfinite(bounds.high_ns).any()):
-        return Missing("no recorded meeting bounds its clock from both sides")
+        return Missing("no recorded synchronization bounds its clock from both sides")
     most_change_ns = MOST_DRIFT_PPM * 1e-6 * (last_ns - first_ns)
     guess = _guess(bounds.share, ends, steps, most_change_ns)
     if guess is None:
@@ -94,7 +94,7 @@ def compare(met: Encounters, moment_ns: Floats, one: int, other: int) -> ClockPa
             break
     if not len(polygon):
         return Missing(
-            "the recorded meetings contradict each other whatever its clock showed: it was set "
+            "the recorded synchronizations contradict each other: its clock was set "
             f"while the job ran, or drifts unevenly or by more than {MOST_DRIFT_PPM:.0f} ppm"
         )
     low, high = polygon.min(axis=0), polygon.max(axis=0)

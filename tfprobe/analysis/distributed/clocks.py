@@ -34,10 +34,10 @@ from tfprobe.profile.profile import Process
 from tfprobe.profile.tables import Int64s
 
 NO_MEETING = Missing(
-    "no step of it was recorded in which it meets another machine: record the same steps on all "
+    "no traced step of it synchronizes with another machine: record the same steps on all "
     "ranks, with --every or --steps"
 )
-ONE_STEP = Missing("one recorded step tells no drift")
+ONE_STEP = Missing("one traced step does not show drift")
 # Paths through more machines take longer than a second; each then has that of its best path alone.
 _MOST_IN_PATHS = 700
 _PPM = 1e-6
@@ -280,7 +280,9 @@ def _along(
             error_ns = max(error_ns, sum(pair.error_ns for pair, _ in path))
             continue
         if low > high:
-            return Missing("its recorded meetings with several machines contradict each other")
+            return Missing(
+                "its recorded synchronizations with several machines contradict each other"
+            )
         likely[at] = min(max(likely[at], low), high)
         error_ns = max(error_ns, high - likely[at], likely[at] - low)
     drifts = [sorted((sign * pair.drift_low_ns, sign * pair.drift_high_ns)) for pair, sign in path]
@@ -290,7 +292,7 @@ def _along(
 
 def _basis(path: Sequence[tuple[ClockPair, int]]) -> str:
     least = min(pair.meetings for pair, _ in path)
-    text = f"{least} meetings" if least > 1 else "1 meeting"
+    text = f"{least} synchronizations" if least > 1 else "1 synchronization"
     left_out = sum(pair.left_out for pair, _ in path)
     text += f", {left_out} of which contradict the others" if left_out else ""
     through = len(path) - 1

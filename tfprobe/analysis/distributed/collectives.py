@@ -34,7 +34,7 @@ from tfprobe.profile.profile import Process, Profile
 from tfprobe.profile.tables import Int64s
 
 ONE_RANK = Missing(
-    "only one rank recorded these steps, and waiting shows only beside the others: record all of "
+    "only one rank recorded these steps, and waiting is only visible across ranks: record all of "
     "them with the same --every or --steps"
 )
 _S = 1e9
@@ -42,7 +42,7 @@ _S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective of one op, over sampled steps and ranks.
+    """A collective of one op, over traced steps and ranks.
 
     `time_ns` is summed over its executions; `moving_ns` and `waiting_ns` over those `matched` with
     other ranks'. `queued_ns` is from its launch to its start, summed over the `queued` executions
@@ -73,7 +73,7 @@ class Collective:
         if self.moved_bytes and self.moving_ns:
             return self.moved_bytes / self.moving_ns * _S
         if not self.sized_ns:
-            return Missing("neither the recording nor the graph tells how large these tensors are")
+            return Missing("neither the recording nor the graph has the sizes of these tensors")
         return self.bytes / self.sized_ns * _S
 
 
@@ -95,7 +95,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """The collectives of the sampled steps, the longest first, and the ranks.
+    """The collectives of the traced steps, the longest first, and the ranks.
 
     `ranks` says why it is missing where waiting is not known. The clocks of the ranks are wrong by
     `clock_error_ns` at most, None where they are one machine's.
@@ -109,16 +109,16 @@ class Collectives:
 
 
 def collectives(profile: Profile, origins: Origins) -> Collectives | Missing:
-    """Return the collectives of the sampled steps, or why there are none.
+    """Return the collectives of the traced steps, or why there are none.
 
     The captures of the profile are those of one work, in all ranks.
     """
     rows = profile.executions
     if not profile.captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     runs = collective_runs(profile)
     if not runs.found.any():
-        return Missing("the sampled steps have no collective")
+        return Missing("the traced steps have no collective")
     met, clock_error_ns = _matched(profile, runs)
     return Collectives(
         steps=len(profile.captures),

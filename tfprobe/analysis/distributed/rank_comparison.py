@@ -25,7 +25,7 @@ from tfprobe.profile.programs import WORKERS
 
 MOST_COLUMNS = 48
 MOST_FIGURES = 200
-ALONE = Missing("one process alone ran this work: there is nobody to compare it with")
+ALONE = Missing("only one process ran this loop: there is nothing to compare it with")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _compared(
                     key = group, steps.key
                     total_ns[key] = total_ns.get(key, 0) + steps.total_ns
     if not total_ns:
-        reason = f"no work has {named!r} in its name" if named else "no worker made a step"
+        reason = f"no work has {named!r} in its name" if named else "no worker ran a step"
         return {}, Missing(reason)
     group, work = max(total_ns, key=lambda key: (len(jobs[key[0]]) > 1, total_ns[key], key))
     return jobs[group], work
@@ -186,8 +186,8 @@ def _rows(
     late = {each.process: each for each in worst}
     cells = {} if isinstance(times, Missing) else _cells(times)
     unknown = Missing("too few steps of it can be compared")
-    alone = Missing("it works on nothing together with the processes that are compared")
-    unmet = Missing("no collective was recorded of the same step in it and another process")
+    alone = Missing("it does not synchronize with the processes that are compared")
+    unmet = Missing("it has no traced step with a collective in common with another process")
     found = []
     for at, part in enumerate(parts):
         mine = [each for each in part.steps if each.key == key]

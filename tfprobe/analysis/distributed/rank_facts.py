@@ -97,7 +97,7 @@ def _claimed_twice(parts: Sequence[RankPart], places: Sequence[RankSlot]) -> Ite
             where = some([f"{each.label} on {each.host}" for each in claimants])
             yield (
                 f"{len(claimants)} processes at once say that they are {name(claimants[0])}: "
-                f"{where}. All are shown; what is told of {rank} by its number may be of either."
+                f"{where}. All are shown; data shown by number for {rank} may belong to either."
             )
 
 

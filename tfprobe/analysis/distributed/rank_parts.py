@@ -47,7 +47,7 @@ class LatestSteps:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """A recorded step: how long it took, and how long of that any collective was under way."""
+    """A traced step: how long it took, and how long of that any collective was under way."""
 
     key: str
     step: int
@@ -57,7 +57,7 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How long collectives were under way in the recorded steps, and computation with them."""
+    """How long collectives were under way in the traced steps, and computation with them."""
 
     steps: int
     busy_ns: int
@@ -70,7 +70,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a process saw of a parameter server in its recorded steps: how long ops ran there."""
+    """What a process saw of a parameter server in its traced steps: how long ops ran there."""
 
     server: str
     steps: int
@@ -193,10 +193,10 @@ def _recorded(profile: Profile, met: SynchronizationEvents) -> tuple[RecordedSte
 
 def _overlap(profile: Profile) -> Overlap | Missing:
     if not profile.captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     runs = collective_runs(profile)
     if not len(runs):
-        return Missing("the sampled steps have no collective")
+        return Missing("the traced steps have no collective")
     busy = overlap(profile.executions, runs)
     return Overlap(len(profile.captures), busy.busy_ns, busy.hidden_ns)
 

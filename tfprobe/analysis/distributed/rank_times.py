@@ -19,7 +19,7 @@ from tfprobe.analysis.distributed.rank_parts import MOST_STEPS, Floats, LatestSt
 from tfprobe.analysis.distributed.rank_waits import Turn
 from tfprobe.errors import Missing
 
-# "cycle" is from step to step, "between" the time before a step, "inside" a recorded step without
+# "cycle" is from step to step, "between" the time before a step, "inside" a traced step without
 # the time in collectives, "step" a whole one, where no collective was recorded.
 Measure = Literal["cycle", "between", "inside", "step"]
 
@@ -77,7 +77,7 @@ def step_times(parts: Mapping[int, RankPart], key: str) -> RankStepTimes | Missi
     found = {at: steps for at, part in parts.items() for steps in part.steps if steps.key == key}
     found = {at: steps for at, steps in found.items() if len(steps.step_ns)}
     if len(found) < 2:
-        return Missing("fewer than two processes remember steps of this work")
+        return Missing("fewer than two processes have step times of this loop")
     # Of one that is far behind or was started anew, steps of the same number are of another time.
     last = int(np.median([steps.first_step + len(steps.step_ns) for steps in found.values()]))
     first = max(last - MOST_STEPS, min(steps.first_step for steps in found.values()))
@@ -142,7 +142,7 @@ def _tables(
 def _inside(
     parts: Mapping[int, RankPart], key: str
 ) -> tuple[Sequence[int], Measure, Floats, Floats] | None:
-    """Return the time of recorded steps outside collectives, of steps in which there are any."""
+    """Return the time of traced steps outside collectives, of steps in which there are any."""
     of_process = {
         at: {each.step: each for each in part.recorded if each.key == key and each.met_ns}
         for at, part in parts.items()

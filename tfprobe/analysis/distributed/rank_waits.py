@@ -21,7 +21,7 @@ from tfprobe.errors import Missing
 from tfprobe.profile.tables import Flags, Int64s
 
 NO_MEETING = Missing(
-    "no collective was recorded of the same step in two processes: record the same steps in all "
+    "no two processes traced the same step with a collective: record the same steps in all "
     "of them, with --every or --steps"
 )
 
@@ -57,7 +57,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Who waits for whom in recorded steps: each process, and pairs, the longest wait first.
+    """Who waits for whom in traced steps: each process, and pairs, the longest wait first.
 
     `steps` are those that two processes or more recorded.
     """
@@ -225,8 +225,8 @@ def _steps(meetings: SynchronizationEvents, group: Int64s) -> int:
     return len(np.unique(pairs, axis=1).T)
 
 
-UNSEEN = Missing("no recorded step tells of a tensor that it sent or received")
-NOTHING = Missing("no recorded step exchanges tensors with a parameter server")
+UNSEEN = Missing("no traced step sent or received a tensor")
+NOTHING = Missing("no traced step exchanges tensors with a parameter server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class SendExchange:
 
 @dataclass(frozen=True, slots=True)
 class ServerLoad:
-    """What a parameter server did in the recorded steps, over all processes that exchanged with it.
+    """What a parameter server did in the traced steps, over all processes that exchanged with it.
 
     `bytes` and `receiving_ns` are of all exchanges, Missing where none was recorded. `busy_ns` is
     how long ops ran there, as the workers recorded them; Missing where none did.
@@ -288,7 +288,7 @@ def servers(parts: Sequence[RankPart], meetings: SynchronizationEvents) -> Serve
     names = sorted({*busy, *(server for server, _ in exchanges)})
     if not names:
         return NOTHING
-    untold = Missing("no recorded step ran an op there")
+    untold = Missing("no traced step ran an op there")
     loads = tuple(
         ServerLoad(
             server=name,

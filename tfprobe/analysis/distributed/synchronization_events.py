@@ -1,4 +1,4 @@
-"""Hold where processes meet: every collective, send and receive of the recorded steps, as columns.
+"""Hold where processes meet: every collective, send and receive of the traced steps, as columns.
 
 Times are on the clock of the process they are of; `clocks` tells how those differ.
 """
@@ -83,7 +83,7 @@ class SynchronizationEvents:
 
 
 def part(profile: Profile) -> SynchronizationEvents:
-    """Return the meetings of the recorded steps of a profile, those of each step by their start."""
+    """Return the meetings of the traced steps of a profile, those of each step by their start."""
     texts = Interner()
     runs = collective_runs(profile)
     columns = [_of_collectives(profile, runs, texts), _of_sends(profile, runs, texts)]

@@ -1,4 +1,4 @@
-"""Put together all that moves in the sampled steps of a work, and say it as a document."""
+"""Put together all that moves in the traced steps of a work, and say it as a document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NS_PER_US = 1000
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What `steps` sampled steps of a work moved, in `processes` processes."""
+    """What `steps` traced steps of a work moved, in `processes` processes."""
 
     work: Work
     steps: int

@@ -71,7 +71,7 @@ class Producer:
     """A thread that fills a queue: its steps, and the ops they spend their time in.
 
     `step_ns` is what its mean step takes, waiting for room in the queue included. `enqueue_ratio`
-    is the share of its recorded steps that went into putting elements into the queue, which is
+    is the share of its traced steps that went into putting elements into the queue, which is
     waiting for room.
     """
 
@@ -168,7 +168,7 @@ def is_full(source: InputSource, fillers: Sequence[Producer]) -> bool:
 def producer(work: Work, executions: Executions, recorded_ns: int) -> Producer:
     """Return what a thread that fills a queue did.
 
-    `executions` are those of its own recorded steps, which took `recorded_ns`.
+    `executions` are those of its own traced steps, which took `recorded_ns`.
     """
     ops = _longest_ops(executions)
     enqueue_ns = sum(op.total_ns for op in ops if "Enqueue" in op.op_type)

@@ -99,7 +99,7 @@ def judge(
 ) -> tuple[WorkInput, ...]:
     """Return the input of each work whose steps were recorded, the work with most time first.
 
-    `works` are those with their recorded steps, where they are known already.
+    `works` are those with their traced steps, where they are known already.
     """
     limits = thresholds or InputThresholds()
     return tuple(
@@ -181,7 +181,7 @@ def _release(work: Work | Missing, profile: Profile) -> Release | Missing:
 def _fed_bytes(captures: list[Capture]) -> int | Missing:
     known = [each.fed_bytes for each in captures if not isinstance(each.fed_bytes, Missing)]
     if not known:
-        return Missing("the recording does not tell how much was fed")
+        return Missing("the recording has no feed sizes")
     return sum(known) // len(known)
 
 

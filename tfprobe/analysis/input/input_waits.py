@@ -7,7 +7,7 @@ work, on whatever thread. What a buffer held already was ready before the step w
 those instants go to what made it; nor does any of a call that found its element in the buffer,
 however long it took until it had a core.
 
-A call that began before the recorded step is not recorded, and neither is one that ended after it.
+A call that began before the traced step is not recorded, and neither is one that ended after it.
 Instants at which a step waits and nothing is seen to work are those of such calls. They are shared
 as the rest of what the stages there did to waiting steps; where there is nothing to go by, they go
 to the outermost stage below whose calls are missing in that recording while those of what it takes

@@ -21,8 +21,8 @@ _WORKERS = (
     "Python computes also use_multiprocessing=True (of the PyDataset itself; before Keras 3 of fit)"
 )
 _BESIDE = (
-    "Several calls wait beside each other: map(..., num_parallel_calls=16), or as many as the "
-    "storage bears."
+    "Several calls can wait in parallel: map(..., num_parallel_calls=16), or as many as the "
+    "storage supports."
 )
 _ONE_FILE = (
     "reads one file at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE) over files "
@@ -63,7 +63,7 @@ def _for_source(
     waits: bool,
 ) -> Iterator[str]:
     if source.kind is SourceKind.ITERATOR and isinstance(pipeline, Missing):
-        yield f"Which stage of the pipeline it is, this kind of recording does not hold. {_FIRST}"
+        yield f"This kind of recording does not show which stage of the pipeline it is. {_FIRST}"
     elif source.kind is SourceKind.ITERATOR and not isinstance(pipeline, Missing):
         yield from _for_pipeline(pipeline, waits=waits)
     elif source.kind is SourceKind.QUEUE:
@@ -75,8 +75,8 @@ def _for_source(
         )
     else:
         yield (
-            f"{source.what} runs in the thread of the steps, so nothing computes meanwhile: let "
-            "tf.data run it beside them, Dataset.from_generator(...).prefetch(2), or keras "
+            f"{source.what} runs in the thread of the steps and blocks them: let "
+            "tf.data run it in the background, Dataset.from_generator(...).prefetch(2), or keras "
             "workers."
         )
 
@@ -109,8 +109,8 @@ def _for_pipeline(pipeline: PipelineUse, *, waits: bool) -> Iterator[str]:
         )
     if not pipeline.is_ahead:
         yield (
-            "Nothing of this is made ahead: end the pipeline with .prefetch(tf.data.AUTOTUNE), "
-            "and the next element is made while a step computes."
+            "Nothing is prepared ahead: end the pipeline with .prefetch(tf.data.AUTOTUNE), so that "
+            "the next element is made while a step computes."
         )
 
 
@@ -276,7 +276,7 @@ def _other(use: StageUse, pipeline: PipelineUse) -> str:
         return f"{stage.name} {_ONE_FILE}."
     if stage_kinds.is_wrapper(stage.kind) or stage.kind == "Prefetch":
         return (
-            "What the pipeline spends its time in lasts longer than a recorded step; "
+            "What the pipeline spends its time in lasts longer than a traced step; "
             "`tfprobe run --every` with more samples, or a longer step, may show it. First to try: "
             f"{_parallel_calls(pipeline)}; {_WORKERS}."
         )

@@ -212,7 +212,7 @@ def _bottleneck(uses: Sequence[StageUse]) -> int | Missing:
         weights = _with_tiny_elements(uses, [weigh(use) for use in uses])
         if max(weights) > 0:
             return weights.index(max(weights))
-    return Missing("no stage of the pipeline was seen at work")
+    return Missing("no stage of the pipeline was seen running")
 
 
 def _seen_ns(uses: Sequence[StageUse]) -> int:
@@ -283,7 +283,7 @@ def takes_tiny_elements(uses: Sequence[StageUse], at: int) -> bool:
 def elements_a_batch(uses: Sequence[StageUse], at: int) -> int:
     """Return how many elements each call of a batch takes: what TensorFlow said, or at least.
 
-    Where no call of it lies wholly inside a recorded step, those of what it takes from do: in each
+    Where no call of it lies wholly inside a traced step, those of what it takes from do: in each
     recording of one that ends there, and of one that begins.
     """
     stage = uses[at].stage

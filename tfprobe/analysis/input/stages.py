@@ -1,6 +1,6 @@
 """Build the tree of a pipeline of tf.data from the calls of its iterators, and sum their times.
 
-A stage is known by its path, so that one whose own calls all began before a recorded step or ended
+A stage is known by its path, so that one whose own calls all began before a traced step or ended
 after it is still there: those below it name it.
 """
 

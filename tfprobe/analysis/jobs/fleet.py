@@ -33,8 +33,8 @@ SCHEMA = "tfprobe.top/1"
 Document = dict[str, Any]
 
 ENDED = Missing("the process has ended")
-NOT_SEEN = Missing("the process has not seen the order yet: it looks at its next step")
-NO_COUNT = Missing("the words of the order make no sense")
+NOT_SEEN = Missing("the process has not seen the request yet: it looks at its next step")
+NO_COUNT = Missing("the trace request is not valid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +349,8 @@ def _us(duration_ns: float | Missing) -> float | Missing:
     return duration_ns if isinstance(duration_ns, Missing) else duration_ns / 1000
 
 
-NO_PULSE = Missing("the process has told nothing of its machine yet")
-ONE_PULSE = Missing("one sample alone tells no rate")
+NO_PULSE = Missing("the process has written no resource sample yet")
+ONE_PULSE = Missing("one sample does not give a rate")
 NO_ACCELERATOR = Missing("no accelerator was sampled on its machine")
 
 
@@ -367,7 +367,7 @@ def cpus_used(pulses: Sequence[Pulse]) -> float | Missing:
         return ONE_PULSE
     passed_ns = pulses[-1].at_ns - pulses[-2].at_ns
     if passed_ns <= 0 or known[1] < known[0]:
-        return Missing("the last two samples make no sense together")
+        return Missing("the last two samples contradict each other")
     return (known[1] - known[0]) / passed_ns
 
 

@@ -23,8 +23,8 @@ MEASURES: tuple[Measure, ...] = ("step", "between")
 MOST_COLUMNS = 200
 MOST_LANES = 256
 MOST_POINTS = 600
-ALONE = Missing("one process alone ran this work: there is nobody to compare it with")
-_NO_STEP_IN_COMMON = Missing("no step is remembered of two processes that was not traced")
+ALONE = Missing("only one process ran this loop: there is nothing to compare it with")
+_NO_STEP_IN_COMMON = Missing("no two processes have step times of untraced steps")
 
 # Of two equal ranks one is last in half of the steps; of ten, or of few steps, by no chance.
 _LAST_RATIO = 0.5

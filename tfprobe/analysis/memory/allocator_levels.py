@@ -73,14 +73,14 @@ def level(rows: Allocations) -> Level:
 
 def lifetime_peak_bytes(rows: Allocations) -> int | Missing:
     """Return the most that an allocator held since it was made."""
-    return _told(rows.peak_bytes, "this allocator does not tell its peak")
+    return _told(rows.peak_bytes, "this allocator does not report its peak")
 
 
 def capacity_bytes(rows: Allocations) -> int | Missing:
     """Return how much an allocator may give in all."""
     return _told(
         np.where(rows.free_bytes == UNTOLD, UNTOLD, rows.free_bytes + rows.in_use_bytes),
-        "this allocator does not tell how much it may give",
+        "this allocator does not report its limit",
     )
 
 
@@ -143,7 +143,7 @@ _DEVICE, _OF_HOST = "GPU", "host"
 
 @dataclass(frozen=True, slots=True)
 class Fullest:
-    """One allocator of an accelerator: the most it held in a sampled step, and in its life."""
+    """One allocator of an accelerator: the most it held in a traced step, and in its life."""
 
     process: int
     device: str

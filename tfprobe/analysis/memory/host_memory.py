@@ -74,7 +74,7 @@ def memory_of(process: Process, pulses: Sequence[Pulse]) -> HostMemory | None:
         for limit in (each.memory_limit_bytes, each.machine_memory_bytes)
         if not isinstance(limit, Missing) and limit > 0
     ]
-    none = Missing("neither the cgroup nor the machine told how much memory there is")
+    none = Missing("neither the cgroup nor the machine reports the amount of memory")
     return HostMemory(
         process=process,
         at_ns=at_ns,

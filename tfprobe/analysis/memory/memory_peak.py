@@ -70,7 +70,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The fullest moment of an allocator in any sampled step, `after_ns` the step began.
+    """The fullest moment of an allocator in any traced step, `after_ns` the step began.
 
     `largest` are the largest pieces held then, at most MOST_PIECES.
     """

@@ -1,4 +1,4 @@
-"""Gather what holds memory in the sampled steps of a work, by device and allocator."""
+"""Gather what holds memory in the traced steps of a work, by device and allocator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MemoryCurve:
 
 @dataclass(frozen=True, slots=True)
 class StepLevel:
-    """The least and the most that was held in a sampled step."""
+    """The least and the most that was held in a traced step."""
 
     step: int
     low_bytes: int
@@ -66,13 +66,13 @@ class StepLevel:
 
 @dataclass(frozen=True, slots=True)
 class MemorySummary:
-    """One allocator of a device of one process over its sampled steps.
+    """One allocator of a device of one process over its traced steps.
 
     With `is_estimate` no allocator was recorded: sizes of outputs and the order of ops stand for
     it, of one step. Then `sizes` counts the outputs that it takes and `unknown_sizes` those of them
     whose size is not known: where there are any, amounts are what was held at least.
     Without `is_absolute` amounts are above what was held before each step, which nobody told.
-    `by_step` are the levels of the latest sampled steps, in their order.
+    `by_step` are the levels of the latest traced steps, in their order.
     """
 
     process: int
@@ -118,13 +118,13 @@ def memories(
     *,
     moments: int = MOMENTS,
 ) -> tuple[MemorySummary, ...] | Missing:
-    """Return the allocators of the sampled steps, or an estimate where none was recorded.
+    """Return the allocators of the traced steps, or an estimate where none was recorded.
 
     `profile` holds the captures of `sampled`, each of which is the work in one process. Curves have
     at most so many `moments`.
     """
     if not profile.captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     found = list(_recorded(profile, _variables(sampled), origins, by, moments))
     told = {each.process for each in found}
     reasons = []
@@ -230,7 +230,7 @@ def _fragmentation(rows: Allocations, at: int) -> float | Missing:
     told = (rows.free_bytes > 0) & (rows.largest_free_bytes != UNTOLD)
     before = np.flatnonzero(told[: at + 1])
     if not len(before):
-        return Missing("this allocator does not tell its largest free piece")
+        return Missing("this allocator does not report its largest free block")
     row = before[-1]
     return float(1 - rows.largest_free_bytes[row] / rows.free_bytes[row])
 
@@ -238,7 +238,7 @@ def _fragmentation(rows: Allocations, at: int) -> float | Missing:
 def _growth(profile: Profile, levels: dict[int, Level]) -> Growth | Missing:
     """Return how what is held at the emptiest moment of a step grows over the steps."""
     if not all(each.is_absolute for each in levels.values()):
-        return Missing("this allocator does not tell how much it holds from step to step")
+        return Missing("this allocator does not report its level from step to step")
     steps = np.array([profile.captures[number].step for number in levels], dtype=np.int64)
     lows = np.array([each.held_bytes.min() for each in levels.values()], dtype=np.int64)
     order = np.argsort(steps, kind="stable")
@@ -264,7 +264,7 @@ def _curve(found: Level, start_ns: int, moments: int) -> MemoryCurve:
 def _estimated(
     work: TracedLoop, origins: Origins, by: HeldBy, moments: int
 ) -> MemorySummary | Missing:
-    """Return the estimate of the last sampled step of a process, or why there is none."""
+    """Return the estimate of the last traced step of a process, or why there is none."""
     capture = work.captures[-1]
     found = lifetimes(work, capture.index)
     if found is None:

@@ -95,7 +95,7 @@ def costs(profile: GraphProfile, step: int) -> Costs:
 
 
 def sampled_costs(sampled: TracedLoop, step: int, float_ops: FloatOps | None = None) -> Costs:
-    """Return what each node cost in a sampled step; of -1, on average over those in which it ran.
+    """Return what each node cost in a traced step; of -1, on average over those in which it ran.
 
     `runs` are rows of the host, or of kernels where there are none; peak and residual memory are
     not in these rows and stay 0, and so do float operations unless they are given.
@@ -112,7 +112,7 @@ def sampled_costs(sampled: TracedLoop, step: int, float_ops: FloatOps | None = N
 
 
 def summed_costs(sampled: TracedLoop, float_ops: FloatOps | None = None) -> Costs:
-    """Return what each node cost in all sampled steps together, in columns as `sampled_costs`."""
+    """Return what each node cost in all traced steps together, in columns as `sampled_costs`."""
     everywhere = np.ones(len(sampled.executions), dtype=np.bool_)
     return _defined(sampled, _sums(sampled, everywhere, float_ops), float_ops)
 

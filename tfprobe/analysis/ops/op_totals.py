@@ -20,7 +20,7 @@ _COLUMNS = 5
 
 @dataclass(frozen=True, slots=True)
 class OpType:
-    """One op type, summed over the sampled steps.
+    """One op type, summed over the traced steps.
 
     `cpu_ns` is time inside the op on a host thread; for an op of an accelerator that is its
     scheduling. `accelerator_ns` is time of its kernels. `total_ns` is their sum, as in tfprof:
@@ -39,7 +39,7 @@ class OpType:
 
 @dataclass(frozen=True, slots=True)
 class OpTable:
-    """Op types by total time, longest first, over `captures` sampled steps."""
+    """Op types by total time, longest first, over `captures` traced steps."""
 
     types: tuple[OpType, ...]
     captures: int
@@ -65,7 +65,7 @@ class OpSums:
 
 
 def part(profile: Profile) -> OpSums:
-    """Return the sums of all sampled steps; transfers are no ops and are left to the breakdown."""
+    """Return the sums of all traced steps; transfers are no ops and are left to the breakdown."""
     rows = profile.executions
     on_host = rows.place == Place.HOST
     on_accelerator = rows.place == Place.ACCELERATOR
@@ -90,9 +90,9 @@ def merge(parts: Sequence[OpSums]) -> OpTable | Missing:
     """Return the op table over all parts."""
     captures = sum(each.captures for each in parts)
     if not captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     if not any(each.rows for each in parts):
-        return Missing("the sampled steps hold no execution of an op")
+        return Missing("the traced steps hold no execution of an op")
     numbers: dict[str, int] = {}
     at = [numbers.setdefault(name, len(numbers)) for each in parts for name in each.types]
     sums = np.zeros((len(numbers), _COLUMNS), dtype=np.int64)

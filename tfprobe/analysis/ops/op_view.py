@@ -48,7 +48,7 @@ class OpView:
 
 
 def as_executed(sampled: TracedLoop) -> TracedLoop:
-    """Return sampled steps whose nodes have the op that ran, where the graph has another.
+    """Return traced steps whose nodes have the op that ran, where the graph has another.
 
     The graph optimizer fuses a Conv2D, a BiasAdd and a Relu into one op with the name of the last,
     which a library may bring a kernel for: `_FusedConv2D`, `_MklNativeFusedConv2D`. The report, the

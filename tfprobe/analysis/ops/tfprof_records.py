@@ -1,4 +1,4 @@
-"""Arrange the sampled steps of a work as tfprof's records, so that its engine can load them.
+"""Arrange the traced steps of a work as tfprof's records, so that its engine can load them.
 
 What tfprof has no word for is put into its own: times are whole µs, at least one, and a device of
 a profiler window is named as TensorFlow names it, without the job. What the recording does not hold
@@ -23,7 +23,7 @@ _PLANES = (_HOST_PLANE, "/device:gpu:")
 
 
 def graph_profile(sampled: TracedLoop) -> GraphProfile:
-    """Return the sampled steps as a profile of the work's graph; a node stays on one device."""
+    """Return the traced steps as a profile of the work's graph; a node stays on one device."""
     rows = sampled.executions
     steps = {capture.index: capture.step for capture in sampled.captures}
     devices: list[str | None] = [None] * len(sampled.graph.nodes)

@@ -32,7 +32,7 @@ _PARTS = (16, 4, 1)
 LEAST_STEPS = 8
 # Of what nothing else is known: it is the first step, which traces, allocates and fills caches.
 FIRST_STEP = Cause("first", "the first step")
-FOLD = Cause("recording", "tfprobe summed up the steps before")
+FOLD = Cause("recording", "tfprobe summed up the previous steps")
 # A fold is no longer than so many usual ones, else something else went on.
 _LONGEST_FOLD = 4
 
@@ -85,7 +85,7 @@ def _outliers(remembered: StepWindow, causes: Causes, *, is_gap: bool) -> Outlie
     times_ns = remembered.gap_ns if is_gap else remembered.step_ns
     counts = remembered.gap_counts if is_gap else remembered.counts
     if counts.sum() < LEAST_STEPS:
-        return Missing(f"it takes {LEAST_STEPS} steps to tell what is usual")
+        return Missing(f"it takes {LEAST_STEPS} steps to know what is usual")
     usual = spread(times_ns[counts])
     is_fold = _is_fold(remembered, causes, times_ns - usual.median, is_gap=is_gap)
     z = robust_z(times_ns, usual, usual_ns=_period_ns(remembered))

@@ -98,9 +98,9 @@ def life(profile: Profile, process: Process) -> Life | Missing:
     if isinstance(process.hooks, Missing):
         return process.hooks
     if isinstance(shift_ns, Missing):
-        return Missing("the recording does not tell when its steps were")
+        return Missing("the recording has no times of its steps")
     if not process.started_unix_ns or not process.hooks.wall_ns:
-        return Missing("the recording does not tell when the process started or ended")
+        return Missing("the recording has no start or end of the process")
     works = [each for each in profile.works if each.process == process.index]
     works = [each for each in works if len(each.recent.start_ns)]
     if not works:

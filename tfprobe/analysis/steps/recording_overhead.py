@@ -34,7 +34,7 @@ def measure(process: Process, works: Iterable[Work]) -> Overhead | Missing:
     executed = sum(work.executed for work in works if work.process == process.index)
     if hooks.wall_ns == 0 or (executed == 0 and process.state not in ("finished", "failed")):
         # Without steps and without an exit hook, nobody noted how long the process lived.
-        return Missing("the process noted no activity to measure against")
+        return Missing("the process recorded no activity to measure against")
     mean_ns = hooks.measured_ns / hooks.calls_measured if hooks.calls_measured else 0.0
     hook_ns = round(mean_ns * executed) + hooks.fold_ns + hooks.once_ns
     fraction = min((hooks.traced_ns + hook_ns) / hooks.wall_ns, 1.0)

@@ -54,11 +54,11 @@ _WORDS: Mapping[str, str] = {
     "build": "building {name}",
     "import": "importing {name}",
     "callbacks": "callback {name}",
-    "throttled": "throttled: the cgroup let it have no more CPU",
-    "stolen": "its CPUs were taken by the hypervisor",
+    "throttled": "throttled: the CPU limit of the cgroup was reached",
+    "stolen": "the hypervisor took its CPUs",
     "waited": "waited for a CPU: {name}",
     "storage": "waited for storage",
-    "crowded": "pushed from its CPUs far more often than usual",
+    "crowded": "preempted far more often than usual",
 }
 
 

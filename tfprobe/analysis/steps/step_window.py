@@ -158,7 +158,7 @@ def warm_up_steps(remembered: StepWindow) -> int | Missing:
         return Missing("its first steps are forgotten")
     rows = np.flatnonzero(remembered.counts)
     if len(rows) < LEAST_STEPS:
-        return Missing(f"it takes {LEAST_STEPS} steps to tell")
+        return Missing(f"it takes {LEAST_STEPS} steps to decide")
     times_ns = remembered.step_ns[rows]
     later = spread(times_ns[len(rows) // 2 :])
     above = max(OUTLIER_Z / MAD_OF_NORMAL * later.mad, _LEAST_ABOVE_RATIO * later.median)

@@ -16,7 +16,7 @@ from tfprobe.profile.profile import Process, Profile, Work
 
 Int64s = npt.NDArray[np.int64]
 
-UNPLACED_STEPS = Missing("the recording does not tell when on the clock its steps were")
+UNPLACED_STEPS = Missing("the recording has no clock times of its steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _wall_ns(process: Process, kinds: Iterable[_Kind]) -> int | Missing:
     if isinstance(process.hooks, Missing):
         return process.hooks
     if not process.hooks.wall_ns:
-        return Missing("the process noted no activity to measure against")
+        return Missing("the process recorded no activity to measure against")
     # The agent starts in the middle of the import of TensorFlow, which it times from its begin. A
     # process that waits in C++ or was killed may have ended activities since it last noted a time.
     noted = [kind for kind in kinds if not kind.is_step and len(kind.start_ns)]

@@ -13,7 +13,7 @@ _GONE = {
     "killed": ": gone without a note of its end, by a signal, with its machine, or its disk failed"
 }
 _REPLACED = "replaced itself by another program, in the same process (os.exec)"
-_NOBODY = "nobody here can tell"
+_NOBODY = "cannot be determined from here"
 
 
 def of_process(process: Process) -> str:

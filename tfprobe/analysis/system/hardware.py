@@ -12,8 +12,8 @@ from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
 from tfprobe.profile.profile import Process, Profile
 
-NOT_SAMPLED = Missing("the process sampled nothing: none of its steps came to look")
-NO_ACCELERATOR = Missing("no accelerator was sampled: NVML tells of none, or is not there")
+NOT_SAMPLED = Missing("the process took no resource sample")
+NO_ACCELERATOR = Missing("no accelerator was sampled: no NVIDIA GPU was found (NVML)")
 NO_STEPS = Missing("no step passed between the samples")
 NO_LIMIT = Missing("no limit is known")
 NO_CPU_TIME = Missing("the process used no CPU time between the samples")

@@ -15,15 +15,15 @@ from tfprobe.profile.profile import Profile
 Int64s = npt.NDArray[np.int64]
 
 DRIVER_KINDS = (SpanKind.RUNTIME, SpanKind.LAUNCH, SpanKind.COPY_CALL, SpanKind.SYNC)
-NOT_SAMPLED = Missing("no step was sampled")
+NOT_SAMPLED = Missing("no step was traced")
 NO_ACCELERATOR = Missing(
     "no driver call in the captures: no accelerator, or the tracer had no access to it (CUPTI)"
 )
 NOT_TOLD = Missing(
-    "kernels ran, but these captures tell of no driver call: RunMetadata and timelines never do"
+    "kernels ran, but these captures have no driver calls: RunMetadata and timelines never do"
 )
 NO_LAUNCH = Missing("no call in the captures launches a kernel")
-NO_CORRELATION = Missing("the captures do not tell which call launched which kernel")
+NO_CORRELATION = Missing("the captures do not link kernels to the calls that launched them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class KernelLaunches:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Driver calls of the `steps` recorded steps that have any, longest total first."""
+    """Driver calls of the `steps` traced steps that have any, longest total first."""
 
     steps: int
     calls: tuple[RuntimeCalls, ...]

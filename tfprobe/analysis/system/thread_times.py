@@ -10,9 +10,9 @@ from itertools import pairwise
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Pulse, ThreadTimes, ThreadUse
 
-NOT_TAKEN = Missing("no sample tells the CPU time of threads")
-ONE_SAMPLE = Missing("one sample alone tells no CPU time of threads")
-NO_CPU_TIME = Missing("nobody told the CPU time of the process")
+NOT_TAKEN = Missing("no sample has CPU times of threads")
+ONE_SAMPLE = Missing("one sample does not give CPU times of threads")
+NO_CPU_TIME = Missing("the CPU time of the process is unknown")
 UNNAMED = "(not named)"
 
 

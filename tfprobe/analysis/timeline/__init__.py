@@ -1,1 +1,1 @@
-"""Lay out one recorded step to be drawn: what lies on which track, and how much detail fits."""
+"""Lay out one traced step to be drawn: what lies on which track, and how much detail fits."""

@@ -1,4 +1,4 @@
-"""The same recorded step of several ranks on one axis: what each did, and where they met.
+"""The same traced step of several ranks on one axis: what each did, and where they met.
 
 Of very many ranks those are chosen that others waited for, those that were slow, and the first.
 """

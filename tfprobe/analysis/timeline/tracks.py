@@ -1,4 +1,4 @@
-"""Lay out one recorded step: threads, streams and other ranks as tracks, each with its slices."""
+"""Lay out one traced step: threads, streams and other ranks as tracks, each with its slices."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class Amount:
     def bytes_per_s(self) -> float | Missing:
         """Return how fast they were while they ran."""
         if not self.sized:
-            return Missing("the recording does not tell the size of these copies")
+            return Missing("the recording has no sizes of these copies")
         if not self.sized_ns:
-            return Missing("these copies took less than the recording's clock can tell")
+            return Missing("these copies were shorter than the resolution of the clock")
         return self.bytes / self.sized_ns * _S
 
 
@@ -106,7 +106,7 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """What moved in `steps` sampled steps of these accelerators, the dearest causes first.
+    """What moved in `steps` traced steps of these accelerators, the dearest causes first.
 
     `copying` is the time in which anything moved in any direction, memsets aside.
     """
@@ -125,16 +125,16 @@ class Transfers:
 
 
 def transfers(profile: Profile, origins: Origins, by: By = "op") -> Transfers | Missing:
-    """Return what moved in the sampled steps of a profile, or why that is not known."""
+    """Return what moved in the traced steps of a profile, or why that is not known."""
     rows = profile.executions
     if not profile.captures:
-        return Missing("no step was sampled")
+        return Missing("no step was traced")
     if not (rows.place != Place.HOST).any():
         return Missing(_why_none(profile))
     accelerator = accelerators(rows)
     found = copies(rows, profile.spans)
     if not len(found.row):
-        return Missing("the sampled steps copied nothing to, from or within an accelerator")
+        return Missing("the traced steps copied nothing to, from or within an accelerator")
     compute = (rows.place == Place.ACCELERATOR) & ~is_collective(rows, profile.spans)
     compute[found.row] = False
     groups = list(_groups(rows, accelerator, found, compute))

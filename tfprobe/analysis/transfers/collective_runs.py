@@ -1,4 +1,4 @@
-"""Find the executions of collectives in sampled steps, each once, however many rows tell of it.
+"""Find the executions of collectives in traced steps, each once, however many rows tell of it.
 
 Says nothing of other ranks; `synchronization_events` sets them beside each other.
 """

@@ -86,11 +86,11 @@ def is_sent(rows: Executions) -> Flags:
 
 
 def sends(profile: Profile, origins: Origins) -> tuple[Sends, ...] | Missing:
-    """Return the sends and receives of the sampled steps, the longest first."""
+    """Return the sends and receives of the traced steps, the longest first."""
     rows = profile.executions
     chosen = np.flatnonzero(is_sent(rows))
     if not len(chosen):
-        return Missing("the sampled steps send nothing between devices or tasks")
+        return Missing("the traced steps send nothing between devices or tasks")
     found: dict[tuple[str, str, str], list[int]] = {}
     columns = np.stack((rows.name[chosen], rows.op_type[chosen], rows.detail[chosen]))
     kinds, inverse = np.unique(columns, axis=1, return_inverse=True)

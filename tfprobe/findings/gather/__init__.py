@@ -62,7 +62,7 @@ class SignalsPart:
     """The signals of some processes, mostly of one, as far as they can be had without the others.
 
     `works` are the numbers of the works that `signals` are of. `dearest` is the sampled work with
-    most time: process, number and time; None where no step was sampled.
+    most time: process, number and time; None where no step was traced.
     """
 
     signals: Signals
@@ -119,7 +119,7 @@ def part(
 ) -> SignalsPart:
     """Return the signals of the processes of a profile.
 
-    `sampled` are works of it joined with graphs and code. `works` are the recorded steps, `did`
+    `sampled` are works of it joined with graphs and code. `works` are the traced steps, `did`
     is what the processes did and `accounts` what their time went to, where that is known already.
     """
     works = by_work(profile) if works is None else works
@@ -233,7 +233,7 @@ def _regular(loop: Loop, stands_out: OutlierSignal | Missing) -> Loop:
 def _with_steps(
     signals: WorkSignals, known: _Known, key: _Key, captures: tuple[Capture, ...]
 ) -> WorkSignals:
-    """Add what the sampled steps of a work tell."""
+    """Add what the traced steps of a work tell."""
     profile, found = known.profile, known.joined.get(key)
     rows = of_captures(profile.executions, captures)
     cycle = known.cycles.get(key)
@@ -264,7 +264,7 @@ def _with_steps(
 
 
 def _called_at(captures: tuple[Capture, ...]) -> str:
-    """Return the line that ran most of the sampled steps."""
+    """Return the line that ran most of the traced steps."""
     lines = Counter(each.called_at for each in captures if each.called_at)
     return lines.most_common(1)[0][0] if lines else ""
 

@@ -1,4 +1,4 @@
-"""Gather which scopes and lines of Python the ops of a work's sampled steps belong to."""
+"""Gather which scopes and lines of Python the ops of a work's traced steps belong to."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def scopes(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
     names = ["" if layer == NO_LAYER else layer for layer in layers]
     uses = _uses(found, names)
     if not uses:
-        return Missing("no op of the sampled steps is in a scope")
+        return Missing("no op of the traced steps is in a scope")
     return uses
 
 
 def lines(found: TracedLoop) -> tuple[CodeUse, ...] | Missing:
     """Return the dearest lines of the job's own code, those that made the ops."""
     if not found.graph.has_traces:
-        return Missing("the recording does not say which code made the ops")
+        return Missing("the recording has no source lines of the ops")
     origins = Origins((found,))
     names = [_line(origins.of(node.name)) for node in found.graph.nodes]
     uses = _uses(found, names)
     if not uses:
-        return Missing("no op of the sampled steps was made by a known line")
+        return Missing("no op of the traced steps was made by a known line")
     return tuple(CodeUse(use.name, use.busy_ns, use.name, use.node) for use in uses)
 
 
@@ -107,7 +107,7 @@ def double(found: TracedLoop) -> CodeUse | Missing:
     """Return what computes in 64 bits on the host, with its dearest line."""
     nodes = found.graph.nodes
     if not any(node.dtypes for node in nodes):
-        return Missing("the recording does not say in which type ops compute")
+        return Missing("the recording has no data types of the ops")
     is_double = [node.dtypes[:1] == (_DOUBLE,) and node.op not in _NO_WORK for node in nodes]
     whole = _uses(found, ["64 bits" if each else "" for each in is_double])
     if not whole or not whole[0].busy_ns:

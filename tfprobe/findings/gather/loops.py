@@ -49,7 +49,7 @@ def loops(profile: Profile) -> dict[tuple[int, int], Loop]:
 
 
 def _of_captures(profile: Profile) -> dict[tuple[int, int], Loop]:
-    """Return a loop of the sampled steps alone, for works of which only those are known: files."""
+    """Return a loop of the traced steps alone, for works of which only those are known: files."""
     found: dict[tuple[int, int], Loop] = {}
     for work in profile.works:
         key = (work.process, work.index)
@@ -281,7 +281,7 @@ def outliers(profile: Profile, work: Work) -> OutlierSignal | Missing:
     found = [view.of_steps(remembered, causes), view.of_gaps(remembered, causes)]
     known = [each for each in found if not isinstance(each, Missing)]
     if not known:
-        return Missing("there are too few steps to tell what is usual")
+        return Missing("there are too few steps to know what is usual")
     everything = [each for one in known for each in one.found]
     unexpected = [each for each in everything if _is_unexpected(each)]
     # What the first step took is set apart with the loop.

@@ -1,4 +1,4 @@
-"""Gather what ran in the sampled steps of a work: ops by type, how many and how small they are."""
+"""Gather what ran in the traced steps of a work: ops by type, how many and how small they are."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FUSIBLE = frozenset(_FUSIBLE.split())
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of the sampled steps of one work; `capture` counts its captures from 0."""
+    """The rows of the traced steps of one work; `capture` counts its captures from 0."""
 
     rows: Executions
     capture: Int64s
@@ -97,7 +97,7 @@ class _Rows:
 
 
 def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> Ops | Missing:
-    """Return the ops of the mean sampled step; `rows` are those of these captures.
+    """Return the ops of the mean traced step; `rows` are those of these captures.
 
     Rows of threads that prepare later steps are apart. Ops shorter than `tiny_ns` are tiny.
     """
@@ -111,7 +111,7 @@ def ops(rows: Executions, captures: tuple[Capture, ...], *, tiny_ns: float) -> O
     on_host = kept.rows.place == Place.HOST
     works = on_host & ~waits_or_calls(kept.rows) & ~_starting(kept.rows, (_COPY,))
     if not works.any():
-        return Missing("the sampled steps hold no execution of an op")
+        return Missing("the traced steps hold no execution of an op")
     host, device = _only(kept, works), _only(kept, kept.rows.place == Place.ACCELERATOR)
     span_ns, busy, large_ns, paused_ns = _span(host, tiny_ns)
     # Ops of PyTorch call each other, and each is a row.

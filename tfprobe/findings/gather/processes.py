@@ -167,9 +167,9 @@ def machine(profile: Profile, process: int) -> MachineSignal | Missing:
         (each for each in profile.pulses if each.process == process), key=lambda each: each.at_ns
     )
     if len(pulses) < 2:
-        return Missing("there is no second look at what the process used of its machine")
+        return Missing("there is only one resource sample of the process")
     told = memory_of(profile.processes[process], pulses)
-    memory = told or Missing("/proc did not tell how much memory the process had")
+    memory = told or Missing("/proc has no memory data of the process")
     growth = memory if isinstance(memory, Missing) else memory.growth
     known = not isinstance(growth, Missing)
     return MachineSignal(
@@ -190,14 +190,14 @@ def machine(profile: Profile, process: int) -> MachineSignal | Missing:
 def _cpus(pulse: Pulse) -> float | Missing:
     """Return the CPUs there are for the process: by affinity, or fewer by its cgroup."""
     numbers = [each for each in (pulse.cpus, pulse.cpu_limit) if not isinstance(each, Missing)]
-    return float(min(numbers)) if numbers else Missing("nobody told how many CPUs there are")
+    return float(min(numbers)) if numbers else Missing("the number of CPUs is unknown")
 
 
 def _used_cpus(pulses: Sequence[Pulse]) -> float | Missing:
     before_ns, after_ns = _cpu_ns(pulses[0]), _cpu_ns(pulses[-1])
     wall_ns = pulses[-1].at_ns - pulses[0].at_ns
     if isinstance(before_ns, Missing) or isinstance(after_ns, Missing) or wall_ns <= 0:
-        return Missing("nobody told how long its threads ran")
+        return Missing("the CPU time of its threads is unknown")
     return (after_ns - before_ns) / wall_ns
 
 
@@ -205,27 +205,27 @@ def _switches_per_s(pulses: Sequence[Pulse]) -> float | Missing:
     before, after = _switches(pulses[0]), _switches(pulses[-1])
     wall_ns = pulses[-1].at_ns - pulses[0].at_ns
     if isinstance(before, Missing) or isinstance(after, Missing) or wall_ns <= 0:
-        return Missing("nobody told how often its threads took turns")
+        return Missing("the number of context switches is unknown")
     return (after - before) / wall_ns * _NS_PER_S
 
 
 def _switches(pulse: Pulse) -> int | Missing:
     numbers = pulse.voluntary_switches, pulse.involuntary_switches
     if isinstance(numbers[0], Missing) or isinstance(numbers[1], Missing):
-        return Missing("nobody told how often its threads took turns")
+        return Missing("the number of context switches is unknown")
     return numbers[0] + numbers[1]
 
 
 def _cpu_ns(pulse: Pulse) -> int | Missing:
     if isinstance(pulse.user_ns, Missing) or isinstance(pulse.system_ns, Missing):
-        return Missing("nobody told how long its threads ran")
+        return Missing("the CPU time of its threads is unknown")
     return pulse.user_ns + pulse.system_ns
 
 
 def _throttled_ns(pulses: Sequence[Pulse]) -> int | Missing:
     first, last = pulses[0].throttled_ns, pulses[-1].throttled_ns
     if isinstance(first, Missing) or isinstance(last, Missing):
-        return Missing("the cgroup did not tell how long it held the process back")
+        return Missing("the cgroup has no throttling data")
     return max(last - first, 0)
 
 
@@ -245,11 +245,11 @@ def thread_use(profile: Profile, process: int) -> ThreadUseSignal | Missing:
     if isinstance(found, Missing):
         return found
     if found.unmapped:
-        return Missing("its Python does not tell which threads are its own, as from 3.7 on")
+        return Missing("its Python cannot identify its own threads (3.7 and later can)")
     python = [group for group in found.groups if group.is_python]
     of_steps = [group for group in python if group.runs_steps]
     if not of_steps:
-        return Missing("no sample tells which thread runs the steps")
+        return Missing("no resource sample identifies the thread that runs the steps")
     if isinstance(found.run_delay_ns, Missing):
         return found.run_delay_ns
     if len(of_steps) != 1 or of_steps[0].name != _FIRST:
@@ -322,7 +322,7 @@ _TOP = 5
 def python(profile: Profile, work: Work) -> Python | Missing:
     """Return the lines; of gaps that are no longer than usual, where such ones were watched."""
     if fills_queue(work):
-        return Missing("its steps fill a queue, beside those of the job")
+        return Missing("its steps fill a queue for the steps of the job")
     key = (work.process, work.index)
     watched = watched_gaps(profile, {key: work}).get(key)
     if watched is None:

@@ -38,8 +38,8 @@ _ACTIONS = {
 _INSIDE = {
     "before the first op": "Find out what a step does before its first op: `tfprobe breakdown`. "
     "Call functions with tensors rather than Python values, and several steps in one call.",
-    "between ops": "Leave less between the ops of a step: one tf.function in place of Python "
-    "around several, ops that are fused (jit_compile=True), and no wait for a lock or a CPU.",
+    "between ops": "Shorten the time between the ops of a step: one tf.function instead of "
+    "Python around several, fused ops (jit_compile=True), and no waiting for a lock or a CPU.",
 }
 _FEW_LAUNCHES = (
     "Look at a later step: the first op that needs a library loads it; see launch_bound."
@@ -61,11 +61,11 @@ def accelerator_idle(work: WorkSignals, limits: Thresholds) -> Verdict:
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     reasons = _reasons(work.parts)
     return Finding(
-        title=f"The accelerator does nothing {much(idle_ratio, 1)} of the time",
+        title=f"The accelerator is idle {much(idle_ratio, 1)} of the time",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("of the cycle no device works", ratio=idle_ratio),
-            *(Evidence(f"of it {part_label(name)}", ratio=ratio) for name, ratio in reasons),
+            Evidence("share of the cycle without a busy device", ratio=idle_ratio),
+            *(Evidence(f"of it, {part_label(name)}", ratio=ratio) for name, ratio in reasons),
             *work.sample(),
             work.shown_by("breakdown"),
         ),
@@ -86,7 +86,7 @@ def _action(reason: str, ops: Ops, parts: Parts) -> str:
 
 def _unused(work: WorkSignals) -> Finding:
     return Finding(
-        title="There is an accelerator, and no op of the step ran on it",
+        title="There is an accelerator, but no op of the step ran on it",
         severity=Severity.WARNING,
         evidence=(*work.sample(), work.shown_by("op")),
         action="Look for tf.device('/CPU:0') around the model, for a model too small to be placed, "
@@ -125,9 +125,9 @@ def launch_bound(work: WorkSignals, limits: Thresholds) -> Verdict:
         title="The accelerator waits for kernels to be launched",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("of the cycle only launches run", ratio=ratio),
+            Evidence("share of the cycle with only launches running", ratio=ratio),
             Evidence(
-                f"{work.ops.per_step:.0f} ops a step; the usual one takes on the host",
+                f"{work.ops.per_step:.0f} ops per step; typical host time of one",
                 time_ns=round(work.ops.usual_op_ns),
             ),
             *work.sample(),
@@ -159,13 +159,13 @@ def _one_op(work: WorkSignals, ops: Ops, parts: Parts) -> Finding | None:
         severity=Severity.INFO,
         evidence=(
             Evidence(
-                f"{dearest.type} a step",
+                f"{dearest.type} per step",
                 time_ns=round(dearest.busy_ns),
                 node=dearest.node,
                 op_type=dearest.type,
             ),
             Evidence(
-                f"{ops.per_step:.0f} ops a step; the usual one takes on the host",
+                f"{ops.per_step:.0f} ops per step; typical host time of one",
                 time_ns=round(ops.usual_op_ns),
             ),
             *work.sample(),
@@ -208,7 +208,7 @@ def op_on_host(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{use.type} a step",
+                    f"{use.type} per step",
                     time_ns=round(use.busy_ns),
                     node=use.node,
                     op_type=use.type,
@@ -245,8 +245,10 @@ def precision_wide(work: WorkSignals, limits: Thresholds) -> Verdict:
         title="Matrix products and convolutions run in 32 bits",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("a step", time_ns=round(precision.eligible_ns), node=precision.node),
-            Evidence("in 16 bits a step", time_ns=round(precision.narrow_ns)),
+            Evidence(
+                "32 bits, per step", time_ns=round(precision.eligible_ns), node=precision.node
+            ),
+            Evidence("16 bits, per step", time_ns=round(precision.narrow_ns)),
             *work.sample(),
         ),
         action="keras.mixed_precision.set_global_policy('mixed_bfloat16') (or 'mixed_float16'); "
@@ -273,12 +275,12 @@ def data_layout(work: WorkSignals, limits: Thresholds) -> Verdict:
     # Tensor cores want channels last, other kernels of cuDNN channels first.
     wanted = "NHWC (channels_last)" if _is_narrow(work) else "NCHW (channels_first)"
     return Finding(
-        title="Tensors are transposed for convolutions of another data format",
+        title="Tensors are transposed for convolutions that use another data format",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("transposes a step", time_ns=round(layout.transpose_ns), node=layout.node),
-            Evidence("convolutions in NHWC a step", time_ns=round(layout.nhwc_ns)),
-            Evidence("convolutions in NCHW a step", time_ns=round(layout.nchw_ns)),
+            Evidence("transposes per step", time_ns=round(layout.transpose_ns), node=layout.node),
+            Evidence("convolutions in NHWC per step", time_ns=round(layout.nhwc_ns)),
+            Evidence("convolutions in NCHW per step", time_ns=round(layout.nchw_ns)),
             *work.sample(),
         ),
         action=f"Build the model in {wanted}: image_data_format in keras.json, which KERAS_HOME "

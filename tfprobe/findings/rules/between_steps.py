@@ -27,19 +27,20 @@ _KINDS = ("callbacks", "summary")
 _SHOWN = 3
 _EVERY_BATCH = (
     "Let the callback do its work at every Nth batch or at the end of the epoch (hooks: "
-    "every_n_steps), or in a thread of its own. Values that it reads from logs are waited for."
+    "every_n_steps), or in a thread of its own. The step has to wait for values that it reads from "
+    "logs."
 )
 _SUMMARIES = (
     "Write summaries at every Nth step, or of an epoch (TensorBoard: update_freq='epoch'; hooks: "
     "save_steps), and no histograms of all weights."
 )
 _TENSORBOARD = (
-    "The TensorBoard callback of Keras 3 makes scalars of each batch, whatever its update_freq: "
-    "leave it out, and write what you look at by a callback of your own at the ends of epochs."
+    "The TensorBoard callback of Keras 3 writes scalars for each batch, whatever its update_freq: "
+    "leave it out, and write what you need in a callback of your own at the end of each epoch."
 )
-_PROGRESS_BAR = "The progress bar is drawn at each batch: fit(..., verbose=2) tells of epochs only."
+_PROGRESS_BAR = "The progress bar is drawn at each batch: fit(..., verbose=2) reports epochs only."
 _AT_EPOCHS = (
-    "It is what callbacks do at the ends of epochs: TensorBoard(histogram_freq=0) writes no "
+    "Callbacks at the ends of epochs take the time: TensorBoard(histogram_freq=0) writes no "
     "histograms of all weights; validate, draw and save at every Nth epoch."
 )
 
@@ -65,16 +66,16 @@ def callbacks_slow(work: WorkSignals, limits: Thresholds) -> Verdict:
     # What each batch costs besides is not what it is about.
     cause = None if is_rare else parts.cause("callbacks", "summaries")
     return Finding(
-        title="Callbacks between steps take long",
+        title="Callbacks between steps take a long time",
         severity=limits.severity(gain),
         evidence=(
             *(
                 []
                 if is_rare
-                else [Evidence("of the cycle", ratio=parts.ratio("callbacks", "summaries"))]
+                else [Evidence("share of the cycle", ratio=parts.ratio("callbacks", "summaries"))]
             ),
             *(
-                [Evidence(f"{cause.what} a step", time_ns=round(cause.ns), source=cause.source)]
+                [Evidence(f"{cause.what} per step", time_ns=round(cause.ns), source=cause.source)]
                 if cause
                 else []
             ),
@@ -144,7 +145,7 @@ def _of_process(
                 time_ns=dearest.own_ns,
                 source=_line(works) or dearest.source,
             ),
-            Evidence("a time", time_ns=dearest.own_ns // dearest.count),
+            Evidence("each", time_ns=dearest.own_ns // dearest.count),
         ),
         action="Save less often (ModelCheckpoint: save_freq='epoch' or more batches; Estimator: "
         "save_checkpoints_secs), to a local disk, only the weights, or in the background "
@@ -194,7 +195,7 @@ def evaluation_often(process: ProcessSignals, limits: Thresholds) -> Verdict:
                 time_ns=dearest.total_ns,
                 source=dearest.source,
             ),
-            Evidence("a time", time_ns=dearest.total_ns // dearest.count),
+            Evidence("each", time_ns=dearest.total_ns // dearest.count),
             Evidence("shown by", command="tfprobe report"),
         ),
         action="Evaluate at every Nth epoch (validation_freq=N; an Estimator: throttle_secs), on "
@@ -242,7 +243,7 @@ def epoch_ends(process: ProcessSignals, limits: Thresholds) -> Verdict:
                 Evidence(each.what, time_ns=each.ns, source=each.source)
                 for each in ends[:_EPOCH_ENDS_SHOWN]
             ),
-            Evidence("an end", time_ns=high_ns // times),
+            Evidence("per epoch end", time_ns=high_ns // times),
         ),
         action="Train from a data set that goes on over all epochs, so that its iterator is made "
         "once: Dataset.from_tensor_slices(...).shuffle(N).repeat().batch(B).prefetch(2), with "
@@ -268,19 +269,19 @@ class _Told(NamedTuple):
 
 
 _BY_KIND: Mapping[str, _Told] = {
-    "sleep": _Told("sleeps", "Remove the sleep, or let a thread beside the steps wait."),
+    "sleep": _Told("sleeps", "Remove the sleep, or let another thread wait."),
     "subprocess": _Told(
         "starts other programs",
-        "Start them beside the steps (Popen without waiting for it), or at every Nth step.",
+        "Start them in the background (Popen without waiting for it), or at every Nth step.",
     ),
     "fsync": _Told(
-        "waits until the disk has written",
-        "Leave out os.fsync, or write at every Nth step or in a thread beside the steps.",
+        "waits for the disk",
+        "Leave out os.fsync, or write at every Nth step or in another thread.",
     ),
     "collection": _Told(
         "collects garbage",
-        "Leave out gc.collect(), or call it once an epoch. What keeps memory is shown by "
-        "`tfprobe memory`.",
+        "Leave out gc.collect(), or call it once per epoch. `tfprobe memory` shows what keeps "
+        "memory.",
     ),
     "lock": _Told(
         "computes, or waits for a lock that it takes",
@@ -290,24 +291,22 @@ _BY_KIND: Mapping[str, _Told] = {
         "reads tensors element by element",
         "Read a whole tensor once: loss.numpy() or loss.numpy().tolist(), at every Nth step.",
     ),
-    "output": _Told(
-        "writes logs or files", "Write at every Nth step, or in a thread beside the steps."
-    ),
+    "output": _Told("writes logs or files", "Write at every Nth step, or in another thread."),
     # A server waits for requests: only for a training loop is that time lost.
     "wait": _Told(
         "waits for another thread or process",
-        "Nothing to win where it serves requests; else let the others work ahead.",
+        "Nothing to gain where it serves requests; otherwise let the others work ahead.",
         0.0,
     ),
     "network": _Told(
         "waits for the network",
-        "Nothing to win where it serves requests; else let a thread beside the steps talk.",
+        "Nothing to gain where it serves requests; otherwise use another thread for the network.",
         0.0,
     ),
     "python": _Told(
         "computes",
-        "Do it once before the loop, with NumPy or TensorFlow on whole arrays, in tf.data beside "
-        "the steps, or at every Nth step.",
+        "Do it once before the loop, with NumPy or TensorFlow on whole arrays, in a tf.data "
+        "pipeline, or at every Nth step.",
     ),
 }
 
@@ -359,9 +358,9 @@ def _evidence(
     return (
         *(
             Evidence(
-                f"{line.what} takes {much(line.ratio, 1)} of the time between steps, a step"
+                f"{line.what} takes {much(line.ratio, 1)} of the time between steps; per step"
                 if line is lines[0]
-                else f"{line.what} a step",
+                else f"{line.what} per step",
                 time_ns=round(line.ratio * a_gap_ns),
                 source=line.source,
             )

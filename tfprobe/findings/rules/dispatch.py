@@ -39,10 +39,10 @@ def session_run_cost(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.run_cost_ratio:
         return None
     return Finding(
-        title="Session.run itself takes longer than what it runs",
+        title="Session.run overhead is longer than the ops it runs",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("the usual run", time_ns=round(loop.usual_step_ns)),
+            Evidence("typical run", time_ns=round(loop.usual_step_ns)),
             Evidence("of the loop, around its ops", ratio=gain.high_ratio, source=_line(work)),
             *work.sample(),
             work.shown_by("breakdown"),
@@ -123,10 +123,10 @@ def _of_turn(process: ProcessSignals, turn: Sequence[WorkSignals], limits: Thres
         return None
     reads.sort(key=lambda work: -work.loop.regular_step_ns)
     return Finding(
-        title=f"Each turn of the loop makes {len(turn):,} runs of the Session",
+        title=f"Each iteration calls Session.run {len(turn):,} times",
         severity=limits.severity(gain),
         evidence=(
-            Evidence(f"{len(reads):,} of them fetch tensors alone", source=_many_runs_line(reads)),
+            Evidence(f"{len(reads):,} of them only fetch tensors", source=_many_runs_line(reads)),
             *(
                 Evidence(
                     f"{work.loop.name}, {work.loop.steps:,} times",
@@ -211,11 +211,11 @@ def small_executions(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.between_ratio:
         return None
     return Finding(
-        title="Steps are so small that Python between them matters",
+        title="Steps are so short that the Python between them matters",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("the usual step", time_ns=round(loop.usual_step_ns)),
-            Evidence("the usual time between two", time_ns=round(loop.usual_gap_ns)),
+            Evidence("typical step", time_ns=round(loop.usual_step_ns)),
+            Evidence("typical gap between steps", time_ns=round(loop.usual_gap_ns)),
             *(_called_at(work) if is_single else ()),
             work.shown_by("steps"),
         ),
@@ -300,7 +300,7 @@ def eager_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
         title="Functions run eagerly, op by op" if switch else "The loop runs eagerly, op by op",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("of the cycle is outside ops", ratio=work.parts.ratio(*_OUTSIDE)),
+            Evidence("share of the cycle outside ops", ratio=work.parts.ratio(*_OUTSIDE)),
             *work.sample(),
             work.shown_by("op"),
         ),

@@ -42,7 +42,7 @@ def retracing(work: WorkSignals, limits: Thresholds) -> Verdict:
 
     The bound is what the slowest steps, as many as there were traces but the first, took beyond the
     median of the others: a trace happens within a step. Where nearly every step was traced, it is
-    what they took beyond half of the time in which ops of a sampled step ran: in a function that
+    what they took beyond half of the time in which ops of a traced step ran: in a function that
     runs for the first time they take twice as long as later.
     """
     loop = work.loop
@@ -57,12 +57,12 @@ def retracing(work: WorkSignals, limits: Thresholds) -> Verdict:
         return None
     steps = ", ".join(map(str, loop.slowest_steps))
     return Finding(
-        title="The function is traced again and again",
+        title="A function is retraced repeatedly",
         severity=limits.severity(gain),
         evidence=(
             Evidence(f"{loop.retraces:,} traces after the first, in {loop.steps:,} steps"),
-            Evidence("beyond the usual step, each", time_ns=gain_ns // loop.retraces),
-            Evidence(f"the slowest remembered steps: {steps}", steps=tuple(loop.slowest_steps)),
+            Evidence("each, beyond a typical step", time_ns=gain_ns // loop.retraces),
+            Evidence(f"the slowest steps on record: {steps}", steps=tuple(loop.slowest_steps)),
             *_called_at(work),
             work.shown_by("steps"),
         ),
@@ -91,7 +91,7 @@ _OF_DATASETS = "Dataset_"
 _MAKING = ("build", "compile")
 _MODELS = (
     "Each new or newly compiled model traces its own step. Make and compile one model and give it "
-    "other weights (model.set_weights), or train small ones in processes beside each other; for a "
+    "other weights (model.set_weights), or train small ones in parallel processes; for a "
     "few steps run_eagerly=True is faster."
 )
 _DATASETS = (
@@ -116,7 +116,7 @@ def compile_time(process: ProcessSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.trace_ratio:
         return None
     return Finding(
-        title="Functions are traced again for each model or call",
+        title="Functions are retraced for each model or call",
         severity=limits.severity(gain),
         evidence=(
             *(
@@ -205,7 +205,7 @@ def _of_process(
     if gain.high_ratio < limits.python_ratio:
         return None
     return Finding(
-        title="The graph grows while steps run",
+        title="The graph grows during training",
         severity=limits.severity(gain),
         evidence=(
             *_making(made, making_ns),
@@ -276,10 +276,10 @@ def xla_off(work: WorkSignals, limits: Thresholds) -> Verdict:
     if _is_on(settings, work) or work.gain(gain_ns, 0).high_ratio < limits.fusible_ratio:
         return None
     return Finding(
-        title="XLA is off, and would fuse element-wise ops",
+        title="XLA is off; it would fuse element-wise ops",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("element-wise ops a step", time_ns=round(work.ops.fusible_ns)),
+            Evidence("element-wise ops per step", time_ns=round(work.ops.fusible_ns)),
             *work.sample(),
             work.shown_by("op"),
         ),
@@ -316,11 +316,11 @@ def while_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.turns_ratio:
         return None
     return Finding(
-        title="A loop within the step runs tiny ops",
+        title="A loop inside the step runs tiny ops",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{loop.name}, {_turns(loop)}; with tiny ops alone, or none",
+                f"{loop.name}, {_turns(loop)}; time with only tiny ops or no op",
                 time_ns=round(loop.small_ns),
                 source=loop.source,
                 node=loop.name,
@@ -338,4 +338,4 @@ def while_loop(work: WorkSignals, limits: Thresholds) -> Verdict:
 
 
 def _turns(loop: GraphLoop) -> str:
-    return f"some {loop.turns:.0f} turns a step" if loop.turns else "in which no op was traced"
+    return f"some {loop.turns:.0f} turns per step" if loop.turns else "in which no op was traced"

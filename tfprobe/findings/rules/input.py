@@ -27,7 +27,7 @@ _PARTS = ("input_wait", "host_preprocess", "feed", "host_to_device")
 _ACTIONS = {
     "input_wait": "Make the input faster than the step: num_parallel_calls=tf.data.AUTOTUNE, "
     ".prefetch(tf.data.AUTOTUNE) at the end, .cache() before what is random.",
-    "host_preprocess": "Make batches beside the steps: a tf.data pipeline with prefetch, or for a "
+    "host_preprocess": "Make batches in the background: a tf.data pipeline with prefetch, or for a "
     "Keras Sequence or PyDataset workers=N and use_multiprocessing=True.",
     "feed": "Hand over less at each step: read by tf.data, keep constant arrays in a tf.Variable, "
     "and feed arrays of the dtype and layout that the graph wants.",
@@ -60,7 +60,7 @@ def input_bound(work: WorkSignals, limits: Thresholds) -> Verdict:
         title="Steps wait for their input",
         severity=_severity(work, largest, limits.severity(gain)),
         evidence=(
-            Evidence(f"of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
+            Evidence(f"share of the cycle, {share} of it {part_label(largest)}", ratio=ratio),
             *_waited_for(work, parts, largest),
             *work.sample(),
             work.shown_by("input" if largest == "input_wait" else "breakdown"),
@@ -81,15 +81,17 @@ def _held_up(work: WorkSignals, limits: Thresholds) -> Finding | None:
         return None
     gain = work.gain(held_ns, LIKELY * held_ns)
     return Finding(
-        title="Python that makes the input holds up the steps",
+        title="Python code that produces the input blocks the steps",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                "it runs beside them, with the interpreter's lock, for a step",
+                "Python that runs alongside the steps and holds the GIL, per step",
                 time_ns=round(found.python_ns),
                 source=found.source,
             ),
-            Evidence("of the loop its steps are outside of ops meanwhile", ratio=gain.high_ratio),
+            Evidence(
+                "share of the loop in which steps run no op because of it", ratio=gain.high_ratio
+            ),
             *work.sample(),
             work.shown_by("input"),
         ),
@@ -150,9 +152,9 @@ def _serves(work: WorkSignals, parts: Parts) -> bool:
 def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evidence]:
     found = work.input
     if largest == "input_wait" and not isinstance(found, Missing):
-        likely = "" if found.is_measured else "waiting, likely (not measured) for "
+        likely = "" if found.is_measured else "waiting, likely (not measured), for "
         yield Evidence(
-            f"{likely}{found.bottleneck} a step",
+            f"{likely}{found.bottleneck} per step",
             time_ns=round(found.own_ns),
             iterator=found.iterator,
             source=found.source,
@@ -160,7 +162,7 @@ def _waited_for(work: WorkSignals, parts: Parts, largest: str) -> Iterator[Evide
         return
     cause = parts.cause(largest)
     if cause is not None:
-        yield Evidence(f"{cause.what} a step", time_ns=round(cause.ns), source=cause.source)
+        yield Evidence(f"{cause.what} per step", time_ns=round(cause.ns), source=cause.source)
 
 
 def _action(work: WorkSignals, largest: str) -> str:
@@ -193,12 +195,14 @@ def input_takes_cpus(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.input_cpus_ratio:
         return None
     return Finding(
-        title="The input takes the CPUs that steps compute on",
+        title="The input pipeline competes with the steps for CPUs",
         severity=limits.severity(gain),
         evidence=(
             *_evidence(work, ops),
             Evidence(f"the process kept {used_cpus:.2g} of {cpus:.3g} CPUs busy"),
-            Evidence("of the cycle, steps wait for their input", ratio=parts.ratio("input_wait")),
+            Evidence(
+                "share of the cycle in which steps wait for input", ratio=parts.ratio("input_wait")
+            ),
             *work.sample(),
             work.shown_by("input"),
         ),
@@ -228,7 +232,7 @@ def _evidence(work: WorkSignals, ops: Ops) -> Iterator[Evidence]:
     types = ", ".join(use.type for use in ops.beside[:_SHOWN])
     stage = "the input" if isinstance(found, Missing) else found.bottleneck
     yield Evidence(
-        f"ops of {stage} run beside the step ({types}), a step",
+        f"ops of {stage} that run alongside the step ({types}), per step",
         time_ns=round(ops.beside_ns),
         iterator="" if isinstance(found, Missing) else found.iterator,
         source="" if isinstance(found, Missing) else found.source,
@@ -277,7 +281,7 @@ def dataset_serial(work: WorkSignals, limits: Thresholds) -> Verdict:
     if work.input.keeps_up or not lacks or gain.high_ratio < limits.tuned_input_ratio:
         return None
     return Finding(
-        title=f"The tf.data pipeline does without {lacks[0][0]}",
+        title=f"The tf.data pipeline lacks {lacks[0][0]}",
         severity=_dataset_serial_severity(work, limits, gain),
         evidence=(
             Evidence("pipeline, from the step down", iterator=" < ".join(work.input.nodes)),

@@ -15,7 +15,7 @@ def memory_full(process: ProcessSignals, limits: Thresholds) -> Verdict:
     """Return a finding for the fullest memory of a process, of a device or of the host."""
     found = sorted(_memories(process), key=lambda each: each[1] / each[2])
     if not found:
-        return Missing("nobody told how much memory there is")
+        return Missing("the amount of memory is unknown")
     name, peak, capacity = found[-1]
     if peak / capacity < limits.memory_full_ratio:
         return None
@@ -24,18 +24,18 @@ def memory_full(process: ProcessSignals, limits: Thresholds) -> Verdict:
         title=f"The memory of {name} is nearly full",
         severity=Severity.WARNING,
         evidence=(
-            Evidence("at its peak", ratio=peak / capacity),
-            Evidence("which is", size_bytes=peak),
-            Evidence("of", size_bytes=capacity),
+            Evidence("peak use", ratio=peak / capacity),
+            Evidence("peak", size_bytes=peak),
+            Evidence("capacity", size_bytes=capacity),
         ),
         action="The next larger batch or longer sequence will fail. "
         + (
-            "TF_GPU_ALLOCATOR=cuda_malloc_async reduces fragmentation; `tfprobe memory` says who "
+            "TF_GPU_ALLOCATOR=cuda_malloc_async reduces fragmentation; `tfprobe memory` shows what "
             "holds it."
             if on_device
             else "Smaller shuffle buffers and caches of tf.data, fewer workers, or a higher limit."
         ),
-        gain=Missing("a full memory costs no time until it is full"),
+        gain=Missing("memory use costs no time until memory is full"),
     )
 
 
@@ -79,16 +79,18 @@ def memory_growth(process: ProcessSignals, limits: Thresholds) -> Verdict:
         if left is not None and left <= _SOON * machine.steps
         else Severity.WARNING,
         evidence=(
-            Evidence("a step", size_bytes=round(growth)),
-            Evidence(f"over the last {machine.watched_steps:,} steps", size_bytes=round(grown)),
+            Evidence("growth per step", size_bytes=round(growth)),
+            Evidence(
+                f"growth over the last {machine.watched_steps:,} steps", size_bytes=round(grown)
+            ),
             Evidence("resident at the end", size_bytes=resident),
-            *([Evidence(f"there is room for {left:,} more steps")] if left is not None else []),
+            *([Evidence(f"room for {left:,} more steps")] if left is not None else []),
             Evidence("shown by", command="tfprobe memory"),
         ),
         action="Look for tensors kept in a list (append(loss) instead of append(float(loss))), for "
         "ops added to a graph at each step (graph.finalize() finds them), for functions and "
         "datasets made inside the loop; tf.keras.backend.clear_session() between models.",
-        gain=Missing("memory that grows costs no time until there is no more"),
+        gain=Missing("growing memory costs no time until memory runs out"),
     )
 
 
@@ -110,11 +112,11 @@ def memory_unused(process: ProcessSignals, limits: Thresholds) -> Verdict:
         title=f"The memory of {emptiest.device} is mostly empty",
         severity=Severity.INFO,
         evidence=(
-            Evidence("at its peak", ratio=ratio),
-            Evidence("which is", size_bytes=emptiest.peak_bytes),
-            Evidence("of", size_bytes=emptiest.capacity_bytes),
+            Evidence("peak use", ratio=ratio),
+            Evidence("peak", size_bytes=emptiest.peak_bytes),
+            Evidence("capacity", size_bytes=emptiest.capacity_bytes),
         ),
         action="If the model allows, take a larger batch: kernels become longer and steps fewer. "
         "Or let several jobs share the device, with TF_FORCE_GPU_ALLOW_GROWTH=true.",
-        gain=Missing("what a larger batch wins depends on the model"),
+        gain=Missing("the gain of a larger batch depends on the model"),
     )

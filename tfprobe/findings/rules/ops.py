@@ -28,7 +28,7 @@ def expensive_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{use.type}, wall time a step",
+                    f"{use.type}, wall time per step",
                     time_ns=round(use.busy_ns),
                     node=use.node,
                     op_type=use.type,
@@ -38,7 +38,7 @@ def expensive_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
             *work.sample(),
             work.shown_by("op"),
         ),
-        action="It may well have to. What makes it cheaper: smaller sizes, 16 bits, a fused form.",
+        action="This may be necessary. It gets cheaper with smaller sizes, 16 bits or a fused op.",
         gain=gain,
         part="compute",
     )
@@ -65,7 +65,7 @@ def expensive_lines(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    "wall time a step",
+                    "wall time per step",
                     time_ns=round(use.busy_ns),
                     source=use.source,
                     node=use.node,
@@ -74,7 +74,7 @@ def expensive_lines(work: WorkSignals, limits: Thresholds) -> Verdict:
             ),
             work.shown_by("code"),
         ),
-        action="Begin there: a smaller size, fewer calls, or a cheaper op of the same kind.",
+        action="Start there: a smaller size, fewer calls, or a cheaper op of the same kind.",
         gain=gain,
         part="compute",
     )
@@ -96,7 +96,7 @@ def expensive_scopes(work: WorkSignals, limits: Thresholds) -> Verdict:
         evidence=(
             *(
                 Evidence(
-                    f"{use.name}, wall time a step",
+                    f"{use.name}, wall time per step",
                     time_ns=round(use.busy_ns),
                     node=use.node,
                     scope=use.name,
@@ -105,7 +105,7 @@ def expensive_scopes(work: WorkSignals, limits: Thresholds) -> Verdict:
             ),
             work.shown_by("scope --by-layer"),
         ),
-        action="Begin with this layer: its width, its strides, or what stands in its place.",
+        action="Start with this layer: its width, its strides, or a cheaper replacement.",
         gain=gain,
         part="compute",
     )
@@ -133,7 +133,7 @@ def float64_math(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                "ops of type float64 a step",
+                "ops of type float64 per step",
                 time_ns=round(double.busy_ns),
                 source=double.source,
                 node=double.node,
@@ -164,11 +164,11 @@ def dense_gradient(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.dense_ratio:
         return None
     return Finding(
-        title="A sparse gradient is made dense",
+        title="A sparse gradient is converted to a dense one",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                "ops on the whole table a step",
+                "ops on the whole table, per step",
                 time_ns=round(dense.busy_ns),
                 source=dense.source,
                 node=dense.node,
@@ -198,11 +198,11 @@ def one_hot_product(work: WorkSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.one_hot_ratio:
         return None
     return Finding(
-        title="Rows are looked up by a product with one-hot vectors",
+        title="Embedding rows are looked up by multiplying with one-hot vectors",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                "one-hot vectors and products with them a step",
+                "one-hot vectors and products with them, per step",
                 time_ns=round(one_hot.busy_ns),
                 source=one_hot.source,
                 node=one_hot.node,
@@ -257,15 +257,15 @@ def tiny_ops(work: WorkSignals, limits: Thresholds) -> Verdict:
         return None
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
-        title="A step is made of tiny ops",
+        title="The step consists of tiny ops",
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{count:.0f} ops a step; the usual step",
+                f"{count:.0f} ops per step; typical step",
                 time_ns=round(whole_ns),
                 source=work.ops_source,
             ),
-            Evidence("of it with tiny ops alone, or none", time_ns=round(small_ns)),
+            Evidence("time with only tiny ops or no op", time_ns=round(small_ns)),
             *work.sample(),
             work.shown_by("op -order_by occurrence"),
         ),

@@ -55,23 +55,23 @@ def gil_held(work: WorkSignals, limits: Thresholds) -> Verdict:
     holds = others[0].in_python_ratio >= _MOSTLY
     severity = limits.severity(gain)
     return Finding(
-        title="Steps wait for the interpreter's lock (GIL), which another thread of Python has",
+        title="Steps wait for the global interpreter lock (GIL), held by another Python thread",
         severity=severity if holds else min(severity, Severity.INFO),
         evidence=(
             *_evidence(others, holds=holds),
             Evidence(
-                "of the time the thread of the steps neither ran nor was ready to",
+                "share of time in which the thread of the steps was neither running nor ready",
                 ratio=waited_ratio,
             ),
             Evidence(
-                "of the cycle no op ran",
+                "share of the cycle without a running op",
                 ratio=parts.ratio(*_PARTS),
             ),
             work.shown_by("tiers"),
         ),
-        action="Let a process do it (multiprocessing, subprocess) in place of a thread, do it with "
-        "NumPy or another library that gives up the lock while it computes, or let the thread "
-        "sleep between its turns.",
+        action="Do it in a process (multiprocessing, subprocess) rather than a thread, do it with "
+        "NumPy or another library that releases the lock while it computes, or let the thread "
+        "sleep now and then.",
         gain=gain,
         part="gil",
     )
@@ -111,7 +111,7 @@ def garbage_collection(process: ProcessSignals, limits: Thresholds) -> Verdict:
     source = next((each.source for each in found if each.source), "")
     asked = "Take the calls of gc.collect() out of the loop" if source else "Call gc.freeze() once"
     return Finding(
-        title="Python's garbage collector runs for long while steps run",
+        title="Python's garbage collector takes a lot of time during steps",
         severity=limits.severity(gain),
         evidence=tuple(Evidence(each.what, time_ns=each.ns, source=each.source) for each in found),
         action=f"{asked}{', or' if source else ' after the first steps (Python 3.7), or'} "
@@ -149,7 +149,7 @@ def host_sync(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=severity,
         evidence=(
             Evidence(
-                f"{_reads(syncs.calls)} a step, by {syncs.function}: a step",
+                f"{_reads(syncs.calls)} per step by {syncs.function}, time per step",
                 time_ns=round(syncs.ns),
                 source=syncs.source,
             ),
@@ -196,7 +196,7 @@ def slow_start(process: ProcessSignals, limits: Thresholds) -> Verdict:
     items = account.items(Category.PREPARATION)
     has_line = any(each.source for each in items[:_SHOWN])
     return Finding(
-        title="The first step comes late",
+        title="The first step starts late",
         severity=limits.severity(gain),
         evidence=(
             *(

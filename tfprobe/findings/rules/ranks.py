@@ -70,13 +70,13 @@ def _late(works: list[WorkSignals], limits: Thresholds) -> Verdict:
     gain_ns = late_ns * work.loop.steps
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
-        title=f"Rank {work.subject.rank} is slower than the others, which wait for it",
+        title=f"Rank {work.subject.rank} is slower than the others, and they wait for it",
         severity=limits.severity(gain),
         evidence=(
             *_came_last(work),
             *_times(works, own, latest),
             *_stands_out(z, len(works)),
-            Evidence("all ranks beside each other", command="tfprobe ranks"),
+            Evidence("compare all ranks", command="tfprobe ranks"),
             work.shown_by("steps" if work.turns is None else "transfers"),
         ),
         action="Compare its machine with the others' (other jobs, clocks, disks, links) and its "
@@ -123,7 +123,7 @@ def _stands_out(z: float | None, ranks: int) -> Iterator[Evidence]:
 
 def _came_last(work: WorkSignals) -> Iterator[Evidence]:
     if work.turns is not None:
-        text = f"of {work.turns.matched} collectives it came last to"
+        text = f"of {work.turns.matched} collectives it was last in"
         yield Evidence(text, ratio=work.turns.last_ratio)
 
 
@@ -131,7 +131,7 @@ def _times(works: list[WorkSignals], own: list[float], latest: int) -> Iterator[
     """Yield the own time of the late rank, and of some others."""
     others = [at for at in range(len(works)) if at != latest]
     for at in (latest, *others[:_SHOWN]):
-        text = f"rank {works[at].subject.rank}, own time a step"
+        text = f"rank {works[at].subject.rank}, own time per step"
         yield Evidence(text, time_ns=round(own[at]))
 
 
@@ -145,7 +145,7 @@ def _cycle_ns(work: WorkSignals) -> float:
 def _own_ns(works: list[WorkSignals]) -> list[float]:
     """Return the time of a mean cycle that each process spends on its own account.
 
-    Where the ranks were seen to meet, that is all but waiting. Sampled steps of ranks that were not
+    Where the ranks were seen to meet, that is all but waiting. Traced steps of ranks that were not
     are slow at different times and not compared: a step is taken to be as long as that of the
     process with the shortest steps, and the rest of it to be waiting for others.
     """
@@ -174,10 +174,10 @@ def collectives_exposed(work: WorkSignals, limits: Thresholds) -> Verdict:
     gain_ns = parts.of_all_steps("collectives")
     gain = work.gain(gain_ns, LIKELY * gain_ns)
     return Finding(
-        title="The step waits for collectives that nothing hides",
+        title="Collectives are not overlapped with computation",
         severity=limits.severity(gain),
         evidence=(
-            Evidence("of the cycle only collectives run", ratio=ratio),
+            Evidence("share of the cycle with only collectives running", ratio=ratio),
             *work.sample(),
             work.shown_by("transfers"),
         ),

@@ -25,8 +25,8 @@ def own_profiler(process: ProcessSignals, limits: Thresholds) -> Verdict:
             if source
             else Evidence("TensorFlow's profiler is open"),
             Evidence(
-                f"{own.declined:,} steps could not be traced: TensorFlow allows one profiler in a "
-                "process; at least",
+                f"{own.declined:,} steps could not be traced, because TensorFlow allows one "
+                "profiler per process; for at least",
                 time_ns=own.open_ns,
             ),
             *_growth(process),
@@ -46,7 +46,7 @@ def _growth(process: ProcessSignals) -> tuple[Evidence, ...]:
         return ()
     if not machine.grows:
         return ()
-    return (Evidence("memory grows a step", size_bytes=round(machine.growth_bytes_per_step)),)
+    return (Evidence("memory growth per step", size_bytes=round(machine.growth_bytes_per_step)),)
 
 
 def profiler_overhead(process: ProcessSignals, limits: Thresholds) -> Verdict:
@@ -58,14 +58,14 @@ def profiler_overhead(process: ProcessSignals, limits: Thresholds) -> Verdict:
     if gain.high_ratio < limits.overhead_ratio:
         return None
     return Finding(
-        title="Recording itself takes a good part of the time",
+        title="Recording itself takes a significant part of the time",
         # It goes with the recording, so it is no fault of the job.
         severity=min(limits.severity(gain), Severity.WARNING)
         if gain.high_ratio >= limits.critical_ratio
         else Severity.INFO,
         evidence=(
             Evidence("share of the wall time", ratio=gain.high_ratio),
-            Evidence("recording took", time_ns=cost_ns),
+            Evidence("time taken by recording", time_ns=cost_ns),
         ),
         action="Trace fewer steps: the default, TFPROBE_BUDGET=1%, or a larger TFPROBE_EVERY; or "
         "let the job run longer, since some of it is spent once.",
@@ -95,7 +95,7 @@ def step_outliers(work: WorkSignals, limits: Thresholds) -> Verdict:
     every = f", one every {outliers.every}" if outliers.every else ""
     longest = tuple(sorted(outliers.steps[:_NAMED]))
     return Finding(
-        title="Some steps take far longer than the others",
+        title="Some steps take much longer than the others",
         severity=limits.severity(gain),
         evidence=(
             Evidence(f"{len(outliers.steps):,} of {outliers.looked_at:,} steps{every}"),
@@ -103,8 +103,9 @@ def step_outliers(work: WorkSignals, limits: Thresholds) -> Verdict:
             *([Evidence(f"then: {outliers.cause}")] if outliers.cause else []),
             work.shown_by("steps"),
         ),
-        action="Look at what happens then: what comes at one distance is the job's own (logging, "
-        "summaries, checkpoints, evaluation); what does not is often another job on the machine.",
+        action="Look at what happens then: what recurs at a regular interval is part of "
+        "the job (logging, summaries, checkpoints, evaluation); the rest is often another job on "
+        "the machine.",
         gain=gain,
         part="outliers",
     )

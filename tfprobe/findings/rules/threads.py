@@ -55,7 +55,10 @@ def _of_work(work: WorkSignals, processes: int, limits: Thresholds) -> Verdict:
         evidence=(
             Evidence(f"intra_op_threads: {threads:,} for {own_cpus:.3g} CPUs of the process"),
             *_used(process),
-            Evidence("of the cycle, ops compute on the host", ratio=parts.ratio("host_compute")),
+            Evidence(
+                "share of the cycle in which ops compute on the host",
+                ratio=parts.ratio("host_compute"),
+            ),
             *work.sample(),
         ),
         action="Leave out tf.config.threading.set_intra_op_parallelism_threads(...), "
@@ -126,9 +129,9 @@ def threads_oversubscribed(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(f"{name}: {threads:,} threads for {cpus:.3g} CPUs"),
-            *([Evidence(f"{switches:,.0f} context switches a second")] if is_seen else []),
+            *([Evidence(f"{switches:,.0f} context switches per second")] if is_seen else []),
             *(
-                [Evidence("the cgroup held the process back for", time_ns=throttled_ns)]
+                [Evidence("time throttled by the cgroup", time_ns=throttled_ns)]
                 if throttled_ns
                 else []
             ),

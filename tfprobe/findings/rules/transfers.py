@@ -31,11 +31,11 @@ def copies_many(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{worst.count:.0f} copies {worst.direction} a step, each of",
+                f"{worst.count:.0f} copies {worst.direction} per step, size of each",
                 size_bytes=round(worst.bytes / worst.count),
                 node=worst.node,
             ),
-            Evidence("unhidden a step", time_ns=round(worst.exposed_ns)),
+            Evidence("not overlapped, per step", time_ns=round(worst.exposed_ns)),
             *work.sample(),
             work.shown_by("transfers"),
         ),
@@ -65,7 +65,7 @@ def copies_pageable(work: WorkSignals, limits: Thresholds) -> Verdict:
         severity=limits.severity(gain),
         evidence=(
             Evidence(
-                f"{worst.pageable_count:.0f} copies {worst.direction} a step",
+                f"{worst.pageable_count:.0f} copies {worst.direction} per step",
                 time_ns=round(worst.pageable_ns),
                 node=worst.node,
             ),

@@ -77,7 +77,7 @@ class TopPage(LivePage):
         if self.is_paused:
             return "paused"
         if self.trouble is not None and self.seen is not None:
-            return printable(f"no look: {self.trouble.problem}")
+            return printable(f"cannot update: {self.trouble.problem}")
         waited_s = self._watching.under_way_s()
         if waited_s > _SLOW_LOOK_S:
             return f"looking for {waited_s:.0f} s"

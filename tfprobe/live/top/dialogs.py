@@ -48,7 +48,7 @@ class AskSteps(ModalScreen[int | None]):
     def compose(self) -> ComposeResult:
         """Make the question."""
         with Vertical(id="box"):
-            yield Static(f"Record how many steps of {self._whom()} now?", markup=False)
+            yield Static(f"Trace how many steps of {self._whom()} now?", markup=False)
             yield Input(
                 USUAL_STEPS,
                 id="steps",
@@ -56,7 +56,7 @@ class AskSteps(ModalScreen[int | None]):
                 max_length=_MOST_DIGITS,
                 select_on_focus=True,
             )
-            yield Static("enter asks, escape leaves", markup=False, classes="hint")
+            yield Static("enter sends the request, escape cancels", markup=False, classes="hint")
 
     def on_mount(self) -> None:
         """Let the number be typed at once."""
@@ -66,7 +66,7 @@ class AskSteps(ModalScreen[int | None]):
         """Give the number, or wait for a better one."""
         steps = int(event.value) if event.value.isdecimal() else 0
         if steps < 1:
-            self.query_one(".hint", Static).update("A whole number from 1 on is needed.")
+            self.query_one(".hint", Static).update("Enter a whole number of at least 1.")
             return
         self.dismiss(steps)
 
@@ -86,28 +86,28 @@ class AskSteps(ModalScreen[int | None]):
 _KEYS = (
     ("↑ ↓ j k", "choose a line; page up, page down, home, end"),
     ("enter", "open a process; show or hide those of a run"),
-    ("← → space", "hide, show the processes of a run"),
-    ("t", "sample now: asks how many steps, says who answered"),
+    ("← → space", "hide or show the processes of a run"),
+    ("t", "trace now: asks for the number of steps, shows who answered"),
     ("o", "the run's report"),
-    ("s S", "order by the next, the previous column; so does a click on a heading"),
-    ("r", "the other way round"),
-    ("/", "show what has these words: command, host, user, state, pid; escape: all"),
-    ("a", "hide what has ended, show it again"),
-    ("p", "pause, go on"),
+    ("s S", "sort by the next, the previous column; so does a click on a heading"),
+    ("r", "reverse the order"),
+    ("/", "filter by words of command, host, user, state, pid; escape: all"),
+    ("a", "hide or show what has ended"),
+    ("p", "pause or resume"),
     ("escape", "back"),
     ("q", "quit"),
 )
 _COLUMNS = (
-    ("steps/s", "completed steps of its busiest kind, over the last 10 s"),
-    ("p50 p95", "their time: the usual, the slow ones"),
+    ("steps/s", "completed steps of its busiest loop, over the last 10 s"),
+    ("p50 p95", "their time: median and slow ones"),
     ("trend", "the latest step times, newest last; half height is the usual one"),
     ("where", "a cycle of the latest captures: ░ before the accelerator (input), █ on it, "
               "▒ after it, · rest"),
-    ("goodput", "share of productive steps in all time since its start"),
-    ("cost", "what recording takes of the job's time"),
-    ("samples", "recorded steps; +3: three more were asked for"),
+    ("goodput", "share of productive steps in the time since its start"),
+    ("cost", "share of the job's time taken by recording"),
+    ("samples", "traced steps; +3: three more were requested"),
     ("● running", "alive"),
-    ("◌ no step 45s", "alive, but no step for longer than its steps explain"),
+    ("◌ no step 45s", "alive, but no step for much longer than usual"),
     ("‖ stopped", "by SIGSTOP or a debugger"),
     ("✓ ✗ ?", "finished; killed, or left without exit hooks; on another machine"),
 )  # fmt: skip

@@ -34,12 +34,12 @@ class Overview(LiveScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         # As they stand in the last line, from the left: the first fit the narrowest page.
         Binding("enter", "enter", "open"),
-        Binding("t", "app.sample", "sample"),
+        Binding("t", "app.sample", "trace"),
         Binding("o", "app.report", "report"),
         Binding("question_mark", "app.help", "help", key_display="?"),
         Binding("q", "app.quit", "quit"),
         Binding("s", "order(1)", "sort"),
-        Binding("S", "order(-1)", "sort by the one before", show=False),
+        Binding("S", "order(-1)", "sort by the previous", show=False),
         Binding("r", "turn_round", "reverse"),
         Binding("slash", "filter", "filter", key_display="/"),
         Binding("a", "live_only", "live"),
@@ -237,7 +237,7 @@ class Overview(LiveScreen):
         runs = "1 run" if len(seen.runs) == 1 else f"{len(seen.runs)} runs"
         if self._wanted:
             return f"None of {runs} matches {self._wanted!r}. Escape shows all."
-        return f"None of {runs} lives. `a` shows those that have ended."
+        return f"None of {runs} is running. `a` shows those that have ended."
 
 
 def _called(line: ListLine) -> str:

@@ -32,7 +32,7 @@ _WORKS = (
     TextColumn("name", is_number=False, may_be_cut=True),
     TextColumn("steps"),
     TextColumn("raised", may_go=True),
-    TextColumn("sampled", may_go=True),
+    TextColumn("traced", may_go=True),
     TextColumn("steps/s"),
     TextColumn("p50"),
     TextColumn("p95"),
@@ -42,7 +42,7 @@ _WORKS = (
 _NOTES = (
     TextColumn("when", is_number=False),
     TextColumn("what", is_number=False),
-    TextColumn("told", is_number=False, may_be_cut=True),
+    TextColumn("details", is_number=False, may_be_cut=True),
 )
 
 
@@ -86,7 +86,7 @@ def ops(table: OpTable | Missing, width: int) -> RenderableType:
     shown = [column for column in _ops_columns(table) if any(column[1](op) for op in table.types)]
     rows = [[tell(op) or numbers.NOTHING for _, tell in shown] for op in table.types]
     columns = [column for column, _ in shown]
-    steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
+    steps = "1 traced step" if table.captures == 1 else f"{table.captures} traced steps"
     return Group(
         page.paragraph(f"By type, over {steps}:", style="dim"),
         page.table(columns, rows, width=width),
@@ -118,7 +118,7 @@ def findings(found: Sequence[Finding], _width: int) -> RenderableType:
     from tfprobe.report.text.findings import finding_lines, in_short
 
     if not found:
-        return page.paragraph("Nothing was found that would make it faster.")
+        return page.paragraph("No optimization was found.")
     parts: list[RenderableType] = []
     for finding in found:
         parts += [*in_short(finding), page.paragraph(finding_lines(finding)[1], indent=4)]
@@ -131,7 +131,7 @@ def findings(found: Sequence[Finding], _width: int) -> RenderableType:
 def notes(found: Sequence[Noted], width: int) -> RenderableType:
     """Return what a process noted, newest first."""
     if not found:
-        return page.paragraph("Nothing was noted yet.")
+        return page.paragraph("Nothing was recorded yet.")
     rows = [(moment(each.at_unix_ns), each.what, each.told) for each in _newest(found)]
     return page.table(_NOTES, rows, width=width)
 
@@ -212,7 +212,7 @@ def _facts(line: ListLine) -> Iterator[str]:
 
 
 def _samples(row: ProcessRow) -> str:
-    told = "1 sample" if row.captures == 1 else f"{numbers.count(row.captures)} samples"
+    told = "1 traced" if row.captures == 1 else f"{numbers.count(row.captures)} traced"
     left = row.samples_left
     return told if isinstance(left, Missing) or left <= 0 else f"{told}, {left} to come"
 

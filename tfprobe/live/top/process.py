@@ -1,4 +1,4 @@
-"""The screen of one process: its works live, and what its latest captures say."""
+"""The screen of one process: its loops live, and what its latest captures say."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tfprobe.printable import printable
 from tfprobe.report.format import page as text_page
 
 # The first is in every look; what the others show is read when one is opened.
-TABS = ("works", "ops", "findings", "log")
+TABS = ("loops", "ops", "findings", "log")
 _READ_TABS = TABS[1:]
 _PACE = (
     "state", "steps/s", "p50", "p95", "where", "goodput", "cpus", "memory", "gpu", "cost", "trend",
@@ -43,11 +43,11 @@ class ProcessScreen(LiveScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "app.pop_screen", "back"),
-        Binding("t", "app.sample", "sample"),
+        Binding("t", "app.sample", "trace"),
         Binding("o", "app.report", "report"),
         Binding("question_mark", "app.help", "help", key_display="?"),
         Binding("q", "app.quit", "quit"),
-        Binding("1", "tab('works')", "works"),
+        Binding("1", "tab('loops')", "loops"),
         Binding("2", "tab('ops')", "ops"),
         Binding("3", "tab('findings')", "findings"),
         Binding("4", "tab('log')", "log"),
@@ -203,7 +203,7 @@ class ProcessScreen(LiveScreen):
     def _text(self, row: ProcessRow, width: int) -> RenderableType:
         # Any: each tab draws what its own reading gave.
         tab = self._tab()
-        if tab == "works":
+        if tab == "loops":
             return pages.works(row, width)
         _, answer = self._read.get(tab, (0, None))
         if answer is None:

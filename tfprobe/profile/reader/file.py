@@ -1,4 +1,4 @@
-"""Read one file from elsewhere as if it were the sampled step of a work, whatever kind it is of."""
+"""Read one file from elsewhere as if it were the traced step of a work, whatever kind it is of."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _profile(path: Path, kind: FileKind, content: bytes) -> Profile:
 
 def _alone(path: Path, captures: Sequence[Capture], rows: Executions) -> Profile:
     """Return a profile of which nothing is known but its captures."""
-    untold = Missing("a file by itself does not tell")
+    untold = Missing("a single file does not contain it")
     process = Process(
         index=0,
         folder="",
@@ -253,7 +253,7 @@ def _work(name: str, steps: int) -> Work:
         sampled=steps,
         retraces=0,
         steps_per_execution=1,
-        optimizer_steps=Missing("a file by itself does not tell"),
+        optimizer_steps=Missing("a single file does not contain it"),
         times=NO_DURATIONS,
         gaps=NO_DURATIONS,
         recent=NO_STEPS,

@@ -203,7 +203,7 @@ class LeftOut:
         """Return it as a sentence, with what to do."""
         none = f", and none of {_processes(self.processes)}" if self.processes else ""
         return (
-            f"Of {self.of:,} recorded steps the newest {self.of - self.captures:,} are read{none}:"
+            f"Of {self.of:,} traced steps the newest {self.of - self.captures:,} are read{none}:"
             " all would take too much memory. Step times are those of all steps."
         )
 

@@ -125,7 +125,7 @@ class RunReader:
     def _check(self) -> None:
         if self._last is not None and not self._folder.is_run():
             hint = "It was removed or moved, or closed to this user."
-            raise UnreadableInput(f"Run {self._folder.root} is there no more.", hint=hint)
+            raise UnreadableInput(f"Run {self._folder.root} no longer exists.", hint=hint)
 
     def _read(self) -> RunEntry:
         """Find the processes that there are now, and read what tells their states."""
@@ -150,7 +150,7 @@ class RunReader:
         if self._only is None:
             return self._folder.processes()
         if not self._only.is_process():
-            raise UnreadableInput(f"Process folder {self._only.root} is there no more.")
+            raise UnreadableInput(f"Process folder {self._only.root} no longer exists.")
         return (self._only,)
 
     def _follow(self, folder: ProcessFolder) -> FollowedProcess:

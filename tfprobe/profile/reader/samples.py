@@ -39,10 +39,10 @@ from tfprobe.runs.process_folder.stack_samples import (
     stack_log,
 )
 
-_UNTOLD = Missing("neither /proc nor the control group told it")
+_UNTOLD = Missing("neither /proc nor the control group reports it")
 _NO_THREADS = Missing("the recording is of a version that did not note the CPU time of threads")
 _OF_DEVICES = Missing("a sample of accelerators alone")
-_NO_ANSWER = Missing("NVML did not tell it of this accelerator")
+_NO_ANSWER = Missing("NVML does not report it for this accelerator")
 
 
 def pulses(log: PulseLog, *, process: int, unix_minus_monotonic_ns: int) -> tuple[Pulse, ...]:

@@ -21,7 +21,7 @@ from tfprobe.runs.layout import ProcessFolder
 from tfprobe.runs.manifests import ProcessManifest
 from tfprobe.runs.safe_files import content_of
 
-UNTOLD = Missing("the profiler service does not tell, and there was no agent")
+UNTOLD = Missing("the profiler service does not report it, and there was no agent")
 # The name of the one step of a trace that tells none apart.
 _WHOLE = "the whole recording"
 

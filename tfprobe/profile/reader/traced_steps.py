@@ -1,4 +1,4 @@
-"""Join the sampled steps of a work with its graphs and code maps, by the names of nodes."""
+"""Join the traced steps of a work with its graphs and code maps, by the names of nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COPIES: Mapping[Place, str] = {
 def sampled(
     folder: RunFolder, profile: Profile, work: Work, *, with_shapes: bool = False
 ) -> TracedLoop:
-    """Return the sampled steps of `work`, which is one of `profile`, read from `folder`.
+    """Return the traced steps of `work`, which is one of `profile`, read from `folder`.
 
     `with_shapes` says whether those of what ran are wanted, for which captures are read again.
     Graphs and code maps that are absent or unreadable leave nodes known by their executions alone.
@@ -67,7 +67,7 @@ def sampled(
 
 
 def with_shapes_of(folder: RunFolder, profile: Profile, found: TracedLoop) -> TracedLoop:
-    """Return sampled steps of `profile`, read from `folder`, with the shapes of what ran."""
+    """Return traced steps of `profile`, read from `folder`, with the shapes of what ran."""
     process = process_folder(folder, profile, found.work)
     if process is None:
         return found
@@ -94,7 +94,7 @@ def dearest(folder: RunFolder, profile: Profile) -> tuple[TracedLoop, ...]:
 def with_what_ran(
     found: TracedLoop, *, traces: Iterable[bytes] = (), steps: Iterable[bytes] = ()
 ) -> TracedLoop:
-    """Return sampled steps with the shapes and optimized nodes of XSpaces and RunMetadata.
+    """Return traced steps with the shapes and optimized nodes of XSpaces and RunMetadata.
 
     One that is unreadable tells nothing.
     """
@@ -161,7 +161,7 @@ def join(
     nodes: dict[str, Node],
     callers: Mapping[str, tuple[Frame, ...]] = MappingProxyType({}),
 ) -> TracedLoop:
-    """Return sampled steps with the nodes that their rows are of; `nodes` gets those it lacks.
+    """Return traced steps with the nodes that their rows are of; `nodes` gets those it lacks.
 
     Of these, one that runs a whole function was made where `callers` says of the function.
     """
@@ -365,7 +365,7 @@ def _devices(rows: Executions, node: Int32s, count: int) -> tuple[str | None, ..
 
 
 def captures_of(work: Work, profile: Profile) -> tuple[Capture, ...]:
-    """Return the sampled steps of a work."""
+    """Return the traced steps of a work."""
     return tuple(
         capture
         for capture in profile.captures

@@ -29,7 +29,7 @@ def _lines(found: Diff, verdicts: Verdicts) -> Iterator[str]:
     for text in verdict_lines(verdicts):
         yield from ("", f"**{text}**")
     if found.differences:
-        yield from ("", "## Not the same in A and B", "")
+        yield from ("", "## Differences between A and B", "")
         rows = [(each.of, each.before, each.after) for each in found.differences]
         yield from table(("", "A", "B"), rows, texts=3)
     for work in found.works:
@@ -53,7 +53,7 @@ def _work(work: WorkDiff) -> Iterator[str]:
     if rows:
         yield from table(("", "A", "B", "change", "interval", ""), rows, texts=1)
     else:
-        yield "Too few steps to tell."
+        yield "Too few steps to decide."
     if isinstance(work.ops, OpChanges):
         if not isinstance(work.parts, Missing):
             yield from _costs("part of a step", work.parts)

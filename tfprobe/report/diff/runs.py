@@ -41,16 +41,16 @@ def answer(found: Sides) -> str:
 def _answer(work: SidesWork) -> str:
     changes = [change for _, change in work.verdicts]
     if not changes:
-        return f"{work.name}: cannot be told, not all runs have enough steps."
+        return f"{work.name}: unknown, because not all runs have enough steps."
     if work.answer is SidesAnswer.NO_CHANGE:
         least = numbers.percent(max(change.least_ratio for change in changes))
-        return f"{work.name}: no change; one of {least} would have been seen."
+        return f"{work.name}: no change; one of {least} would have been detected."
     if work.answer is SidesAnswer.UNKNOWN:
         seen = " or ".join(
             f"{numbers.percent(change.least_ratio)} of the {RUN_MEASURES[name]}"
             for name, change in work.verdicts
         )
-        return f"{work.name}: cannot be told; of runs that scatter so far only {seen} is seen."
+        return f"{work.name}: unknown, because the runs vary: only {seen} would be detected."
     changed = [
         f"the {RUN_MEASURES[name]} is {numbers.percent(abs(change.ratio))} "
         f"{'more' if change.ratio > 0 else 'less'}"
@@ -61,11 +61,11 @@ def _answer(work: SidesWork) -> str:
 
 def _notes(found: Sides) -> Iterator[str]:
     if found.load:
-        yield f"The load was {found.load}: fast steps and CPU time are judged."
+        yield f"The load was {found.load}: only fast steps and CPU time are compared."
     if not found.is_in_turns:
         yield (
-            "The sides were recorded one after the other, so what the machine did meanwhile counts "
-            "as a change: record by turns."
+            "The sides were recorded one after the other, so changes of the machine count as "
+            "changes of the program: alternate the sides."
         )
 
 
@@ -76,7 +76,7 @@ def _parts(found: Sides, verdicts: Verdicts, width: int) -> Iterator[RenderableT
             yield page.paragraph(f"{side} {run.directory}", style="dim")
     if found.differences:
         yield page.blank()
-        yield page.heading("Not the same in the first runs of A and B")
+        yield page.heading("Differences between the first runs of A and B")
         columns = [
             TextColumn(name, is_number=False, may_be_cut=bool(name)) for name in ("", "A", "B")
         ]
@@ -106,7 +106,7 @@ def _work(work: SidesWork, width: int) -> Iterator[RenderableType]:
     for costs in (work.parts, work.ops):
         if costs.changes:
             yield page.table(_columns(_TITLES[costs.of]), _cost_rows(costs), width=width)
-    yield page.paragraph(f"{_SIGNIFICANT} more than runs scatter", style="dim")
+    yield page.paragraph(f"{_SIGNIFICANT} more than runs vary", style="dim")
 
 
 def _columns(first: str, rows_of: SidesWork | None = None) -> Sequence[TextColumn]:
@@ -167,7 +167,7 @@ def _lines(found: Sides, verdicts: Verdicts) -> Iterator[str]:
     for text in verdict_lines(verdicts):
         yield from ("", f"**{text}**")
     if found.differences:
-        yield from ("", "## Not the same in the first runs of A and B", "")
+        yield from ("", "## Differences between the first runs of A and B", "")
         rows = [(each.of, each.before, each.after) for each in found.differences]
         yield from table(("", "A", "B"), rows, texts=3)
     for work in found.works:

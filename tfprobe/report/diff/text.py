@@ -60,7 +60,7 @@ def answer(found: Diff) -> str:
     if not known:
         return "Step times cannot be compared: too few steps."
     told = [text for each in known if (text := _told(each, found.judged))]
-    busy = f" The load was {found.load}: only fast steps are judged." if found.load else ""
+    busy = f" The load was {found.load}: only fast steps are compared." if found.load else ""
     if told:
         return f"{' '.join(told)}{busy}"
     return f"No significant change of step times.{_blind(known[0], found.judged)}{busy}"
@@ -73,7 +73,7 @@ def _blind(work: WorkDiff, judged: Sequence[str]) -> str:
         for name, change in work.steps.measures
         if name in judged and isinstance(change, Change)
     ]
-    return f" Steps slower by less than {numbers.percent(min(least))} could not have been told."
+    return f" Steps slower by less than {numbers.percent(min(least))} would not have been detected."
 
 
 def _told(work: WorkDiff, judged: Sequence[str]) -> str:
@@ -91,15 +91,15 @@ def _told(work: WorkDiff, judged: Sequence[str]) -> str:
 def verdict_lines(verdicts: Verdicts) -> Iterator[str]:
     """Give a line for each thing that the gate watches."""
     for on, verdict in verdicts:
-        yield f"{verdict.word} ({on}): {verdict.why}."
+        yield f"{verdict.label} ({on}): {verdict.why}."
 
 
 def _parity(found: Diff, width: int) -> Iterator[RenderableType]:
     if not found.differences:
-        told = "Both are of the same program, versions, devices and settings, as far as they tell."
+        told = "No known difference in program, versions, devices or settings."
         yield page.paragraph(told, indent=0)
         return
-    yield page.heading("Not the same in A and B")
+    yield page.heading("Differences between A and B")
     columns = (
         TextColumn("", is_number=False),
         TextColumn("A", is_number=False, may_be_cut=True),
@@ -141,7 +141,7 @@ def _step_times(work: WorkDiff, width: int) -> Iterator[RenderableType]:
     ]
     if not rows:
         one, other = work.pair.before.count, work.pair.after.count
-        told = f"{numbers.count(one)} and {numbers.count(other)} steps: too few to tell"
+        told = f"{numbers.count(one)} and {numbers.count(other)} steps: too few to decide"
         yield page.paragraph(told)
         return
     confidence = next(
@@ -181,10 +181,10 @@ def _costs(
 ) -> Iterator[RenderableType]:
     if not changes:
         return
-    steps = f"{ops.before_steps} and {ops.after_steps} sampled steps"
+    steps = f"{ops.before_steps} and {ops.after_steps} traced steps"
     shown = [each for each in changes if each.is_significant or _is_there_once(each)]
     if min(ops.before_steps, ops.after_steps) < LEAST_BLOCKS:
-        yield page.paragraph(f"{what}: too few samples to tell what is chance ({steps})")
+        yield page.paragraph(f"{what}: too few samples to test for significance ({steps})")
         shown = list(changes)
     if not shown:
         yield page.paragraph(f"{what}: none of {len(changes)} changed significantly ({steps})")

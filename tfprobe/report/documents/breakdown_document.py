@@ -55,7 +55,7 @@ def work_document(item: WorkParts, processes: tuple[Process, ...], *, steps: boo
 
 
 def step_document(step: StepParts) -> Document:
-    """Return one recorded step; its parts sum to its cycle."""
+    """Return one traced step; its parts sum to its cycle."""
     between = step.between_ns
     return {
         "step": step.capture.step,

@@ -121,7 +121,7 @@ def part(
 ) -> ReportPart:
     """Return what a report takes of the processes of a profile.
 
-    `works` are their recorded steps and `accounts` what their time went to, where that is known
+    `works` are their traced steps and `accounts` what their time went to, where that is known
     already.
     """
     works = by_work(profile) if works is None else works

@@ -63,7 +63,7 @@ def title(item: WorkParts, processes: Sequence[Process] = ()) -> str:
     between_ns = item.between_ns
     if not isinstance(between_ns, Missing):
         times += f" and {numbers.duration(between_ns)} to the next"
-    count = "1 recorded step" if len(item.steps) == 1 else f"{len(item.steps)} recorded steps"
+    count = "1 traced step" if len(item.steps) == 1 else f"{len(item.steps)} traced steps"
     return f"{name}: {times}, mean of {count}"
 
 
@@ -71,7 +71,7 @@ def answer(shares: Mapping[Part, float]) -> str:
     """Return one sentence: what most of a cycle is spent on, and what comes next."""
     found = judge(shares).shares
     if not found:
-        return "The recorded steps took no time."
+        return "The traced steps took no time."
     bound, share = found[0]
     text = f"{numbers.percent(share)} of the time it {DOES[bound]}"
     others = [f"{numbers.percent(each)} it {DOES[next_]}" for next_, each in found[1:3]]

@@ -16,7 +16,7 @@ from tfprobe.report.format import numbers, page
 from tfprobe.report.format.page import TextColumn
 
 Cell = Callable[["_Line"], str]
-# What the rows of a sampled step do not tell.
+# What the rows of a traced step do not tell.
 UNKNOWN = ("peak_bytes", "residual_bytes", "tensor_value", "input_shapes")
 
 # Of more unknown ops than these a line would be too long.
@@ -128,7 +128,7 @@ def _summary(sampled: TracedLoop, choice: ViewOptions) -> str:
     if choice.step >= 0:
         of = f"step {choice.step}"
     else:
-        of = "one sampled step" if len(steps) == 1 else f"the average of {len(steps)} sampled steps"
+        of = "one traced step" if len(steps) == 1 else f"the average of {len(steps)} traced steps"
     return f"{work.kind} {work.name}: {of} of {numbers.count(work.count)}"
 
 

@@ -93,7 +93,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
 def _summary(advice: Advice) -> str:
     count = len(advice.findings)
     if not count:
-        return "Nothing was found that would make it faster."
+        return "No optimization was found."
     facts = ["1 finding" if count == 1 else f"{count} findings"]
     gain = advice.together
     if not isinstance(gain, Missing):
@@ -128,7 +128,8 @@ def _looked_at(each: Evidence) -> str:
 
 def _fact(each: Evidence, *, named: bool = True) -> str:
     """Write one piece of evidence: its text, its amount, and where that is."""
-    text = f"{each.text} {_amount(each)}".strip()
+    amount = _amount(each)
+    text = f"{each.text}: {amount}" if amount else each.text
     node = each.node if named else ""
     shown = ", ".join(filter(None, (each.iterator, each.source, node)))
     return f"{text} ({shown})" if shown else text

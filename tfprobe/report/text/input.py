@@ -76,7 +76,7 @@ def _title(item: WorkInput, processes: Sequence[Process]) -> str:
     if len(processes) > 1 and not isinstance(work, Missing):
         name += f", {processes[work.process].place}"
     cycle = "cycle" if item.is_watched else "step"
-    count = "1 recorded step" if item.captures == 1 else f"{item.captures} recorded steps"
+    count = "1 traced step" if item.captures == 1 else f"{item.captures} traced steps"
     return f"{name}: {numbers.duration(item.cycle_ns)} a {cycle}, mean of {count}"
 
 
@@ -105,7 +105,7 @@ def _bottleneck(pipeline: PipelineUse) -> str:
         return f"Likely, not measured: its pipeline spends the time in {use.stage.name}."
     what = f"The bottleneck of its pipeline is {use.stage.name}"
     if not waited_ns:
-        return f"{what}, the stage most at work."
+        return f"{what}, the busiest stage."
     own_ns, below = use.share.total_ns, ""
     if takes_tiny_elements(pipeline.stages, pipeline.bottleneck):
         own_ns, below = _below_ns(pipeline, pipeline.bottleneck), " and what it takes from"
@@ -162,7 +162,7 @@ def _tree(item: WorkInput, pipeline: PipelineUse, width: int) -> RenderableType:
         TextColumn("of the wait"),
         TextColumn("calls a step", may_go=True),
         TextColumn("a call", may_go=True),
-        TextColumn("works a step"),
+        TextColumn("busy per step"),
         TextColumn("threads", may_go=True),
         TextColumn("", is_number=False, may_go=True),
     )

@@ -99,7 +99,7 @@ def _busy(item: ProcessHardware) -> str:
     text += " CPUs busy"
     held_back = item.throttled_ratio
     if not isinstance(held_back, Missing) and held_back:
-        text += f" ({numbers.percent(held_back)} held back)"
+        text += f" ({numbers.percent(held_back)} throttled)"
     return text
 
 
@@ -114,7 +114,7 @@ def _memory(item: ProcessHardware) -> str:
 def _switches(item: ProcessHardware) -> str:
     if isinstance(item.voluntary_switches_per_step, Missing):
         return ""
-    return f"{item.voluntary_switches_per_step:,.1f} waits a step"
+    return f"{item.voluntary_switches_per_step:,.1f} waits per step"
 
 
 def _usable_memory(item: ProcessHardware) -> int | Missing:
@@ -177,8 +177,8 @@ def _threads(item: ProcessThreads | Missing, width: int) -> Iterator[RenderableT
         yield page.table(_THREAD_COLUMNS, rows, width=width)
     if item.unmapped:
         yield page.paragraph(
-            f"{item.unmapped} threads of Python are not told apart from others: only Python 3.7 "
-            "and later say which they are"
+            f"{item.unmapped} Python threads cannot be separated from others: only Python 3.7 "
+            "and later identify them"
         )
 
 
@@ -240,7 +240,7 @@ def _of_cpus(item: ProcessHardware) -> str:
     if not isinstance(item.usable_cpus, Missing):
         facts.append(f"of {item.usable_cpus:g}")
     if not isinstance(item.throttled_ratio, Missing) and item.throttled_ratio:
-        facts.append(f"{numbers.percent(item.throttled_ratio)} held back by the cgroup")
+        facts.append(f"{numbers.percent(item.throttled_ratio)} throttled by the cgroup")
     if not isinstance(item.system_ratio, Missing):
         facts.append(f"{numbers.percent(item.system_ratio)} in the system")
     return ", ".join(facts)

@@ -93,7 +93,7 @@ def _process(item: ProcessReport) -> Iterator[str]:
     told = endings.of_process(process)
     if told != process.state:
         yield from (f"{plain(told)}.", "")
-    headings = ("kind", "name", "count", "sampled", "mean", "p50", "p95", "max", "total")
+    headings = ("kind", "name", "count", "traced", "mean", "p50", "p95", "max", "total")
     yield from table(headings, [_work(work) for work in item.works], texts=2)
     if not isinstance(item.overhead, Missing):
         share = numbers.percent(item.overhead.fraction_ratio)
@@ -127,7 +127,7 @@ def _breakdown(item: Breakdown) -> Iterator[str]:
 
 
 def _ops(found: OpTable) -> Iterator[str]:
-    yield from ("", f"## Ops in {found.captures} sampled steps", "")
+    yield from ("", f"## Ops in {found.captures} traced steps", "")
     rows = [
         (
             op.type,

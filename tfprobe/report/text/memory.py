@@ -68,7 +68,7 @@ def _parts(
         yield page.paragraph(f"{work.kind} {work.name}{_variables(variables)}")
     yield page.blank()
     if isinstance(allocators, Missing):
-        yield page.paragraph(f"Of devices nothing is known: {allocators.reason}.")
+        yield page.paragraph(f"Device memory is unknown: {allocators.reason}.")
     else:
         several = len({each.process for each in allocators}) > 1
         for each in allocators:
@@ -77,7 +77,7 @@ def _parts(
     if work is not None and work.kind == "file":
         return  # it is of a step, not of a process
     if isinstance(hosts, Missing):
-        yield page.paragraph(f"Of the host nothing is known: {hosts.reason}.")
+        yield page.paragraph(f"Host memory is unknown: {hosts.reason}.")
         return
     for process in hosts:
         yield from _host(process, width)
@@ -117,18 +117,18 @@ def _allocator(
 
 
 def _facts(found: MemorySummary) -> str:
-    above = "" if found.is_absolute or found.is_estimate else " above what it held before"
+    above = "" if found.is_absolute or found.is_estimate else " above its level before"
     after = numbers.duration(max(found.peak.after_ns, 0))
     peak = f"{'at least ' if found.is_at_least else ''}{numbers.size(found.peak.bytes)}"
     facts = [f"peak {peak}{above}, {after} into step {found.peak.capture.step}"]
     if not found.is_estimate:
         steps = "one step" if found.captures == 1 else f"{found.captures} steps"
-        facts.append(f"of {steps} looked at")
+        facts.append(f"in {steps}")
     if not isinstance(found.lifetime_peak_bytes, Missing):
-        facts.append(f"most ever {numbers.size(found.lifetime_peak_bytes)}")
+        facts.append(f"highest ever {numbers.size(found.lifetime_peak_bytes)}")
     if not isinstance(found.capacity_bytes, Missing):
         used = numbers.percent(found.peak.bytes / found.capacity_bytes)
-        facts.append(f"of {numbers.size(found.capacity_bytes)} that it may give ({used})")
+        facts.append(f"limit {numbers.size(found.capacity_bytes)} ({used})")
     if not isinstance(found.fragmentation_ratio, Missing):
         facts.append(f"fragmentation {numbers.percent(found.fragmentation_ratio)}")
     return ", ".join(facts)
@@ -136,13 +136,13 @@ def _facts(found: MemorySummary) -> str:
 
 def _how_estimated(found: MemorySummary) -> str:
     told = (
-        "No allocator was recorded. This is what outputs of ops hold by their sizes, until the "
-        "last op that reads them has run; without work space and without variables."
+        "No allocator was recorded. This estimate is the size of op outputs until the last op that "
+        "reads them has run, without workspace and variables."
     )
     if not found.is_at_least:
         return told
     unknown, of = numbers.count(found.unknown_sizes), numbers.count(found.sizes)
-    return f"{told} The sizes of {unknown} of {of} outputs are not known; they are not in it."
+    return f"{told} The sizes of {unknown} of {of} outputs are unknown and not included."
 
 
 def _roles(found: MemorySummary) -> str:
@@ -168,7 +168,7 @@ def _host(found: HostMemory, width: int) -> Iterator[RenderableType]:
     named = titled(f"process {process.pid}", process.title)
     yield page.heading(f"Host memory of {named} on {process.host}{rank}")
     last = numbers.size(int(found.resident_bytes[-1]))
-    facts = [f"resident {last} at last", f"peak {numbers.size(found.peak_bytes)}"]
+    facts = [f"resident {last} at the end", f"peak {numbers.size(found.peak_bytes)}"]
     if not isinstance(found.limit_bytes, Missing) and not isinstance(found.used_ratio, Missing):
         used = numbers.percent(found.used_ratio)
         facts.append(f"limit {numbers.size(found.limit_bytes)} ({used})")
@@ -176,7 +176,7 @@ def _host(found: HostMemory, width: int) -> Iterator[RenderableType]:
     resident = found.resident_bytes.tolist()
     yield page.paragraph(sparkline(resident, width=min(_CURVE_WIDTH, width - 2), least=0))
     if isinstance(found.growth, Missing):
-        yield page.paragraph(f"Growth is not known: {found.growth.reason}.")
+        yield page.paragraph(f"Growth is unknown: {found.growth.reason}.")
     else:
         yield page.paragraph(_growth(found.growth, "Resident memory"))
 
@@ -189,8 +189,8 @@ def _growth(found: Growth, what: str) -> str:
         f"{_signed(found.bytes_per_step)} a step ({_signed(found.low)} to {_signed(found.high)})"
     )
     if found.verdict is GrowthVerdict.WARMING_UP:
-        return f"{what} grew at first and then less: {slope}, {over}."
-    return f"{what} grows by {slope}, {over}, and goes on."
+        return f"{what} grew less and less: {slope}, {over}."
+    return f"{what} grows by {slope}, {over}, and still grows."
 
 
 def _signed(size_bytes: float) -> str:

@@ -55,7 +55,7 @@ _MEASURES: dict[Measure, str] = {
     "step": "in steps",
 }
 # Tracing makes a step longer.
-_STEPS: dict[Measure, str] = {"inside": "recorded step"}
+_STEPS: dict[Measure, str] = {"inside": "traced step"}
 # What roles are called when there are several of one.
 _SEVERAL = {"worker": "workers", "chief": "chiefs", "evaluator": "evaluators"}
 # A cell of the strip is a step over the middle process's.
@@ -117,15 +117,15 @@ def _clocks(found: RankComparison) -> str:
     known = [each for each in found.clocks.clocks if isinstance(each.error_ns, int)]
     reference = name(found.rows[found.clocks.reference].process)
     if len(known) == 1:
-        return f"Clocks: none can be set by that of {reference}."
+        return f"Clocks: none can be aligned with that of {reference}."
     offsets = [abs(each.offset_ns) for each in known if isinstance(each.offset_ns, int)]
     drifts = [abs(each.drift_ppm) for each in known if isinstance(each.drift_ppm, float)]
     drift = f", drifting by up to {max(drifts):.1f} ppm" if max(drifts, default=0) >= 0.1 else ""
     error = found.clocks.error_ns
     within = numbers.duration(error) if isinstance(error, int) else numbers.NOTHING
     return (
-        f"Clocks: up to {numbers.duration(max(offsets))} apart{drift}, set by {reference}'s; "
-        f"surely to within {within}."
+        f"Clocks: up to {numbers.duration(max(offsets))} apart{drift}, aligned with {reference}'s; "
+        f"certain to within {within}."
     )
 
 
@@ -136,13 +136,13 @@ def _named(found: RankComparison) -> Iterator[str]:
         yield (
             f"Slow: {named}, "
             f"{numbers.duration(each.excess_ns)} a {_STEPS.get(each.measure, 'step')} "
-            f"({numbers.percent(each.late.excess_ratio)}) more than the middle process "
+            f"({numbers.percent(each.late.excess_ratio)}) more than the median process "
             f"{_MEASURES[each.measure]}, z {each.late.z:.1f} over {each.late.steps} steps"
             f"{_last(each)}."
         )
     rest = len(found.stragglers) - _MOST_PAIRS
     if rest > 0:
-        yield f"And {rest} more are."
+        yield f"{rest} more are slow."
     if found.stragglers or isinstance(found.work, Missing):
         return
     if found.most_together > 1:
@@ -248,9 +248,9 @@ def _waits(found: RankComparison, width: int) -> Iterator[RenderableType]:
     yield page.blank()
     waits = found.waits
     if isinstance(waits, Missing):
-        yield page.paragraph(f"Who waits for whom is not known: {waits.reason}.", indent=0)
+        yield page.paragraph(f"Who waits for whom is unknown: {waits.reason}.", indent=0)
         return
-    steps = _count(waits.steps, "recorded step", "recorded steps")
+    steps = _count(waits.steps, "traced step", "traced steps")
     yield page.heading(f"Who waits for whom, in {steps}")
     yield page.table(_PAIRS, _pairs(found, waits), width=width)
     rest = len(waits.pairs) - _MOST_PAIRS
@@ -284,7 +284,7 @@ def _servers(found: RankComparison, width: int) -> Iterator[RenderableType]:
     yield page.table(_SERVERS, _loads(servers), width=width)
     if len(servers.loads) > 1 and not isinstance(servers.imbalance_ratio, Missing):
         yield page.paragraph(
-            f"The one with most bytes has {servers.imbalance_ratio:.2f} times the mean."
+            f"The one with the most bytes has {servers.imbalance_ratio:.2f} times the mean."
         )
 
 

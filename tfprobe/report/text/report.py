@@ -117,7 +117,7 @@ def _process(item: ProcessReport, width: int) -> Iterator[RenderableType]:
     if item.works:
         yield from _works(item.works, width)
     elif process.role == SERVER_ROLE:
-        yield page.paragraph("It serves variables; the steps that use them are the workers'.")
+        yield page.paragraph("It serves variables; the steps that use them run in the workers.")
     yield page.paragraph(_cost(item.overhead, item.process.captures))
 
 
@@ -128,7 +128,7 @@ def _works(works: tuple[WorkReport, ...], width: int) -> Iterator[RenderableType
         TextColumn("name", is_number=False, may_be_cut=True),
         TextColumn("count"),
         *([TextColumn("raised")] if show_raised else []),
-        TextColumn("sampled", may_go=True),
+        TextColumn("traced", may_go=True),
         TextColumn("mean", may_go_last=True),
         TextColumn("p50"),
         TextColumn("p95", may_go_last=True),
@@ -191,7 +191,7 @@ def _findings(advice: Advice) -> Iterator[RenderableType]:
         yield from in_short(finding)
     hidden = len(advice.findings) - len(matter[:TOP_FINDINGS])
     if not matter:
-        yield page.paragraph("Nothing was found that would make it much faster.")
+        yield page.paragraph("No significant optimization was found.")
     if hidden:
         more = "finding" if hidden == 1 else "findings"
         yield page.paragraph(f"{hidden} {'more ' if matter else 'small '}{more}: `tfprobe advise`")
@@ -202,7 +202,7 @@ def _ops(table: OpTable | Missing, width: int) -> Iterator[RenderableType]:
         yield page.heading("Ops")
         yield page.paragraph(f"no op table: {table.reason}")
         return
-    steps = "1 sampled step" if table.captures == 1 else f"{table.captures} sampled steps"
+    steps = "1 traced step" if table.captures == 1 else f"{table.captures} traced steps"
     yield page.heading(f"Ops in {steps}")
     has_accelerator = any(op.accelerator_ns for op in table.types)
     columns = [

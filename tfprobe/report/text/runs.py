@@ -102,13 +102,11 @@ def _parts(
 ) -> Iterator[RenderableType]:
     if retention.goes:
         goes = [_going(each, rules, now_unix_ns) for each in retention.goes]
-        yield page.table(
-            [*_RUN, TextColumn("size"), _why("why it goes")], goes, width=width, indent=0
-        )
+        yield page.table([*_RUN, TextColumn("size"), _why("reason")], goes, width=width, indent=0)
         yield page.blank()
     if retention.held:
         held = [[*_run(each, now_unix_ns), each.held or ""] for each in retention.held]
-        yield page.table([*_RUN, _why("why it stays")], held, width=width, indent=0)
+        yield page.table([*_RUN, _why("kept because")], held, width=width, indent=0)
         yield page.blank()
     yield page.paragraph(_sum(retention, rules, leftovers), indent=0)
 
@@ -144,10 +142,10 @@ def _sum(retention: Retention, rules: RetentionRules, leftovers: int) -> str:
     if leftovers:
         parts.append(_count(leftovers, "leftover") + " of programs that were killed")
     if rules == RetentionRules() and not parts:
-        return "Nothing goes: no rule was given, and no killed program left anything."
+        return "Nothing to remove: no rule was given, and no killed program left anything."
     if not parts:
-        return "Nothing goes."
-    return f"To go: {'; '.join(parts)}."
+        return "Nothing to remove."
+    return f"To remove: {'; '.join(parts)}."
 
 
 def _total(candidates: Sequence[Candidate]) -> int:
@@ -168,7 +166,7 @@ _COLUMNS = (
     TextColumn("steps", is_number=False, may_be_cut=True),
 )
 _PROGRAM = TextColumn("program", is_number=False, may_be_cut=True)
-_STANDS = "The order stands: whoever has not answered takes it with its next step."
+_STANDS = "The request stands: processes that have not answered take it at their next step."
 
 
 def render_trace_request(
@@ -232,7 +230,7 @@ def _steps(captures: Sequence[Captured]) -> str:
     each = {work: _ranges(sorted(c.step for c in captures if c.work == work)) for work in works}
     if len(works) < 2:
         return "".join(each.values())
-    return "; ".join(f"work {work}: {text}" for work, text in each.items())
+    return "; ".join(f"loop {work}: {text}" for work, text in each.items())
 
 
 def _ranges(steps: Sequence[int]) -> str:
@@ -266,12 +264,14 @@ def _run_trend_parts(rows: Sequence[TrendRow], others: int, width: int) -> Itera
         TextColumn("step p50"),
         TextColumn("goodput"),
         TextColumn("change"),
-        TextColumn("whose", is_number=False),
+        TextColumn("cause", is_number=False),
         TextColumn("run", is_number=False, may_be_cut=True),
     )
     cells = [_run_trend_row(row) for row in rows]
     yield page.table(columns, cells, width=width)
-    yield page.paragraph("change: from the run before; ~ within what the two recordings scatter")
+    yield page.paragraph(
+        "change: from the previous run; ~ within the variation of the two recordings"
+    )
     if others:
         jobs = "job" if others == 1 else "jobs"
         more = f"and {others} more {jobs}: choose with --name, --tag or --command"
@@ -314,4 +314,4 @@ def _whose(row: TrendRow) -> str:
     from tfprobe.analysis.compare.change_cause import Whose
 
     whose = row.change.cause.whose
-    return "cannot be told" if whose is Whose.UNKNOWN else whose.value
+    return "unknown" if whose is Whose.UNKNOWN else whose.value

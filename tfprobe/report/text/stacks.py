@@ -96,7 +96,7 @@ def _phases(each: ProcessTrees, least_ratio: float) -> Iterator[RenderableType]:
         yield from _tree(part.name, main, part.tree, least_ratio)
     if isinstance(each.steps, Missing):
         yield page.blank()
-        yield page.paragraph(f"Steps and gaps are not told apart: {each.steps.reason}.")
+        yield page.paragraph(f"Steps and gaps cannot be separated: {each.steps.reason}.")
         return
     for part in each.steps:
         yield from _tree(part.name, "warm-up and steady", part.tree, least_ratio)

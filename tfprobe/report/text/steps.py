@@ -171,7 +171,7 @@ _COLUMNS = (
     TextColumn("took"),
     TextColumn("usual"),
     TextColumn("z", may_go=True),
-    TextColumn("what happened then", is_number=False, may_be_cut=True),
+    TextColumn("cause", is_number=False, may_be_cut=True),
 )
 
 
@@ -288,7 +288,9 @@ def phase_parts(lives: Lives, width: int) -> Iterator[RenderableType]:
         yield page.paragraph(f"and {len(known) - SHOWN_PROCESSES} more; --json has them")
     yield from _totals(known[:SHOWN_PROCESSES], names, width)
     if not any(each.knows_import for each in known):
-        yield page.paragraph("When TensorFlow was imported is not known: set-up is in start-up.")
+        yield page.paragraph(
+            "The time of the TensorFlow import is unknown: set-up is part of start-up."
+        )
 
 
 def phase_name(process: Process) -> str:

@@ -44,7 +44,7 @@ def _application(item: ProcessActivities, *, several: bool, width: int) -> Itera
     wall = "" if isinstance(wall_ns, Missing) else f" · {numbers.duration(wall_ns)} in all"
     yield page.heading(f"Application{where}{wall}")
     if not item.activities:
-        yield page.paragraph("no activity and no step was noted")
+        yield page.paragraph("no activity and no step was recorded")
         return
     rows = [_activity(use) for use in item.activities[:SHOWN_ACTIVITIES]]
     if isinstance(item.elsewhere_ns, int) and isinstance(wall_ns, int):
@@ -150,7 +150,7 @@ def _reason(item: float | Missing) -> str:
 
 
 def _steps(count: int) -> str:
-    return "1 recorded step" if count == 1 else f"{numbers.count(count)} recorded steps"
+    return "1 traced step" if count == 1 else f"{numbers.count(count)} traced steps"
 
 
 def _or_nothing(value: float | Missing, spelled: Callable[[float], str]) -> str:

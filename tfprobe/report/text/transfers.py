@@ -84,7 +84,7 @@ def lay_out(moves: Moves, by: By, *, width: int, colour: bool) -> str:
 
 
 def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
-    yield page.heading("What a step moves")
+    yield page.heading("Data moved per step")
     yield page.paragraph(_summary(moves))
     yield page.blank()
     if isinstance(moves.transfers, Missing):
@@ -102,10 +102,10 @@ def _parts(moves: Moves, by: By, width: int) -> Iterator[RenderableType]:
 
 def _summary(moves: Moves) -> str:
     work = moves.work
-    steps = "one sampled step" if moves.steps == 1 else f"{moves.steps} sampled steps"
+    steps = "one traced step" if moves.steps == 1 else f"{moves.steps} traced steps"
     ranks = f" in {moves.processes} processes" if moves.processes > 1 else ""
     of = f" of {numbers.count(work.count)}" if work.count >= moves.steps else ""
-    return f"{work.kind} {work.name}: a step, on average over {steps}{of}{ranks}"
+    return f"{work.kind} {work.name}: mean of {steps}{of}{ranks}"
 
 
 def _transfers(found: Transfers, by: By, width: int) -> Iterator[RenderableType]:
@@ -128,10 +128,7 @@ def _exposed(found: Transfers) -> str:
     exposed = numbers.duration(found.exposed_ns_per_step)
     hidden = numbers.percent(found.copying.hidden_ratio)
     each = " on each accelerator" if len(found.accelerators) > 1 else ""
-    return (
-        f"Kernels hide {hidden} of the time in which anything is copied; {exposed} a step{each} "
-        "are exposed."
-    )
+    return f"Kernels hide {hidden} of the copy time; {exposed} per step{each} are exposed."
 
 
 def _tiny(found: Transfers) -> str:
@@ -193,9 +190,11 @@ def _collectives(found: Collectives, width: int) -> Iterator[RenderableType]:
         yield page.paragraph(f"and {numbers.count(rest)} more; --json has all.")
     exposed = numbers.duration(found.busy.exposed_ns / found.steps)
     hidden = numbers.percent(found.busy.hidden_ratio)
-    yield page.paragraph(f"Computation hides {hidden} of their time; {exposed} a step are exposed.")
+    yield page.paragraph(
+        f"Computation hides {hidden} of their time; {exposed} per step are exposed."
+    )
     if isinstance(found.ranks, Missing):
-        yield page.paragraph(f"Moving and waiting are not told apart: {found.ranks.reason}.")
+        yield page.paragraph(f"Moving and waiting cannot be separated: {found.ranks.reason}.")
         return
     yield page.blank()
     yield page.heading("Who waits for whom")
@@ -203,7 +202,8 @@ def _collectives(found: Collectives, width: int) -> Iterator[RenderableType]:
     if found.clock_error_ns is not None:
         error = numbers.duration(found.clock_error_ns)
         yield page.paragraph(
-            f"The clocks of these machines were set by where ranks meet, to within {error}."
+            "The clocks of these machines were aligned by synchronization between ranks, to "
+            f"within {error}."
         )
 
 

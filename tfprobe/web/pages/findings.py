@@ -55,7 +55,7 @@ def _lacking(run: OpenRun, advice: Advice) -> str | None:
     if not any(work.executed for work in run.profile.works):
         return "no step has been recorded"
     if not run.profile.captures and advice.unchecked:
-        return "no step was sampled: only step times and the machine could be looked at"
+        return "no step was traced: only step times and the machine could be looked at"
     return None
 
 

@@ -36,7 +36,7 @@ _FACTS = (
 def document(run: OpenRun, question: Params) -> Document:
     """Return the input of the work of `work=`, with what other works wait; `stages` parents first.
 
-    Where no step of it was sampled, `input` is null and `missing` says why.
+    Where no step of it was traced, `input` is null and `missing` says why.
     """
     work = run.work(question)
     judged = run.made("inputs", lambda: judge(run.profile))
@@ -48,7 +48,7 @@ def document(run: OpenRun, question: Params) -> Document:
         ],
     }
     if item is None:
-        why = " ".join(no_data_reasons.explain(run.profile)) or "No step of this work was sampled."
+        why = " ".join(no_data_reasons.explain(run.profile)) or "No step of this loop was traced."
         return {**head, "input": None, "missing": why}
     return {**head, "input": _input(run, item), "missing": None}
 

@@ -1,4 +1,4 @@
-"""A work in all of its processes: its sampled steps there, and the part of the profile they are."""
+"""A work in all of its processes: its traced steps there, and the part of the profile they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfprobe.web.opened import OpenRun, Reading
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """The sampled steps of one kind and name of work: `profile` holds their captures alone."""
+    """The traced steps of one kind and name of work: `profile` holds their captures alone."""
 
     profile: Profile
     sampled: tuple[TracedLoop, ...]
@@ -24,7 +24,7 @@ class Alike:
 
 
 def alike(run: OpenRun, work: Work) -> Alike | Missing:
-    """Return the sampled steps of all works of this kind and name in one group of processes."""
+    """Return the traced steps of all works of this kind and name in one group of processes."""
     group = run.profile.processes[work.process].group
     return run.made(("alike", work.kind, work.name, group), lambda: _alike(run, work))
 
@@ -34,7 +34,7 @@ def _alike(run: OpenRun, work: Work) -> Alike | Missing:
     found = [run.sampled(each, with_shapes=True) for each in same]
     told = tuple(each for each in found if not isinstance(each, Missing) and each.captures)
     if not told:
-        return Missing("no step of this work was sampled")
+        return Missing("no step of this loop was traced")
     captures = tuple(
         sorted((each for one in told for each in one.captures), key=lambda each: each.index)
     )
@@ -93,7 +93,7 @@ _NAME_CHARACTERS = 200
 def works_document(run: Reading) -> list[dict[str, Any]]:
     """Return the works with most time, the dearest first: `at` is what `work=` names.
 
-    `captures` are its sampled steps: as told by the job where captures are not read (`early`).
+    `captures` are its traced steps: as told by the job where captures are not read (`early`).
     Any: JSON values.
     """
     profile = run.profile

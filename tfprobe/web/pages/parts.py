@@ -1,4 +1,4 @@
-"""What recorded steps of a work were spent on, one by one, and the mean of them."""
+"""What traced steps of a work were spent on, one by one, and the mean of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfprobe.web.opened import OpenRun
 from tfprobe.web.params import Params
 from tfprobe.web.values import Document, known
 
-# More recorded steps than a page lists; any other is answered by its number.
+# More traced steps than a page lists; any other is answered by its number.
 MOST_STEPS = 300
 _STEP_CAUSES = 3
 _WORK_CAUSES = 10
@@ -19,7 +19,7 @@ _NAME_CHARACTERS = 300
 
 
 def document(run: OpenRun, question: Params) -> Document:
-    """Return the recorded steps of the work `work=`, or the one that `step=` names.
+    """Return the traced steps of the work `work=`, or the one that `step=` names.
 
     Raises NoAnswer where that step was not recorded.
     """
@@ -30,7 +30,7 @@ def document(run: OpenRun, question: Params) -> Document:
     cycles = run.made("cycles", lambda: by_work(run.profile))
     found = next((each for each in cycles if each.work is work), None)
     if found is None:
-        return {"work": place, "missing": "no step of this work was sampled", "steps": []}
+        return {"work": place, "missing": "no step of this loop was traced", "steps": []}
     wanted = question.whole("step", default=-1, least=0)
     if wanted >= 0:
         return {"work": place, "step": _wanted(found, wanted)}

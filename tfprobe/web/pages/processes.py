@@ -182,7 +182,7 @@ def _machine(used: ProcessHardware | Missing) -> dict[str, Any]:
 
 def _least(*limits: int | Missing) -> int | Missing:
     told = [each for each in limits if not isinstance(each, Missing) and each > 0]
-    return min(told) if told else Missing("neither the cgroup nor the machine told it")
+    return min(told) if told else Missing("neither the cgroup nor the machine reports it")
 
 
 def _steps_per_s(work: Work) -> float | Missing:

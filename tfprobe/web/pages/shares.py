@@ -101,11 +101,11 @@ def _strip(strip: Strip) -> Document:
 
 
 def _unread(profile: Profile) -> Document:
-    """Say so where steps were sampled and none of them can be read."""
+    """Say so where steps were traced and none of them can be read."""
     sampled = sum(work.sampled for work in profile.works)
     if profile.captures or not sampled:
         return {}
-    return {"missing": f"of {sampled:,} sampled steps none can be read; see the problems below"}
+    return {"missing": f"of {sampled:,} traced steps none can be read; see the problems below"}
 
 
 def _breakdown(found: Breakdown | Missing) -> Document:

@@ -199,7 +199,7 @@ def _usual_ns(found: Outliers | Missing) -> float | None:
 def _forgotten(number: int, found: WorkSteps) -> str:
     remembered = found.remembered
     if not len(remembered):
-        return "No step of this work is remembered."
+        return "No step of this loop is on record."
     last = remembered.first_step + len(remembered) - 1
-    why = f"Remembered are steps {remembered.first_step:,} to {last:,}."
-    return f"Step {number:,} is not remembered. {why}"
+    why = f"Steps {remembered.first_step:,} to {last:,} are on record."
+    return f"Step {number:,} is not on record. {why}"

@@ -1,4 +1,4 @@
-"""What a step moves: over the bus, in collectives, between tasks; and what waits for that."""
+"""Data moved per step: over the bus, in collectives, between tasks; and what waits for that."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _syncs(run: OpenRun, work: Work) -> Document:
         "function": None if isinstance(asked, Missing) else asked.function or None,
         "source": None if isinstance(asked, Missing) else asked.source or None,
         "missing": {
-            **({} if parts is not None else {"parts": "no step of this work was sampled"}),
+            **({} if parts is not None else {"parts": "no step of this loop was traced"}),
             **({"python": asked.reason} if isinstance(asked, Missing) else {}),
         },
     }

@@ -29,12 +29,12 @@ _LEVEL = 1
 def traced(run: OpenRun, question: Params) -> Aligned:
     """Return the profile with the capture that is asked for, or with all without one, on one clock.
 
-    Raises NoAnswer where no step was sampled.
+    Raises NoAnswer where no step was traced.
     """
     with run.lock:
         profile = run.profile
         if not profile.captures:
-            raise NoAnswer("No step of this run was sampled.")
+            raise NoAnswer("No step of this run was traced.")
         together = aligned_of(run)
         if not question.text("capture"):
             return together

@@ -268,7 +268,7 @@ def test_a_recording_without_clock_has_no_account():
 
     assert isinstance(found, Missing)
     assert document(found)["goodput_ratio"] is None
-    assert "when its steps were" in document(found)["missing"]
+    assert "no times of its steps" in document(found)["missing"]
 
 
 def test_processes_add_up():

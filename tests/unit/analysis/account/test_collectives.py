@@ -235,7 +235,7 @@ def test_steps_without_collectives_are_none_that_a_trace_lost() -> None:
 
 
 def test_the_account_waits_as_long_as_ranks_do() -> None:
-    """What `tfprobe ranks` tells of recorded steps, for all steps."""
+    """What `tfprobe ranks` tells of traced steps, for all steps."""
     made = job({0: [[reduce(0, 900)], [reduce(200, 700)]], 1: [[reduce(700, 200)]] * 2})
 
     [item] = waited(told(made)[0]).values()

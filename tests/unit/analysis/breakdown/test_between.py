@@ -234,7 +234,7 @@ def test_causes_of_a_work_are_means_over_its_steps():
 
 
 def test_a_gap_that_is_far_longer_than_usual_is_no_part_of_the_mean_cycle():
-    """The end of an epoch after one of three recorded steps would look like a third of all time."""
+    """The end of an epoch after one of three traced steps would look like a third of all time."""
     steps = [Step([op("MatMul", 0, 100)]) for _ in range(2)]
     end_of_epoch = replace(gap(LOOP, call("evaluate", 400_000)), step=1)
     gaps = (gap(LOOP, call("log", 50)), end_of_epoch)

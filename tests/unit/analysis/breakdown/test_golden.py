@@ -1,4 +1,4 @@
-"""Recordings of real accelerators by others: every recorded step is divided without remainder."""
+"""Recordings of real accelerators by others: every traced step is divided without remainder."""
 
 from __future__ import annotations
 

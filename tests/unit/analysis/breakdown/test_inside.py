@@ -267,7 +267,7 @@ def test_parts_sum_to_the_step_exactly():
 
 def test_without_a_sample_there_is_a_reason():
     """A run without captures has no breakdown, and says so."""
-    assert divide(profile()) == Missing("no step was sampled")
+    assert divide(profile()) == Missing("no step was traced")
 
 
 def test_moments_of_each_device_fill_the_step():

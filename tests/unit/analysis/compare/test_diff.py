@@ -109,14 +109,14 @@ def test_few_steps_cannot_be_told():
         asked=1,
     )
 
-    assert answer == Missing("too few to tell")
+    assert answer == Missing("too few to decide")
 
 
 def test_nothing_at_all_cannot_be_told():
     """A work without a step is too few, too."""
     nothing = sample(np.zeros(0, dtype=np.int64), each_block=4)
 
-    assert compare(nothing, nothing, asked=1) == Missing("too few to tell")
+    assert compare(nothing, nothing, asked=1) == Missing("too few to decide")
 
 
 def named(kind: str, name: str, index: int = 0, of: int = 0, **facts: Any) -> Work:
@@ -181,7 +181,7 @@ def test_runs_without_samples_are_compared_by_their_steps():
     (one,) = found.works
     assert isinstance(one.steps.step, Change)
     assert one.steps.step.is_significant
-    assert one.ops == Missing("no step was sampled in A and B")
+    assert one.ops == Missing("no step was traced in A and B")
 
 
 def test_warm_up_and_traced_steps_are_not_compared():
@@ -234,7 +234,7 @@ def jittered(us: int, at: int) -> int:
 
 
 def sampled_run(times_us: dict[str, int], *, samples: int = 12) -> Profile:
-    """Return a run whose sampled steps ran these ops, each a few µs more or less."""
+    """Return a run whose traced steps ran these ops, each a few µs more or less."""
     steps = [
         Step([op(name, 0, jittered(us, at)) for name, us in times_us.items()])
         for at in range(samples)
@@ -268,10 +268,10 @@ def test_new_and_gone_ops_are_named():
 
 
 def test_few_samples_are_not_enough_to_tell():
-    """With three sampled steps a side no op is called slower."""
+    """With three traced steps a side no op is called slower."""
     found = ops_of(sampled_run({"MatMul": 100}, samples=4), sampled_run({"MatMul": 300}, samples=4))
 
-    assert [each.change for each in found.types] == [Missing("too few samples to tell")]
+    assert [each.change for each in found.types] == [Missing("too few samples to decide")]
 
 
 def test_gradients_are_compared_below_their_layer():
@@ -399,7 +399,9 @@ def test_the_gate_fails_where_nothing_can_be_told():
     found = verdict(1.0, on="op")
 
     assert found.fails
-    assert found.why == "no kind of step has enough sampled steps in both, so it cannot be told"
+    assert (
+        found.why == "no kind of step has enough traced steps in both, so nothing can be compared"
+    )
 
 
 def test_the_gate_looks_at_ops():
@@ -432,8 +434,8 @@ def test_the_document_says_what_is_missing():
 
     (told,) = document(found, [])["works"]
 
-    assert told["step"] == {"missing": "too few to tell"}
-    assert told["ops"] == {"missing": "no step was sampled in A and B"}
+    assert told["step"] == {"missing": "too few to decide"}
+    assert told["ops"] == {"missing": "no step was traced in A and B"}
 
 
 def test_a_busy_machine_is_told_beside_the_failure():

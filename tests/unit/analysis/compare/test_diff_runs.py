@@ -103,7 +103,7 @@ def test_one_run_a_side_has_no_scatter():
     """That is what comparing two recordings is for."""
     found = compare_runs([Observation(1)], [Observation(2)], asked=1)
 
-    assert found == Missing("one run a side does not tell how far runs scatter")
+    assert found == Missing("one run per side does not show how much runs vary")
 
 
 def recorded(

@@ -250,7 +250,7 @@ def test_no_process_is_an_answer_too() -> None:
 
 
 def test_chosen_steps_alone_are_compared() -> None:
-    """Figures, recorded steps and meetings are of those."""
+    """Figures, traced steps and meetings are of those."""
     found = merge([within(each, 20, 39) for each in job()])
 
     assert (found.first_step, found.last_step) == (20, 39)
@@ -330,7 +330,7 @@ def test_the_job_of_several_processes_is_compared() -> None:
     found = merge([*team_of, replace(alone, steps=steps)])
 
     assert found.rows[-1].late == Missing(
-        "it works on nothing together with the processes that are compared"
+        "it does not synchronize with the processes that are compared"
     )
     assert found.stragglers
 

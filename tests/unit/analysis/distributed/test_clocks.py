@@ -128,7 +128,7 @@ def test_a_clock_that_was_set_meanwhile_is_not_told() -> None:
 
     [_, other] = shown.clocks
     assert isinstance(other.error_ns, Missing)
-    assert "it was set while the job ran" in other.basis
+    assert "its clock was set while the job ran" in other.basis
 
 
 def test_traces_that_are_placed_a_little_off_widen_the_error() -> None:

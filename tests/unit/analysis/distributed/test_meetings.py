@@ -1,4 +1,4 @@
-"""Where processes meet: collectives, sends and receives of the recorded steps, as columns."""
+"""Where processes meet: collectives, sends and receives of the traced steps, as columns."""
 
 from __future__ import annotations
 

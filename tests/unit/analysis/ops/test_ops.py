@@ -36,7 +36,7 @@ def test_types_are_ordered_by_total_time():
 
 
 def test_types_sum_over_the_sampled_steps():
-    """Two sampled steps make one table."""
+    """Two traced steps make one table."""
     table = by_type(profile([Step([op("Relu", 0, 10)]), Step([op("Relu", 0, 30)])]))
 
     assert isinstance(table, OpTable)
@@ -55,7 +55,7 @@ def test_transfers_are_no_ops():
 
 def test_without_a_sample_there_is_a_reason():
     """A run without captures has no op table, and says so."""
-    assert by_type(profile()) == Missing("no step was sampled")
+    assert by_type(profile()) == Missing("no step was traced")
 
 
 @pytest.mark.parametrize("case", ["tfprof_testdata", "syn_gpu_loop", "syn_devices", "syn_op"])

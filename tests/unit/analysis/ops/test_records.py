@@ -1,4 +1,4 @@
-"""Sampled steps as tfprof's records: what its engine can load."""
+"""Traced steps as tfprof's records: what its engine can load."""
 
 from __future__ import annotations
 

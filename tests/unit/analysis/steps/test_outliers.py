@@ -337,7 +337,7 @@ def test_few_steps_have_no_outliers():
 
     answer = outliers.of_steps(remember(work, placed.works), Causes(placed, work))
 
-    assert answer == Missing("it takes 8 steps to tell what is usual")
+    assert answer == Missing("it takes 8 steps to know what is usual")
 
 
 def test_a_first_step_is_slow_on_a_throttled_machine_as_on_any_other():

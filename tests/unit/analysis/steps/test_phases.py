@@ -182,5 +182,5 @@ def test_a_process_without_a_clock_says_so():
     one = process()
 
     assert life(profile(works=[timed_work([MS] * 5)], processes=[one]), one) == Missing(
-        "the recording does not tell when its steps were"
+        "the recording has no times of its steps"
     )

@@ -311,7 +311,7 @@ def test_steps_are_kept_apart() -> None:
 @pytest.mark.parametrize(
     ("steps", "devices", "reason"),
     [
-        ([], (), "no step was sampled"),
+        ([], (), "no step was traced"),
         (
             [[row("a", 0, 10, Place.HOST)]],
             (),

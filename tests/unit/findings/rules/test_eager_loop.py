@@ -28,7 +28,7 @@ def test_dispatch_within_ops_is_won_too() -> None:
     of_ops = ops(per_step=20.0, busy_ns=5.0 * MS, step_ns=10.0 * MS)
 
     with_ops = found("eager_loop", work(loop=EAGER, parts=parts(idle=0.3), ops=of_ops))
-    unknown = work(loop=EAGER, parts=parts(idle=0.3), ops=Missing("no step was sampled"))
+    unknown = work(loop=EAGER, parts=parts(idle=0.3), ops=Missing("no step was traced"))
     without = found("eager_loop", unknown)
 
     assert with_ops is not None

@@ -34,5 +34,5 @@ def test_most_is_more_than_half() -> None:
 
     assert half is not None
     assert more is not None
-    assert half.title == "Conv2D takes a good part of a step"
+    assert half.title == "Conv2D takes a significant part of a step"
     assert more.title == "Conv2D takes most of a step"

@@ -15,7 +15,7 @@ def test_a_fifth_of_the_time_is_told() -> None:
     assert finding.severity is Severity.INFO
     assert "model/conv" in finding.title
     # Ops of it that run at once count once; `tfprobe scope` adds them up.
-    assert finding.evidence[0].text == "model/conv, wall time a step"
+    assert finding.evidence[0].text == "model/conv, wall time per step"
 
 
 def test_less_is_not() -> None:

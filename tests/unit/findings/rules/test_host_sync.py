@@ -20,7 +20,7 @@ def test_nine_of_ten_gaps_are_told() -> None:
     assert finding is not None
     assert (round(finding.gain.high_ratio, 6), finding.severity) == (0.01, Severity.INFO)
     assert finding.evidence[0].source == "train.py:31"
-    assert finding.evidence[0].text == "1 read a step, by numpy: a step"
+    assert finding.evidence[0].text == "1 read per step by numpy, time per step"
 
 
 def test_several_reads_are_reads() -> None:
@@ -28,7 +28,7 @@ def test_several_reads_are_reads() -> None:
     finding = found("host_sync", work(syncs=replace(_syncs(1.0), calls=2.5)))
 
     assert finding is not None
-    assert finding.evidence[0].text.startswith("2.5 reads a step")
+    assert finding.evidence[0].text.startswith("2.5 reads per step")
 
 
 def test_reads_of_no_line_of_the_job_are_a_note() -> None:

@@ -65,7 +65,7 @@ def test_a_node_that_was_not_measured_is_only_likely() -> None:
     finding = found("input_bound", work(parts=parts(input_wait=0.4), input=guessed))
 
     assert finding is not None
-    assert finding.evidence[1].text == "waiting, likely (not measured) for Map a step"
+    assert finding.evidence[1].text == "waiting, likely (not measured), for Map per step"
 
 
 def test_the_line_of_a_generator_is_named() -> None:
@@ -86,7 +86,7 @@ def test_most_of_it_is_more_than_half() -> None:
     )
 
     assert finding is not None
-    assert finding.evidence[0].text == "of the cycle, a good part of it feed"
+    assert finding.evidence[0].text == "share of the cycle, a significant part of it feed"
 
 
 def test_a_feed_of_some_100_us_is_no_alarm() -> None:
@@ -177,7 +177,7 @@ def test_python_of_an_input_that_keeps_up_holds_up_the_steps() -> None:
     finding = found("input_bound", work(parts=outside, input=made))
 
     assert finding is not None
-    assert finding.title == "Python that makes the input holds up the steps"
+    assert finding.title == "Python code that produces the input blocks the steps"
     assert (round(finding.gain.high_ratio, 6), finding.evidence[0].source) == (0.25, "data.py:28")
     handed = found("input_bound", work(parts=parts(idle=0.25, input_wait=0.1), input=made))
     assert handed is not None

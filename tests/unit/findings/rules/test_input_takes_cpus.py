@@ -49,7 +49,10 @@ def test_ops_beside_a_step_that_computes_are_told() -> None:
     assert finding is not None
     assert finding.severity is Severity.CRITICAL
     assert finding.gain.high_ns == STEPS * 4 * MS
-    assert finding.evidence[0].text == "ops of ParallelMapV2 run beside the step (MatMul), a step"
+    assert (
+        finding.evidence[0].text
+        == "ops of ParallelMapV2 that run alongside the step (MatMul), per step"
+    )
     assert finding.evidence[0].source == "train.py:29"
 
 
@@ -128,7 +131,7 @@ def test_a_cache_is_advised_of_what_ends(nodes, may_cache: bool, advised: bool) 
 
 def test_without_samples_it_is_not_checked() -> None:
     """Neither of the step nor of the machine."""
-    assert told(ops=Missing("no step was sampled")) is None
+    assert told(ops=Missing("no step was traced")) is None
     assert told(process=process(machine=Missing("no second look"))) is None
 
 

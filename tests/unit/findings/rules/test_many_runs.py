@@ -36,7 +36,7 @@ def test_a_run_for_each_metric_is_told_with_the_line() -> None:
     assert finding is not None
     assert round(finding.gain.high_ratio, 6) == 0.15
     assert finding.evidence[0].source == "train.py:21"
-    assert finding.title == "Each turn of the loop makes 3 runs of the Session"
+    assert finding.title == "Each iteration calls Session.run 3 times"
 
 
 def test_a_step_and_one_look_are_not() -> None:

@@ -33,7 +33,7 @@ def test_where_each_step_is_traced_the_ops_are_what_is_left() -> None:
     each = loop(retraces=99, untraced=0, retrace_ns=99 * 10 * MS)
 
     finding = found("retracing", work(loop=each, ops=ops(busy_ns=4.0 * MS)))
-    without = found("retracing", work(loop=each, ops=Missing("no step was sampled")))
+    without = found("retracing", work(loop=each, ops=Missing("no step was traced")))
 
     assert finding is not None
     assert without is not None

@@ -69,7 +69,7 @@ def test_a_step_that_waits_for_a_cpu_is_small_all_the_same() -> None:
 
 def test_without_a_sample_the_time_between_steps_counts() -> None:
     """It is measured for every step."""
-    unsampled = work(loop=SMALL, parts=Missing("no step was sampled"))
+    unsampled = work(loop=SMALL, parts=Missing("no step was traced"))
 
     finding = found("small_executions", unsampled)
 

@@ -126,7 +126,7 @@ def test_a_difference_within_what_gaps_usually_vary_is_not_told() -> None:
 
 def test_without_samples_the_time_between_steps_tells() -> None:
     """In a cluster nothing may be sampled: the late one is late to the step, others wait in it."""
-    nothing = Missing("no step was sampled")
+    nothing = Missing("no step was traced")
     late = _rank(0, parts=nothing, loop=loop(usual_step_ns=2.0 * MS, usual_gap_ns=8.0 * MS))
     waiting = _rank(1, parts=nothing, loop=loop(usual_step_ns=9.0 * MS, usual_gap_ns=1.0 * MS))
 

@@ -53,4 +53,4 @@ def test_tiny_ops_and_kernels_are_not() -> None:
 
     assert found("threads_few", replace(one, ops=ops(large_ns=0.5 * MS))) is None
     assert found("threads_few", replace(one, ops=gpu_ops())) is None
-    assert found("threads_few", replace(one, parts=Missing("no step was sampled"))) is None
+    assert found("threads_few", replace(one, parts=Missing("no step was traced"))) is None

@@ -264,7 +264,7 @@ def test_a_directory_that_cannot_be_read_is_told():
 
     async def act(stage: Stage) -> None:
         await stage.look(NoAnswer("/runs is closed to this user."))
-        assert stage.sees("no look: /runs is closed")
+        assert stage.sees("cannot update: /runs is closed")
         assert stage.ids == ["r1"]
         await stage.look(seen(run_row("r1")))
         assert not stage.sees("no look")
@@ -335,10 +335,10 @@ def test_a_new_capture_has_the_tab_read_again():
 @pytest.mark.parametrize(
     ("key", "changes", "told"),
     [
-        ("2", {"table": Missing("no step was sampled")}, "No ops to show: no step was sampled."),
+        ("2", {"table": Missing("no step was traced")}, "No ops to show: no step was traced."),
         ("2", {"table": NoAnswer("steps.bin is half a header.")}, "steps.bin is half a header."),
-        ("3", {"found": ()}, "Nothing was found that would make it faster."),
-        ("4", {"noted": ()}, "Nothing was noted yet."),
+        ("3", {"found": ()}, "No optimization was found."),
+        ("4", {"noted": ()}, "Nothing was recorded yet."),
     ],
 )
 def test_a_tab_without_an_answer_says_why(key, changes, told):
@@ -382,7 +382,7 @@ def test_t_asks_for_samples_and_says_who_answered():
     async def act(stage: Stage) -> None:
         await stage.press("t")
         assert isinstance(stage.page.screen, AskSteps)
-        assert stage.sees("Record how many steps of train.py --name r1 now?")
+        assert stage.sees("Trace how many steps of train.py --name r1 now?")
         stage.page.screen.query_one(Input).value = ""
         await stage.press("1", "2", "enter")
         assert stage.source.asked == [("sample", Key("/runs/r1"), 12)]
@@ -398,7 +398,7 @@ def test_a_number_that_is_none_asks_for_nothing():
         await stage.press("t")
         stage.page.screen.query_one(Input).value = "0"
         await stage.press("enter")
-        assert stage.sees("A whole number from 1 on is needed.")
+        assert stage.sees("Enter a whole number of at least 1.")
         await stage.press("escape")
         assert stage.source.asked == []
         assert isinstance(stage.page.screen, Overview)
@@ -575,7 +575,7 @@ def test_question_mark_explains_keys_and_marks():
     async def act(stage: Stage) -> None:
         await stage.press("question_mark")
         assert isinstance(stage.page.screen, HelpScreen)
-        assert stage.sees("sample now")
+        assert stage.sees("trace now")
         await stage.press("escape")
         assert isinstance(stage.page.screen, Overview)
 

@@ -144,7 +144,7 @@ def machine(at: int) -> str:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    """A job whose first process has made some steps, of which one was sampled."""
+    """A job whose first process has made some steps, of which one was traced."""
     job = Job(write_run(tmp_path / "run", interpreters=[f"{HOST}\t4711\t1\t3.11.7\t/python"]))
     job.begin(4711, works=[WrittenWork(name="work0", kind="function")])
     job.step(4711, 20)
@@ -393,5 +393,5 @@ def test_a_run_that_vanishes_is_an_error(job: Job) -> None:
     following.refresh()
     shutil.rmtree(job.root)
 
-    with pytest.raises(UnreadableInput, match=r"run is there no more\. It was removed"):
+    with pytest.raises(UnreadableInput, match=r"run no longer exists\. It was removed"):
         following.refresh()

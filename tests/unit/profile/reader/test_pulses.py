@@ -126,7 +126,7 @@ def test_a_step_tells_what_it_was_fed_and_gave_back(tmp_path):
 
     assert (known.fed_bytes, known.result_bytes) == (161, 4)
     assert (null.fed_bytes, null.result_bytes) == (NOT_FED, NO_TENSORS)
-    assert older.fed_bytes == older.result_bytes == Missing("the recording does not tell")
+    assert older.fed_bytes == older.result_bytes == Missing("not in the recording")
 
 
 def test_a_profiler_of_the_job_is_open_while_no_step_can_be_traced(tmp_path):

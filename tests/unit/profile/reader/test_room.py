@@ -76,7 +76,7 @@ def test_what_is_not_read_is_said(tmp_path):
     assert following.left_out == LeftOut(captures=13, of=15, processes=1)
     (problem,) = (each for each in profile.problems if each.where == "captures")
     assert problem.what.startswith(
-        "Of 15 recorded steps the newest 2 are read, and none of 1 process: all would take too much"
+        "Of 15 traced steps the newest 2 are read, and none of 1 process: all would take too much"
     )
 
 

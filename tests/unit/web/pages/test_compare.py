@@ -56,7 +56,7 @@ def test_what_grew_is_told_with_how_sure_that_is():
     assert work["ops"]["types"][0]["name"] == "MatMul"
     assert work["ops"]["types"][0]["delta_ns"] == pytest.approx(30_000)
     assert work["parts"][0]["label"] == "host compute"
-    assert work["cause"] == "That is the program: MatMul changed most, while Relu hardly did."
+    assert work["cause"] == "The cause is the program: MatMul changed most, while Relu hardly did."
 
 
 def test_a_run_is_as_it_is_itself():

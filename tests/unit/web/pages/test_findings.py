@@ -74,10 +74,10 @@ def test_a_gain_is_a_bound_in_time_and_share():
 
 
 def test_rules_without_anything_to_go_by_say_why():
-    """No step was sampled: most rules cannot tell."""
+    """No step was traced: most rules cannot tell."""
     found = asked(profile(works=[timed_work([10 * MS] * 50)]))
 
-    assert found["missing"].startswith("no step was sampled")
+    assert found["missing"].startswith("no step was traced")
     assert {"input_bound", "tiny_ops"} <= {each["rule"] for each in found["unchecked"]}
     assert all(each["reason"] for each in found["unchecked"])
 

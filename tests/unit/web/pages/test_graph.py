@@ -136,7 +136,7 @@ def test_what_flows_through_what_never_ran_is_an_edge() -> None:
 
 def test_a_scope_that_is_not_there_has_no_answer() -> None:
     """A recording without a graph has a page that says so."""
-    with pytest.raises(NoAnswer, match="No op of this work"):
+    with pytest.raises(NoAnswer, match="No op of this loop"):
         PricedRun(*RUN).ask("graph", at="nett")
 
     assert "no graph" in PricedRun(*RUN, has_graph=False).ask("graph")["nothing"]

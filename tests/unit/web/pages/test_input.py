@@ -100,4 +100,4 @@ def test_a_work_that_was_not_sampled_says_so() -> None:
     document = told(profile(works=[work()]))
 
     assert document["input"] is None
-    assert document["missing"] == "No step of this work was sampled."
+    assert document["missing"] == "No step of this loop was traced."

@@ -113,9 +113,9 @@ def test_nothing_measured_is_told_with_its_reasons() -> None:
     document = told(profile(works=[work()]))
 
     assert document["chosen"] is None
-    assert document["missing"]["allocators"] == "no step of this work was sampled"
+    assert document["missing"]["allocators"] == "no step of this loop was traced"
     assert "no process" in document["missing"]["hosts"]
-    assert document["variables"]["missing"] == "no step of this work was sampled"
+    assert document["variables"]["missing"] == "no step of this loop was traced"
 
 
 def test_a_host_over_a_long_time_keeps_its_highest_moments() -> None:

@@ -19,7 +19,7 @@ RUN = (
 
 
 def test_types_are_told_dearest_first_for_a_mean_step() -> None:
-    """`total_ns` is that of all sampled steps; what never ran has no row."""
+    """`total_ns` is that of all traced steps; what never ran has no row."""
     found = PricedRun(*RUN).ask("ops")
 
     columns = ("type", "nodes", "time_ns", "total_ns")
@@ -81,11 +81,11 @@ def test_what_is_not_recorded_is_null_with_its_reason() -> None:
 def test_a_work_that_was_not_sampled_says_so(page: str) -> None:
     """Beside the works that one may choose instead."""
     run = PricedRun(*RUN)
-    run.told = Missing("no step of this work was sampled")
+    run.told = Missing("no step of this loop was traced")
 
     found = run.ask(page)
 
-    assert "no step of this work was sampled" in found["nothing"]
+    assert "no step of this loop was traced" in found["nothing"]
     assert len(found["works"]) == 1
 
 

@@ -27,7 +27,7 @@ def asked(name: str, told: Profile, **arguments: str) -> dict[str, Any]:
 
 
 def training(**changes: Any) -> Profile:
-    """Return a hundred steps of 10 ms, of which step 5 was sampled and step 40 was slow."""
+    """Return a hundred steps of 10 ms, of which step 5 was traced and step 40 was slow."""
     times = [10 * MS] * 100
     times[40] = 300 * MS
     steps = [Step([op("MatMul", 0, 60), op("Relu", 60, 20)], duration_us=100)]
@@ -67,7 +67,7 @@ def test_a_run_without_steps_says_so():
     assert found["main"] == {"missing": "no step has been recorded"}
     assert found["steps"] == 0
     assert "ran no step tfprobe recognises" in found["silences"][0]
-    assert asked("shares", profile())["breakdown"] == {"missing": "no step was sampled"}
+    assert asked("shares", profile())["breakdown"] == {"missing": "no step was traced"}
 
 
 def test_a_run_without_a_process_says_so():
@@ -166,7 +166,7 @@ def test_samples_that_cannot_be_read_are_not_called_none():
 
     found = asked("shares", torn)["breakdown"]
 
-    assert found["missing"].startswith("of 2 sampled steps none can be read")
+    assert found["missing"].startswith("of 2 traced steps none can be read")
 
 
 def test_a_command_is_cut_where_no_page_shows_more() -> None:

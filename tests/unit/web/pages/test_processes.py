@@ -105,7 +105,7 @@ def test_one_process_is_compared_with_nobody() -> None:
     found = told(profile(works=[work()]))["ranks"]
 
     assert found["lanes"] == []
-    assert "nobody to compare" in found["missing"]
+    assert "nothing to compare" in found["missing"]
 
 
 def test_lives_count_from_the_first_moment_of_all() -> None:
@@ -152,7 +152,7 @@ def test_a_machine_without_accelerators_says_so() -> None:
     hardware = told(profile())["hardware"]
 
     assert "NVML" in hardware["missing"]["devices"]
-    assert "sampled nothing" in hardware["missing"]["processes"]
+    assert "took no resource sample" in hardware["missing"]["processes"]
 
 
 @pytest.mark.parametrize("arguments", [{"measure": "x"}, {"work": "77"}, {"host": "<b>"}])

@@ -103,7 +103,7 @@ def test_a_tree_ten_thousand_deep_is_told_to_where_one_can_look() -> None:
 
 def test_a_scope_that_is_not_there_has_no_answer() -> None:
     """Not an empty tree."""
-    with pytest.raises(NoAnswer, match="No op of this work"):
+    with pytest.raises(NoAnswer, match="No op of this loop"):
         PricedRun(*RUN).ask("scopes", at="nett")
 
 

@@ -28,7 +28,7 @@ def asked(name: str, told: Profile, **arguments: object) -> dict[str, Any]:
 
 
 def training(count: int = 100, **changes: Any) -> Profile:
-    """Return steps of 10 ms, of which step 5 was sampled and step 40 was slow."""
+    """Return steps of 10 ms, of which step 5 was traced and step 40 was slow."""
     times = [10 * MS] * count
     times[40] = 300 * MS
     facts: dict[str, Any] = {
@@ -98,7 +98,7 @@ def test_the_first_step_has_no_gap_before_it():
 
 def test_a_step_that_is_forgotten_is_no_answer():
     """The sentence says which are remembered."""
-    with pytest.raises(NoAnswer, match=r"Step 3 is not remembered. .* 1,000 to 1,049"):
+    with pytest.raises(NoAnswer, match=r"Step 3 is not on record. .* 1,000 to 1,049"):
         asked("step", forgetful(1_000, 50), step=3)
 
 
@@ -119,7 +119,7 @@ def test_the_life_of_its_process_is_told_by_phases():
 
 
 def test_the_parts_of_recorded_steps_sum_to_their_cycle():
-    """Of each sampled step, and of their mean."""
+    """Of each traced step, and of their mean."""
     found = asked("parts", training())
 
     (step,) = found["steps"]
@@ -148,7 +148,7 @@ def test_a_work_without_a_recorded_step_says_so():
     """Only its step times are known."""
     found = asked("parts", profile(works=[work()]))
 
-    assert found["missing"] == "no step of this work was sampled"
+    assert found["missing"] == "no step of this loop was traced"
 
 
 def test_a_million_steps_make_a_small_document():

@@ -29,8 +29,8 @@ def test_a_cpu_has_no_bus_and_the_page_says_so() -> None:
     assert [document[name] for name in ("transfers", "collectives", "sends")] == [None] * 3
     assert document["missing"] == {
         "transfers": "no accelerator in this run, so nothing moved over the bus",
-        "collectives": "the sampled steps have no collective",
-        "sends": "the sampled steps send nothing between devices or tasks",
+        "collectives": "the traced steps have no collective",
+        "sends": "the traced steps send nothing between devices or tasks",
     }
 
 
@@ -86,11 +86,11 @@ def test_values_that_python_asks_for_are_told_with_their_line() -> None:
 
     assert (syncs["source"], syncs["ns_per_gap"]) == ("/home/ada/train.py:14", 5_000)
     assert syncs["sync_wait_ratio"] is None
-    assert syncs["missing"] == {"parts": "no step of this work was sampled"}
+    assert syncs["missing"] == {"parts": "no step of this loop was traced"}
 
 
 def test_a_work_that_was_not_sampled_moves_nothing_known() -> None:
     """The reason is the same for all of it."""
     document = told(profile(works=[work()], processes=[process()]))
 
-    assert set(document["missing"].values()) == {"no step of this work was sampled"}
+    assert set(document["missing"].values()) == {"no step of this loop was traced"}

@@ -24,7 +24,7 @@ _MOST = 2**50
 
 @dataclass(frozen=True, slots=True)
 class FloatOps:
-    """Float operations of sampled steps.
+    """Float operations of traced steps.
 
     `of_rows` are those of each row of the executions, 0 for rows that do not count: kernels of a
     node that the host's rows tell of. `unknown` are, by node, the op that ran and the reason, of
@@ -105,7 +105,7 @@ def _of_run(
     if table.plain(op).removesuffix("WithBias") != table.plain(node.op):
         definition = sampled.optimized.get((node.name, op))
     if definition is None:
-        return Missing("the graph optimizer made it, and the optimized graph does not tell of it")
+        return Missing("the graph optimizer made it, and the optimized graph does not contain it")
     try:
         found = table.float_ops(op, _call(definition, node, shapes))
     except UnknownOperands as exc:
@@ -152,7 +152,7 @@ class Coverage:
 
 
 def coverage(sampled: TracedLoop, float_ops: FloatOps, step: int) -> Coverage:
-    """Return the coverage of a sampled step; of -1, of all of them together."""
+    """Return the coverage of a traced step; of -1, of all of them together."""
     rows = sampled.executions
     captures = [each.index for each in sampled.captures if step in (_AVERAGE, each.step)]
     in_step = np.isin(rows.capture, captures)

@@ -25,7 +25,7 @@ _LIST_TYPE = "DT_VARIANT"
 
 
 def shapes_of(sampled: TracedLoop) -> dict[Output, Shape]:
-    """Return the shape of each output of sampled steps, as complete as it can be known."""
+    """Return the shape of each output of traced steps, as complete as it can be known."""
     sure = (node for node in sampled.graph.nodes if node.name not in sampled.shared_names)
     return solved(sure, sampled.shapes, sampled.arguments, sampled.loop_variables)
 

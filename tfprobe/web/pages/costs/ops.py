@@ -41,7 +41,7 @@ _NS_PER_S = 1_000_000_000
 def document(run: OpenRun, question: Params) -> Document:
     """Return the table and what stands beside it.
 
-    Times are of a mean sampled step; `total_ns` is of all of them. `left` are the rows beyond the
+    Times are of a mean traced step; `total_ns` is of all of them. `left` are the rows beyond the
     dearest 2,000.
     """
     by = question.one_of("by", ("type", "name"), default="type")

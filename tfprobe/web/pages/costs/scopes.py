@@ -47,7 +47,7 @@ def _document(run: OpenRun, found: Priced, by: str, metric: str, at: str) -> Doc
     tree = scope_tree(run, found, layers=by == "layer")
     top = tree.by_path.get(at)
     if top is None:
-        raise NoAnswer(f"No op of this work has the scope {shown_name(at)!r}.")
+        raise NoAnswer(f"No op of this loop has the scope {shown_name(at)!r}.")
     return {
         **loop_costs.head(run, found),
         "by": by,
@@ -134,7 +134,7 @@ def _graph_body(run: OpenRun, found: Priced, at: str, *, with_idle: bool) -> Doc
     around = neighbours(found.sampled, inputs, at)
     inside = [each for each in around.groups.values() if not each.is_outside]
     if not inside:
-        raise NoAnswer(f"No op of this work has the scope {shown_name(at)!r}.")
+        raise NoAnswer(f"No op of this loop has the scope {shown_name(at)!r}.")
     costs = {each.path: _sum(found, each.members) for each in inside}
     idle = {each.path for each in inside if not costs[each.path][AT["runs"]]}
     if not with_idle:

@@ -1,4 +1,4 @@
-"""One recorded step of all ranks on one axis, as the page `timeline` draws it.
+"""One traced step of all ranks on one axis, as the page `timeline` draws it.
 
 The document has the form of that of one step: tracks, slices as columns, categories. A rank is a
 group of three tracks: what its moments are charged to, where it meets others, how long it waits for

@@ -1,4 +1,4 @@
-"""One recorded step on a time axis, in as much detail as a browser draws.
+"""One traced step on a time axis, in as much detail as a browser draws.
 
 Where there are too many slices, neighbours become blocks. Times count in ns from the start of the
 step. Columns of slices stand beside each other, for there
@@ -89,7 +89,7 @@ def chosen_capture(run: OpenRun, question: Params) -> Capture:
     """Return the capture that is asked for. Raises NoAnswer where none is."""
     captures = run.profile.captures
     if not captures:
-        raise NoAnswer("No step of this run was sampled.")
+        raise NoAnswer("No step of this run was traced.")
     return captures[question.whole("capture", default=0, least=0, most=len(captures) - 1)]
 
 
@@ -174,7 +174,7 @@ def _fixed(profile: Profile, laid: Laid) -> Document:
 def _captures(run: OpenRun, question: Params) -> Document:
     profile = run.profile
     if not profile.captures:
-        raise NoAnswer("No step of this run was sampled: there is nothing to draw.")
+        raise NoAnswer("No step of this run was traced: there is nothing to draw.")
     works = list(profile.works)
     process = question.whole("process", default=-1, least=0, most=len(profile.processes) - 1)
     found = list(profile.captures)

@@ -150,7 +150,7 @@ function compareWork(work, found) {
       make("p", { class: "soft" }, `Ops are not compared: ${work.ops_missing}.`),
     ];
   const { ops } = work;
-  const steps = `${count(ops.steps_a)} and ${count(ops.steps_b)} sampled steps`;
+  const steps = `${count(ops.steps_a)} and ${count(ops.steps_b)} traced steps`;
   const caption = (what) => `${what}, in a step (${steps})`;
   elements.push(
     compareCosts(caption("Ops that changed most"), ops.types, "Op"),
@@ -158,7 +158,7 @@ function compareWork(work, found) {
   );
   if (!ops.is_enough)
     elements.push(
-      make("p", { class: "soft" }, "Too few steps were sampled to tell what is chance."),
+      make("p", { class: "soft" }, "Too few steps were traced to test for significance."),
     );
   for (const [label, names] of [
     ["Ops only in A", ops.only_a],

@@ -53,7 +53,7 @@ function findingsTold(found) {
   if (!found.findings.length)
     return found.missing
       ? `There is nothing to go by: ${found.missing}.`
-      : "Nothing was found that would make it faster.";
+      : "No optimization was found.";
   const facts = [
     found.findings.length === 1 ? "1 finding" : `${count(found.findings.length)} findings`,
   ];

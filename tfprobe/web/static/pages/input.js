@@ -123,7 +123,7 @@ function inputFigures(item) {
     keyFigure(
       cycle,
       time(item.cycle_ns),
-      item.captures === 1 ? "one recorded step" : `mean of ${count(item.captures)} recorded steps`,
+      item.captures === 1 ? "one traced step" : `mean of ${count(item.captures)} traced steps`,
     ),
   ];
   if (item.fed_bytes) all.push(keyFigure("Fed a step", bytes(item.fed_bytes)));
@@ -137,7 +137,7 @@ function inputSources(item, args, context) {
     rows: item.sources,
     of: item.sources.length + item.more_sources,
     search: item.sources.length > 8,
-    none: "No wait for input was seen in the recorded steps.",
+    none: "No wait for input was seen in the traced steps.",
     columns: [
       { key: "what", title: "What" },
       { key: "kind", title: "Kind", value: (row) => INPUT_KINDS[row.kind] ?? row.kind },

@@ -379,7 +379,7 @@ function memoryGrowth(chosen) {
   );
   if (step.length > 1) {
     lines(box, {
-      label: "Least and most held in each sampled step",
+      label: "Least and most held in each traced step",
       height: 180,
       csvName: "memory-by-step",
       x: { title: "step", kind: "count", values: step },

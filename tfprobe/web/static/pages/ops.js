@@ -289,7 +289,7 @@ function opsDevices(panel, found, context, args) {
       href: (row) => context.link("ops", { ...args, view: "", device: row.at }),
       columns: [
         { key: "name", title: "Device" },
-        { key: "time_ns", title: "Time", kind: "time", bar: true, hint: "of a mean sampled step" },
+        { key: "time_ns", title: "Time", kind: "time", bar: true, hint: "of a mean traced step" },
         { key: "accelerator_ns", title: "Accelerator", kind: "time" },
         { key: "cpu_ns", title: "CPU", kind: "time" },
         {
@@ -297,7 +297,7 @@ function opsDevices(panel, found, context, args) {
           title: "Executions",
           kind: "number",
           cell: (row) => runsText(row.runs),
-          hint: "on the host, and kernels, in a mean sampled step",
+          hint: "on the host, and kernels, in a mean traced step",
         },
       ],
     }),

@@ -1,4 +1,4 @@
-// The overview: the answer first. What needs no sampled step is there at once; the rest follows
+// The overview: the answer first. What needs no traced step is there at once; the rest follows
 // when it is read.
 import { accountCard } from "../parts/account.js";
 import { bytes, count, large, percent, time } from "../parts/amounts.js";
@@ -77,7 +77,7 @@ function overviewWaits(name) {
     findings: "What to change",
     ops: "Framework",
   }[name];
-  return card(what, make("p", { class: "wait", role: "status" }, "Reading the sampled steps …"));
+  return card(what, make("p", { class: "wait", role: "status" }, "Reading the traced steps …"));
 }
 
 async function overviewRest(parts, { ask, link, signal }) {
@@ -157,11 +157,11 @@ function overviewAnswer(found) {
       make(
         "p",
         { class: "soft" },
-        "A step is sampled as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample.",
+        "A step is traced as it runs (`tfprobe run`, or `tfprobe capture` on a job that runs): what it is spent on shows only then. Step times below need no sample.",
       ),
     );
   }
-  const steps = told.captures === 1 ? "1 sampled step" : `${count(told.captures)} sampled steps`;
+  const steps = told.captures === 1 ? "1 traced step" : `${count(told.captures)} traced steps`;
   const of = told.works > 1 ? ` of ${count(told.works)} kinds of step, each by its time` : "";
   const box = card("Where a step goes", make("p", { class: "answer" }, answerTold(told.answer)));
   groupsBar(box, told.groups);
@@ -207,7 +207,7 @@ function overviewFindings(found, link) {
         {},
         found.missing
           ? `Not known: ${found.missing}.`
-          : "Nothing was found that would make it much faster.",
+          : "No significant optimization was found.",
       );
   return card(
     "What to change",
@@ -254,7 +254,7 @@ function overviewFigures(found) {
       timed(main.p95_ns),
       Number.isFinite(main.max_ns) ? `longest ${time(main.max_ns)}` : "",
     ),
-    keyFigure("Sampled steps", count(found.sampled), found.sampled ? "" : "none was traced"),
+    keyFigure("Traced steps", count(found.sampled), found.sampled ? "" : "none was traced"),
     keyFigure(
       "Cost of recording",
       overhead.missing ? missing(overhead.missing) : percent(overhead.share_ratio),
@@ -363,7 +363,7 @@ function overviewRuntime(found) {
 function overviewMachines(found) {
   const box = card("Hardware");
   if (found.processes_missing)
-    box.append(make("p", {}, `Of the host nothing is known: ${found.processes_missing}.`));
+    box.append(make("p", {}, `Host memory is unknown: ${found.processes_missing}.`));
   for (const each of found.processes.slice(0, SHOWN_MACHINES)) overviewMachine(box, each);
   if (found.processes.length > SHOWN_MACHINES)
     box.append(

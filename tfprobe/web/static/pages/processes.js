@@ -73,7 +73,7 @@ function processesFigures({ processes, more_processes: more, ranks }) {
 }
 
 /**
- * Who keeps the others waiting: the advice takes the sampled steps, so it comes when it is there.
+ * Who keeps the others waiting: the advice takes the traced steps, so it comes when it is there.
  */
 function processesLate(found, context) {
   const box = make(

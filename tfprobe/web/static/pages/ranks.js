@@ -68,7 +68,7 @@ function ranksFigures({ waits, ranks, processes, machines, clock_error_ns: error
       count(processes),
       waits.missing
         ? ""
-        : `${count(waits.ranks_in_all)} met in ${count(waits.steps)} recorded steps`,
+        : `${count(waits.ranks_in_all)} met in ${count(waits.steps)} traced steps`,
     ),
   ];
   const worst = ranks.reduce(
@@ -95,7 +95,7 @@ function ranksLate({ stragglers, stragglers_in_all: all, processes }) {
   if (processes < 2)
     return card(
       "Who is late",
-      absent("one process alone was recorded: there is nobody to compare it with"),
+      absent("only one process was recorded: there is nothing to compare it with"),
     );
   if (!stragglers.length)
     return card(
@@ -132,7 +132,7 @@ function ranksStraggler(each) {
         make(
           "bdi",
           {},
-          `${each.title} takes ${time(each.excess_ns)} longer than the middle one, ${percent(each.excess_ratio)} of a ${each.measure === "inside" ? "recorded step" : "step"}`,
+          `${each.title} takes ${time(each.excess_ns)} longer than the middle one, ${percent(each.excess_ratio)} of a ${each.measure === "inside" ? "traced step" : "step"}`,
         ),
       ),
     ),
@@ -244,7 +244,7 @@ function ranksRows(found, args, context) {
         title: "Kept others waiting",
         kind: "time",
         bar: true,
-        hint: "all of them together, in the recorded steps",
+        hint: "all of them together, in the traced steps",
         missing: why("caused_ns"),
       },
       {

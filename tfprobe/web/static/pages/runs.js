@@ -102,7 +102,7 @@ function runsColumns() {
       key: "on_ratio",
       title: "Where",
       kind: "ratio",
-      hint: "Before, on and after the accelerator, by the newest sampled steps; sorts by the share on it",
+      hint: "Before, on and after the accelerator, by the newest traced steps; sorts by the share on it",
       cell: runsShares,
     },
     {

@@ -315,7 +315,7 @@ function stepsPicked(context, known, pick) {
           { class: "soft" },
           found.remembered
             ? "Choose a step in the chart or in the table, or type its number."
-            : "No step of this work is remembered.",
+            : "No step of this loop is on record.",
         ),
       );
       return;
@@ -592,7 +592,7 @@ function stepsLife(found) {
     make(
       "p",
       { class: "soft small" },
-      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " When TensorFlow was imported is not known: set-up is in start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`,
+      `${time(found.wall_ns)} in all, ${percent(stepsSteady(found))} of it steady.${found.knows_import ? "" : " The time of the TensorFlow import is unknown: set-up is part of start-up."}${found.segments_left_out ? ` ${written(found.segments_left_out, "count")} later stretches are not drawn.` : ""}`,
     ),
   );
 }

@@ -1,4 +1,4 @@
-// The timeline of one recorded step: what ran where and when; Perfetto for those who know it.
+// The timeline of one traced step: what ran where and when; Perfetto for those who know it.
 import { count, percent, time } from "../parts/amounts.js";
 import { choose, swatch } from "../parts/controls.js";
 import { isFile } from "../parts/data.js";
@@ -259,7 +259,7 @@ function headOf(context, captures, base, args) {
             ? `${count(base.tracks_left_out)} threads with fewer slices are not drawn.`
             : null,
           captures.captures_left_out
-            ? `The newest ${count(captures.captures.length)} recorded steps can be chosen; ${count(captures.captures_left_out)} older ones cannot.`
+            ? `The newest ${count(captures.captures.length)} traced steps can be chosen; ${count(captures.captures_left_out)} older ones cannot.`
             : null,
         ].filter(Boolean);
   return [
@@ -281,8 +281,8 @@ function headOf(context, captures, base, args) {
           ]),
           onChange: (capture) => goTo(Number(capture)),
         }),
-        button(at - 1, "The recorded step before", "‹"),
-        button(at + 1, "The next recorded step", "›"),
+        button(at - 1, "The traced step before", "‹"),
+        button(at + 1, "The next traced step", "›"),
       ),
     ),
     make(

@@ -22,7 +22,7 @@ export function perfettoCard(context, base, signal) {
   let open = null;
   const buttons = [
     perfettoButton("Open in Perfetto", `${name}?capture=${base.capture}`, `step ${base.step}`),
-    perfettoButton("All recorded steps", name, context.run),
+    perfettoButton("All traced steps", name, context.run),
     make(
       "a",
       {

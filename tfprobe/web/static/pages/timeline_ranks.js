@@ -1,4 +1,4 @@
-// The timeline of one recorded step in all ranks, on one clock: who does what, who waits for whom.
+// The timeline of one traced step in all ranks, on one clock: who does what, who waits for whom.
 import { count, exactTime, NOTHING, percent, time } from "../parts/amounts.js";
 import { card, choose, missing, nameOf, swatch } from "../parts/controls.js";
 import { fill, make } from "../parts/elements.js";

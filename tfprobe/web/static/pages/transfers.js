@@ -1,4 +1,4 @@
-// What a step moves: over the bus, in collectives, between tasks; and what waits for that.
+// Data moved per step: over the bus, in collectives, between tasks; and what waits for that.
 import { bytes, count, percent, time } from "../parts/amounts.js";
 import { bars } from "../parts/charts.js";
 import {
@@ -64,9 +64,9 @@ function transfersContent(found, args, context) {
 
 function transfersSentence({ about, sampled_steps: steps, processes }) {
   const of = `of ${about.kind} ${about.name.slice(0, 200)}`;
-  if (!steps) return `No step ${of} was sampled: ${count(about.count)} steps ran.`;
+  if (!steps) return `No step ${of} was traced: ${count(about.count)} steps ran.`;
   const ranks = processes > 1 ? ` in ${count(processes)} processes` : "";
-  return `A step ${of}, on average over ${steps === 1 ? "one sampled step" : `${count(steps)} sampled steps`}${ranks}.`;
+  return `A step ${of}, on average over ${steps === 1 ? "one traced step" : `${count(steps)} traced steps`}${ranks}.`;
 }
 
 function transfersFigures({ transfers, collectives, syncs }) {
@@ -162,7 +162,7 @@ function transfersDirectionColumns(steps) {
       title: "Size",
       kind: "bytes",
       value: (row) => (row.bytes === null ? null : row.bytes / steps),
-      missing: () => "the recording does not tell the size of these copies",
+      missing: () => "the recording has no sizes of these copies",
     },
     ...transfersRate(),
     {
@@ -251,7 +251,7 @@ function transfersCauses({ transfers, by, sampled_steps: steps }, args, context)
         title: "Size",
         kind: "bytes",
         value: (row) => (row.bytes === null ? null : row.bytes / steps),
-        missing: () => "the recording does not tell the size of these copies",
+        missing: () => "the recording has no sizes of these copies",
       },
       ...transfersRate(),
       {
@@ -283,7 +283,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
       ? ""
       : ` The clocks of these machines were set by where ranks meet, to within ${transfersTime(collectives.clock_error_us)}.`;
   const why = collectives.ranks_missing
-    ? `Moving bytes and waiting for peers are not told apart: ${collectives.ranks_missing}.`
+    ? `Moving bytes and waiting for peers cannot be separated: ${collectives.ranks_missing}.`
     : `A rank that comes early waits for the last one.${clock}`;
   return [
     table({
@@ -309,7 +309,7 @@ function transfersCollectives({ collectives, sampled_steps: steps }) {
           title: "Size",
           kind: "bytes",
           value: (row) => (row.sized ? row.bytes / row.sized : null),
-          missing: () => "neither the recording nor the graph tells how large these tensors are",
+          missing: () => "neither the recording nor the graph has the sizes of these tensors",
         },
         {
           key: "time",

@@ -11,7 +11,7 @@ const LEAST_SHOWN = 0.001;
 
 /** Say what most of the time is spent on, and what comes next. */
 export function answerTold(answer) {
-  if (!answer.length) return "The recorded steps took no time.";
+  if (!answer.length) return "The traced steps took no time.";
   const [first, ...others] = answer;
   const next = others.slice(0, 2).filter((each) => each.share_ratio >= LEAST_TOLD);
   return `${[`${percent(first.share_ratio)} of the time it ${first.does}`, ...next.map((each) => `${percent(each.share_ratio)} it ${each.does}`)].join("; ")}.`;

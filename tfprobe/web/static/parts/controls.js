@@ -61,7 +61,7 @@ export function badge(word, text = word) {
 }
 
 /**
- * One amount with its name: `keyFigure("Steps", count(300), "3 sampled")`; put several into
+ * One amount with its name: `keyFigure("Steps", count(300), "3 traced")`; put several into
  * `figures(…)`.
  */
 export function keyFigure(label, value, hint = "") {
@@ -128,7 +128,7 @@ export function workChooser(context, works, chosen) {
 /** What a work is called in one line: its kind, its name, its process, its time. */
 export function workLabel(work) {
   const name = work.name && work.name !== work.kind ? ` ${work.name.slice(0, 80)}` : "";
-  const sampled = work.captures ? "" : ", not sampled";
+  const sampled = work.captures ? "" : ", not traced";
   return `${work.kind}${name} · ${work.process_label ?? `process ${work.process}`} · ${time(work.total_ns)}${sampled}`;
 }
 

@@ -58,7 +58,7 @@ export function costColumns(
       kind: "time",
       bar: true,
       colour: "on",
-      hint: "of a mean sampled step, on all devices and threads together",
+      hint: "of a mean traced step, on all devices and threads together",
     },
     {
       key: "share",
@@ -90,7 +90,7 @@ export function costColumns(
       key: "runs",
       title: "Runs",
       kind: "number",
-      hint: "executions in a mean sampled step",
+      hint: "executions in a mean traced step",
       cell: (row) => runsText(row.runs),
     },
     { key: "bytes", title: "Bytes", kind: "bytes", hint: "what ops asked of their allocators" },
@@ -117,7 +117,7 @@ export function costColumns(
           key: "total_ns",
           title: "All steps",
           kind: "time",
-          hint: "time in all sampled steps together",
+          hint: "time in all traced steps together",
         }
       : null,
   ];

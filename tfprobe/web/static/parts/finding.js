@@ -112,7 +112,7 @@ function evidenceOf(each, link) {
         ? each.text.replace(/:[\d, ]*$/, ":")
         : each.text;
   return [
-    make("bdi", {}, told),
+    make("bdi", {}, amount ? `${told}:` : told),
     amount ? [" ", make("b", { class: "number" }, amount)] : null,
     each.iterator ? [" ", make("bdi", { class: "mono soft" }, each.iterator)] : null,
     each.source && !each.links.some((one) => one.page === "code")

@@ -2,7 +2,7 @@
 import { bytes } from "./amounts.js";
 import { make } from "./elements.js";
 
-/** A reason as a sentence: "no step was sampled" is "No step was sampled." */
+/** A reason as a sentence: "no step was traced" is "No step was traced." */
 export function sentence(reason) {
   const text = String(reason ?? "");
   const whole = text.charAt(0).toUpperCase() + text.slice(1);

@@ -134,9 +134,9 @@ function stageRow(stage, { isPath, isMarked, isMeasured, hasChildren }) {
     stage.active_ns_per_step ? time(stage.active_ns_per_step) : missing("it was not seen at work"),
     stage.calls_per_step
       ? stage.calls_per_step.toLocaleString("en", { maximumFractionDigits: 1 })
-      : missing("none of its calls lay wholly in a recorded step"),
+      : missing("none of its calls lay wholly in a traced step"),
     stage.call_ns === null
-      ? missing("none of its calls lay wholly in a recorded step")
+      ? missing("none of its calls lay wholly in a traced step")
       : time(stage.call_ns),
     stage.threads ? String(stage.threads) : missing("none was seen"),
     stageBuffer(stage.buffer),

@@ -7,7 +7,7 @@ import { isBusyIn, replaceInPlace } from "./renewal.js";
  * Draw a page, and give `main.js` what it needs to draw it again.
  * `asked(args)` are the arguments of the document `name`; `content(found, args)` returns elements.
  * Of two answers under way at once the older is thrown away. With `everyMs` the page is drawn again
- * while the run goes on, not more often than that; without, when steps were sampled.
+ * while the run goes on, not more often than that; without, when steps were traced.
  */
 export async function turning(place, context, { name, asked, content, everyMs = 0 }) {
   let args = context.args;
