@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.launching import Ending, Launcher, environment
-from tfprobe.launch.doctor import State, diagnose, extras
+from tfprobe.launch.doctor import State, checks, diagnose
 
 STATES = {"passed", "warning", "failed"}
 
@@ -153,7 +153,7 @@ def test_extras_that_are_not_installed_are_named(
         if package in ("grpcio", "viztracer"):
             raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(extras, "distribution", lacking)
+    monkeypatch.setattr(checks, "distribution", lacking)
 
     diagnosis = diagnose(
         (sys.executable,),

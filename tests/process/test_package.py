@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.launching import ROOT, Launcher
-from tfprobe.launch.doctor.extras import EXTRAS
+from tfprobe.launch.doctor.checks import EXTRAS
 
 pytestmark = pytest.mark.slow
 

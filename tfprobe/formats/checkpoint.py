@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.messages import parse
-from tfprobe.formats.schema import message_class
+from tfprobe.formats.schema import message_class, parse
 from tfprobe.profile.graph import Graph
 from tfprobe.profile.records import GraphProfile, Tensor
 

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tfprobe.formats.function_calls import FunctionCalls
-from tfprobe.formats.messages import parse, parse_either
 from tfprobe.formats.node_attributes import attributes, output_dtypes, output_number
+from tfprobe.formats.schema import parse, parse_either
 from tfprobe.profile.graph import Frame, Graph, Node, Shape
 from tfprobe.profile.records import Allocation, GraphProfile, MemoryUse, Record, Span
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from tfprobe.formats.messages import parse
-from tfprobe.formats.schema import enum_names, message_class
+from tfprobe.formats.schema import enum_names, message_class, parse
 from tfprobe.profile.graph import Attribute
 
 KEPT: tuple[str, ...] = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from tfprobe.errors import UnreadableInput
 from tfprobe.formats.graph_profile import trace
-from tfprobe.formats.messages import parse
 from tfprobe.formats.node_attributes import attributes
+from tfprobe.formats.schema import parse
 from tfprobe.profile.graph import Frame, Graph, Node
 from tfprobe.profile.records import Allocation, GraphProfile, MemoryUse, Record, Span
 

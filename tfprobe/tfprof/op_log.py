@@ -8,8 +8,7 @@ from typing import Any
 from tfprobe.analysis.ops.flops.engine import float_ops
 from tfprobe.errors import UsageError
 from tfprobe.formats.graph_profile import GraphProfileBuilder
-from tfprobe.formats.messages import parse
-from tfprobe.formats.schema import message_class
+from tfprobe.formats.schema import message_class, parse
 from tfprobe.profile.reader.shapes import filled, run_shapes
 from tfprobe.tfprof.live_graph import TRAINABLE_VARIABLES, LiveFrame, LiveGraph, live_graph, write
 

@@ -8,7 +8,7 @@ from tests.support.captures import Function, Op, graph_def
 from tfprobe.analysis.ops.parameters import parameters
 from tfprobe.formats.function_calls import FunctionCalls
 from tfprobe.formats.graph_profile import graph_nodes
-from tfprobe.formats.messages import parse
+from tfprobe.formats.schema import parse
 from tfprobe.profile.graph import LoopVariable
 
 KERNEL = [(8, 100)]

@@ -13,11 +13,10 @@ from tests.support.captures import CPU, GPU, Node, run_metadata
 from tests.support.golden import GOLDEN
 from tests.support.wire_writer import message, tag, varint
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.messages import parse
 from tfprobe.formats.node_attributes import data_type, tensor_text
 from tfprobe.formats.run_metadata import NodeReader, take_apart
 from tfprobe.formats.run_metadata.nodes import sums
-from tfprobe.formats.schema import message_class
+from tfprobe.formats.schema import message_class, parse
 from tfprobe.profile.tables import Interner, signed
 
 RUN_METADATA = "tfprobe.step_stats.RunMetadata"

@@ -19,7 +19,7 @@ from tfprobe.analysis.account.shares import add_lines, item_of, label
 from tfprobe.analysis.account.timeline import TRAINS_ANEW, TimelineLayer, first_steps
 from tfprobe.analysis.core.intervals import NONE, Int64s, Intervals, difference, joined, one
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
-from tfprobe.analysis.steps import recording_overhead
+from tfprobe.analysis.steps.recent_steps import measure
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Work
 
@@ -203,7 +203,7 @@ def _divide_steps(facts: AccountFacts, ledger: Ledger, loop: Work, ns: int) -> N
 
 def _take_recording(facts: AccountFacts, ledger: Ledger) -> None:
     """Give recording what it took by the agent's own measure, and the rest back to the job."""
-    cost = recording_overhead.measure(facts.process, facts.works)
+    cost = measure(facts.process, facts.works)
     if isinstance(cost, Missing):
         return
     took_ns = cost.traced_ns + cost.hook_ns

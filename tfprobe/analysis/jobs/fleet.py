@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfprobe.analysis.steps import recording_overhead
 from tfprobe.analysis.steps.recent_steps import (
     NO_STEP,
+    Overhead,
     RecentStepTimes,
     busiest,
     last_end_ns,
+    measure,
     step_times,
     steps_per_s,
 )
-from tfprobe.analysis.steps.recording_overhead import Overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import DevicePulse, Pulse
 from tfprobe.profile.profile import LIVE_STATES, Problem, Work
@@ -161,7 +161,7 @@ def _process_row(look: ProcessLook, machines: Sequence[Pulse]) -> ProcessRow:
     busy = busiest(works)
     times_of = {work.index: step_times([work]) for work in works}
     times = times_of[busy[0].index] if len(busy) == 1 else step_times(busy) if busy else NO_STEP
-    cost = recording_overhead.measure(process, works)
+    cost = measure(process, works)
     live = process.state in (*LIVE_STATES, "unknown")
     devices = devices_of(process.host, machines)
     return ProcessRow(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfprobe.cli import common
-from tfprobe.cli.files import removing
+from tfprobe.cli.files.rm import (
+    agreed,
+    check_writable,
+    removal_documents,
+    removal_options,
+    sentence,
+)
 from tfprobe.cli.read.ls import place_of_runs
 from tfprobe.cli.run_filters import as_age, as_size
 from tfprobe.errors import NoAnswer, UsageError
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
     callback=as_size,
     help="Keep SIZE of all together, as in 500M or 20GiB; the oldest go first.",
 )
-@removing.removal_options
+@removal_options
 def command(
     directory: str | None,
     output: str | None,
@@ -63,10 +69,10 @@ def command(
     has_work = bool(plan.retention.goes or plan.leftovers)
     if dry_run or not has_work:
         return _say(plan, as_json=as_json)
-    removing.check_writable(place)
+    check_writable(place)
     if not as_json:
         _show(plan)
-    if not removing.agreed("Remove that?", yes=yes):
+    if not agreed("Remove that?", yes=yes):
         raise NoAnswer("Nothing was removed.")
     return _remove(plan, here, force=force, as_json=as_json)
 
@@ -121,12 +127,12 @@ def _remove(plan: _Plan, here: Machine, *, force: bool, as_json: bool) -> int:
     problems = [f"{path}: {done.problem}" for path, done in cleared if done.problem]
     freed_bytes = sum(done.freed_bytes for _, done in cleared)
     if as_json:
-        told = removing.documents(removals, also_freed_bytes=freed_bytes)
+        told = removal_documents(removals, also_freed_bytes=freed_bytes)
         paths = [str(path) for path, done in cleared if done.problem is None]
         more = {"leftovers": paths, "problems": problems, "held": _held(plan)}
         common.show_json({"schema": "tfprobe.gc/1", **_facts(plan), **told, **more})
     else:
-        common.show(removing.sentence(removals, also_freed_bytes=freed_bytes, also=problems))
+        common.show(sentence(removals, also_freed_bytes=freed_bytes, also=problems))
     is_done = not problems and all(each.problem is None for each in removals)
     return 0 if is_done else NoAnswer.exit_code
 

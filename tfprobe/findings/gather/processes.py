@@ -16,7 +16,7 @@ from tfprobe.analysis.core.releases import release_of
 from tfprobe.analysis.core.source_lines import is_of_library
 from tfprobe.analysis.memory.allocator_levels import fullest
 from tfprobe.analysis.memory.host_memory import GrowthVerdict, memory_of
-from tfprobe.analysis.steps import recording_overhead
+from tfprobe.analysis.steps.recent_steps import measure
 from tfprobe.analysis.system.application import ProcessActivities
 from tfprobe.analysis.system.thread_times import ThreadGroup, thread_times
 from tfprobe.errors import Missing
@@ -48,7 +48,7 @@ def process_signals(
 ) -> ProcessSignals:
     """Return the signals of a process; `loop_ns` is that of the thread with most steps."""
     process = did.process
-    cost = recording_overhead.measure(process, profile.works)
+    cost = measure(process, profile.works)
     return ProcessSignals(
         subject=subject_of(process),
         overhead_ns=cost if isinstance(cost, Missing) else cost.traced_ns + cost.hook_ns,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.messages import parse
 from tfprobe.formats.node_attributes import data_type, tensor_text
+from tfprobe.formats.schema import parse
 from tfprobe.formats.wire import (
     Buffer,
     Extents,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.messages import parse
 from tfprobe.formats.run_metadata.nodes import NodeReader, Nodes
+from tfprobe.formats.schema import parse
 from tfprobe.formats.wire import Buffer, Extents, OtherForm
 from tfprobe.profile.tables import Int64s
 

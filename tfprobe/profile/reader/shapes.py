@@ -13,7 +13,7 @@ from typing import Any
 
 from tfprobe.formats.function_calls import FunctionCalls
 from tfprobe.formats.graph_profile import nodes_of
-from tfprobe.formats.messages import parse
+from tfprobe.formats.schema import parse
 from tfprobe.profile.graph import Graph, Node, Output, Shape
 
 _LIST = re.compile(r"\[(\d+(?:,\d+)*)?\]\Z")

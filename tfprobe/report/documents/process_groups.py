@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
-from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.recent_steps import Overhead
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Process
 from tfprobe.report.documents.run_report import ProcessReport, WorkReport

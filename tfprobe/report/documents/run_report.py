@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tfprobe.analysis.account import account, collectives
-from tfprobe.analysis.account import documents as account_documents
 from tfprobe.analysis.account.account import Account
 from tfprobe.analysis.account.collectives import ProcessCollectives
 from tfprobe.analysis.breakdown import breakdown_totals
@@ -21,8 +20,7 @@ from tfprobe.analysis.distributed import synchronization_events
 from tfprobe.analysis.distributed.synchronization_events import SynchronizationEvents
 from tfprobe.analysis.ops import op_totals
 from tfprobe.analysis.ops.op_totals import OpSums, OpTable
-from tfprobe.analysis.steps import recording_overhead
-from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.recent_steps import Overhead, measure
 from tfprobe.analysis.steps.step_times import StepTimeSummary, summarise
 from tfprobe.analysis.system import endings, hardware
 from tfprobe.analysis.system.hardware import (
@@ -35,6 +33,7 @@ from tfprobe.analysis.system.stack_lines import StackSummary, summaries, summary
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Interpreter, Problem, Process, Profile, Run, Work, in_sum
 from tfprobe.profile.programs import RANKS
+from tfprobe.report.documents import account_document as account_documents
 from tfprobe.report.documents.breakdown_document import shares_document
 
 SCHEMA = "tfprobe.report/1"
@@ -258,7 +257,7 @@ def process_report(process: Process, profile: Profile) -> ProcessReport:
     return ProcessReport(
         process=process,
         works=tuple(sorted(reports, key=lambda item: (-item.work.times.sum_ns, item.work.index))),
-        overhead=recording_overhead.measure(process, works),
+        overhead=measure(process, works),
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from tfprobe.analysis.breakdown.breakdown_totals import Breakdown
 from tfprobe.analysis.core.no_data_reasons import SERVER_ROLE
 from tfprobe.analysis.ops.op_totals import OpTable
-from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.recent_steps import Overhead
 from tfprobe.analysis.system import endings
 from tfprobe.errors import Missing
 from tfprobe.findings.engine import Advice

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfprobe.analysis.core import no_data_reasons
-from tfprobe.analysis.steps.recent_steps import last_end_ns, steps_per_s
-from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.recent_steps import Overhead, last_end_ns, steps_per_s
 from tfprobe.analysis.steps.step_series import series, usual_most_ns
 from tfprobe.analysis.steps.step_times import StepTimeSummary
 from tfprobe.analysis.system import endings, hardware

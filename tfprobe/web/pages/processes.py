@@ -8,9 +8,9 @@ from typing import Any
 from tfprobe.analysis.core.statistics import SampleCurve
 from tfprobe.analysis.jobs import rank_steps
 from tfprobe.analysis.jobs.rank_steps import MEASURES, Lane, Measure, Ranks
-from tfprobe.analysis.steps import process_timeline, recording_overhead
+from tfprobe.analysis.steps import process_timeline
 from tfprobe.analysis.steps.process_timeline import ProcessTimeline, TimelineBar
-from tfprobe.analysis.steps.recording_overhead import Overhead
+from tfprobe.analysis.steps.recent_steps import Overhead, measure
 from tfprobe.analysis.steps.step_times import summarise
 from tfprobe.analysis.system.hardware import ProcessHardware
 from tfprobe.errors import Missing
@@ -134,7 +134,7 @@ def _process(
 ) -> Document:
     process = profile.processes[at]
     own = [work for _, work in works]
-    cost = recording_overhead.measure(process, own)
+    cost = measure(process, own)
     place, main = max(works, key=lambda each: each[1].times.sum_ns, default=(None, None))
     times = Missing("no step was completed") if main is None else summarise(main)
     rate = Missing("no step was completed") if main is None else _steps_per_s(main)

@@ -13,10 +13,10 @@ from tests.support.profiles import HOOKS, process, profile, timed_work
 from tests.support.rundir import MONO_NS, UNIX_NS
 from tfprobe.analysis.account.account import Account, accounts, merge
 from tfprobe.analysis.account.categories import Category
-from tfprobe.analysis.account.documents import document
 from tfprobe.errors import Missing
 from tfprobe.profile.activities import Activity, Call, Gap
 from tfprobe.profile.profile import RecentSteps, Work
+from tfprobe.report.documents.account_document import document
 
 MS = 1_000_000
 S = 1_000_000_000

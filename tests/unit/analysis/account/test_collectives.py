@@ -13,13 +13,13 @@ from tests.unit.analysis.distributed.test_collectives import REDUCE, reduce
 from tfprobe.analysis.account.account import Account, accounts, merge
 from tfprobe.analysis.account.categories import Category
 from tfprobe.analysis.account.collectives import of_run
-from tfprobe.analysis.account.documents import document
 from tfprobe.analysis.account.ledger import Item
 from tfprobe.analysis.distributed.rank_comparison import merge as beside
 from tfprobe.analysis.distributed.rank_parts import parts_of
 from tfprobe.analysis.distributed.rank_waits import Waits
 from tfprobe.profile.capture_tables import Row
 from tfprobe.profile.profile import Profile
+from tfprobe.report.documents.account_document import document
 
 MS = 1_000_000
 STEP_US, GAP_US = 1000, 10

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tests.support.profiles import process, profile, work
-from tfprobe.analysis.jobs.updates import news
 from tfprobe.errors import Missing
 from tfprobe.profile.profile import Capture, Profile, RecentSteps, Work
+from tfprobe.recording import news
 
 
 def made(process_index: int, count: int, *, kept: int = 100, raised: tuple[int, ...] = ()) -> Work:

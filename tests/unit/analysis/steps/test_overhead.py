@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.profiles import HOOKS, process, work
-from tfprobe.analysis.steps.recording_overhead import Overhead, measure
+from tfprobe.analysis.steps.recent_steps import Overhead, measure
 from tfprobe.errors import Missing
 
 

@@ -326,7 +326,7 @@ function memoryHolderTable({ chosen, by }, args, context, page, linked) {
       {
         key: "shape",
         title: "Largest piece",
-        missing: () => "the recording does not tell its shape",
+        missing: () => "the recording has no shape of it",
       },
       { key: "op", title: "Type of op", missing: () => "no op is known" },
     ],
@@ -403,7 +403,7 @@ function memoryPieces(chosen) {
       { key: "name", title: "Op" },
       { key: "bytes", title: "Size", kind: "bytes", bar: true },
       { key: "role", title: "Role", value: (row) => memoryRole(row.role)[0] },
-      { key: "shape", title: "Shape", missing: () => "the recording does not tell its shape" },
+      { key: "shape", title: "Shape", missing: () => "the recording has no shape of it" },
       { key: "op", title: "Type of op", missing: () => "no op is known" },
     ],
   });
@@ -417,7 +417,7 @@ function memoryVariables(variables) {
     rows: variables.list,
     of: variables.list.length + variables.more,
     sort: "-bytes",
-    none: "The graph tells no shape of a variable.",
+    none: "The graph has no shapes of variables.",
     columns: [
       { key: "name", title: "Variable" },
       { key: "role", title: "Role", value: (row) => memoryRole(row.role)[0] },

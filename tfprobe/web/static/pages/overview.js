@@ -205,9 +205,7 @@ function overviewFindings(found, link) {
     : make(
         "p",
         {},
-        found.missing
-          ? `Not known: ${found.missing}.`
-          : "No significant optimization was found.",
+        found.missing ? `Not known: ${found.missing}.` : "No significant optimization was found.",
       );
   return card(
     "What to change",

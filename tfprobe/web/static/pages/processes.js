@@ -97,7 +97,7 @@ function processesFindings({ findings }, { ranks, processes }, context) {
   if (slow.length) return slow.map((lane) => processesSlow(lane, ranks));
   if (!ranks.lanes.length) return absent(ranks.missing);
   if (processes.every((each) => each.rank === null))
-    return absent("no process says which rank it is, so that nobody knows which work together");
+    return absent("no process has a rank, so the processes that work together are unknown");
   return make(
     "p",
     {},
@@ -125,7 +125,7 @@ function processesSlow(lane, ranks) {
     make(
       "p",
       { class: "soft" },
-      "Whether the others wait for it, or it in its steps for one that comes late, is not known here: the page of the ranks tells who is late.",
+      "This page does not show whether the others wait for it, or it waits for a late rank: see the page of the ranks.",
     ),
   );
 }
@@ -167,7 +167,7 @@ function processesRanks({ ranks, groups }, args, context) {
   );
   box.append(make("p", { class: "soft" }, processesExplained(ranks)));
   heatmap(box, {
-    label: "Processes beside each other",
+    label: "Processes side by side",
     kind: "ratio",
     csvName: "ranks",
     x: { title: "step", values: names },
@@ -399,7 +399,7 @@ function processesCpus(row) {
 function processesLives(found, context) {
   const box = card("When they lived");
   if (!found.lives.length) {
-    box.append(absent("nobody told when these processes began"));
+    box.append(absent("the start of these processes is unknown"));
     return box;
   }
   const works = new Map(found.processes.map((each) => [each.process, each.work]));

@@ -66,9 +66,7 @@ function ranksFigures({ waits, ranks, processes, machines, clock_error_ns: error
     keyFigure(
       "Ranks",
       count(processes),
-      waits.missing
-        ? ""
-        : `${count(waits.ranks_in_all)} met in ${count(waits.steps)} traced steps`,
+      waits.missing ? "" : `${count(waits.ranks_in_all)} met in ${count(waits.steps)} traced steps`,
     ),
   ];
   const worst = ranks.reduce(
@@ -179,7 +177,7 @@ function ranksMap({ waits, processes }, context) {
   if (processes < 2) return null;
   const box = card("Who waits for whom");
   if (waits.missing || !waits.cells.length) {
-    box.append(absent(waits.missing ?? "nobody waited for anybody"));
+    box.append(absent(waits.missing ?? "no rank waited for another"));
     return box;
   }
   const names = waits.ranks.map(processWord);

@@ -366,11 +366,7 @@ async function stepsFacts(context, found, step) {
         told.gap_ns === null ? missing("nothing is remembered before it") : time(told.gap_ns),
         told.usual_gap_ns ? `usually ${time(told.usual_gap_ns)}` : "",
       ),
-      keyFigure(
-        "Phase",
-        told.phase ?? missing("the recording does not tell when its process began"),
-        "",
-      ),
+      keyFigure("Phase", told.phase ?? missing("the recording has no start of its process"), ""),
       keyFigure(
         "Began",
         told.start_unix_ns === null

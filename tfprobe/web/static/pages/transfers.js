@@ -192,7 +192,7 @@ function transfersDirectionColumns(steps) {
       kind: "ratio",
       hint: "from memory that the driver copies once more",
       value: (row) => (known(row) ? (row.host_memory.pageable?.count ?? 0) / known(row) : null),
-      missing: () => "the recording does not tell which memory of the host it was",
+      missing: () => "the recording has no host memory type",
     },
     {
       key: "synchronous",
@@ -200,7 +200,7 @@ function transfersDirectionColumns(steps) {
       kind: "ratio",
       hint: "the caller waited",
       value: (row) => (told(row) ? (row.calls.synchronous ?? 0) / told(row) : null),
-      missing: () => "the recording does not tell whether the caller waited",
+      missing: () => "the recording does not show whether the caller waited",
     },
   ];
 }
@@ -400,8 +400,8 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
     of: sends.length + more,
     columns: [
       { key: "op", title: "Op" },
-      { key: "from", title: "From", missing: () => "the graph does not tell" },
-      { key: "to", title: "To", missing: () => "the graph does not tell" },
+      { key: "from", title: "From", missing: () => "not in the graph" },
+      { key: "to", title: "To", missing: () => "not in the graph" },
       {
         key: "count",
         title: "Runs a step",
@@ -414,7 +414,7 @@ function transfersSends({ sends, more_sends: more, sampled_steps: steps }) {
         title: "Size",
         kind: "bytes",
         value: (row) => (row.sized ? row.bytes / row.sized : null),
-        missing: () => "the recording does not tell the size",
+        missing: () => "the recording has no size",
       },
       {
         key: "time",

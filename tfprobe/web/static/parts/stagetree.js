@@ -206,7 +206,7 @@ function stageBuffer(buffer) {
   if (buffer.ready_ratio !== null) parts.push(`ready at ${percent(buffer.ready_ratio)} of calls`);
   return parts.length
     ? parts.join(", ")
-    : missing("TensorFlow told nothing of it: it does from 2.12 on");
+    : missing("TensorFlow did not report it (2.12 and later do)");
 }
 
 function stageSettings(stage) {

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tfprobe.analysis.ops.flops import table
 from tfprobe.analysis.ops.flops.call import OpCall, UnknownOperands
+from tfprobe.analysis.ops.flops.count import CALLS, FORMULAS, MOVEMENT, float_ops
 from tfprobe.profile.graph import Shape
 
 # A convolution of 2 images 6x6 with 3 channels by 3x3 into 8 channels of 4x4.
@@ -19,7 +19,7 @@ UNKNOWN: Shape = ()
 
 def of(op: str, inputs: Sequence[Shape], *outputs: Shape, **attributes: Any) -> int:
     """Return the float operations of one run of an op."""
-    return table.float_ops(op, OpCall(tuple(inputs), outputs, attributes))
+    return float_ops(op, OpCall(tuple(inputs), outputs, attributes))
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,6 @@ def test_what_is_not_known_has_a_reason(op, inputs, says):
 
 def test_no_op_both_computes_and_moves():
     """The tables do not contradict each other."""
-    both = {*table.FORMULAS} & {*table.MOVEMENT, *table.CALLS}
+    both = {*FORMULAS} & {*MOVEMENT, *CALLS}
 
     assert both == set()
