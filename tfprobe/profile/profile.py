@@ -156,7 +156,7 @@ class Process:
 
     `unix_minus_monotonic_ns` turns the monotonic times of RecentSteps into unix times.
     `settings` are what the job had chosen when its first step was traced, as the agent found it:
-    see docs/design.md, event `settings`. Any: numbers, texts and lists, whatever is there.
+    see docs/run-directory.md, event `settings`. Any: numbers, texts and lists, whatever is there.
     `port` is that of the profiler service which recorded it, if one did; then `pid` is 0, unknown.
     `boot_id` tells the machine, since it was last started; processes of one share the monotonic
     clock, whatever their hosts are named. `world` is how many processes have a rank, if it is told.

@@ -162,7 +162,7 @@ class _CodeMap:
         return self.stacks.setdefault(tuple(indices), len(self.stacks))
 
     def to_json(self):
-        """Return the document described in docs/design.md, section 3; insertion order is index order."""
+        """Return the document described in docs/run-directory.md; insertion order is index order."""
         files, functions, frames = {}, {}, {}
         numbers = []  # by frame in the order seen; None for a frame that is left out
         for place in sources_of([_place(frame) for frame in self.frames]):

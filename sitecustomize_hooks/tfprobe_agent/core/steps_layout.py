@@ -1,4 +1,4 @@
-"""The layout of steps.bin, which docs/design.md specifies in section 3."""
+"""The layout of steps.bin, as docs/run-directory.md specifies it."""
 
 KINDS = (
     "session_run",

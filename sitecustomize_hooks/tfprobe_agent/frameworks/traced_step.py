@@ -154,7 +154,7 @@ def write_settings(session_config):
 
 
 def read_settings(session_config):
-    """Return the settings by name, as listed in docs/design.md; None if not known."""
+    """Return the settings by name, as listed in docs/run-directory.md; None if not known."""
     context = getattr(sys.modules.get(_CONTEXT), "_context", None)
     model = THREAD.current.phase.model() if THREAD.current.phase is not None else None
     variables = speed_variables()

@@ -1,7 +1,7 @@
 """Read steps.bin, also while its process writes it, and after a kill at any moment.
 
-The layout is fixed by docs/design.md. A reader trusts nothing in the file: every number is checked
-against the size of the file before it is used. Whoever reads it again and again reads what is new.
+docs/run-directory.md fixes the layout. A reader trusts nothing in the file: it checks every number
+against the size of the file before it uses it. Repeated reads read what is new.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tfprobe.runs.process_folder.steps_layout import (
 # Words of the header that hold a time, and a time that is beyond the year 2100 on either clock.
 _TIMES = (8, 9, 12, 19, 20, 23)
 _NO_TIME_NS = 1 << 62
-# Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/design.md.
+# Word 25: a status that is known, shifted by 16 bits, ends with this; see docs/run-directory.md.
 _STATUS_MARK = 0x330E
 _STATUS_FOLLOWS = 1
 # Why steps were counted and not timed.

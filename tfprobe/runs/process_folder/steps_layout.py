@@ -1,4 +1,4 @@
-"""Name the words of steps.bin, as docs/design.md fixes them, and hold what they say."""
+"""Name the words of steps.bin, as docs/run-directory.md fixes them, and hold what they say."""
 
 from __future__ import annotations
 
