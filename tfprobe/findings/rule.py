@@ -16,7 +16,7 @@ Verdict = Finding | Missing | None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; its module in `rules` has its name. `is_of_traces`: it needs traced steps."""
+    """One rule; a function in `rules` has its name. `is_of_traces`: it needs traced steps."""
 
     name: str
     check: Callable[[Signals, Thresholds], Iterator[Verdict]]
