@@ -98,7 +98,7 @@ def _refuse_a_run(place: Path) -> None:
 
 def _planned(place: Path, rules: RetentionRules, here: Machine, *, force: bool) -> _Plan:
     from tfprobe.analysis.jobs.run_selection import Candidate, choose_removals
-    from tfprobe.profile.reader.processes import line, measured
+    from tfprobe.profile.reader.listing import line, measured
     from tfprobe.runs.catalogue import list_runs
     from tfprobe.runs.removal import boot_users, hold, leftovers
 
@@ -163,7 +163,7 @@ def _show(plan: _Plan) -> None:
 
 def _measured(plan: _Plan) -> Retention:
     """Return the choice with the sizes of what goes, which takes a walk."""
-    from tfprobe.profile.reader.processes import measured
+    from tfprobe.profile.reader.listing import measured
 
     goes = tuple(replace(each, run=measured(each.run)) for each in plan.retention.goes)
     return replace(plan.retention, goes=goes)

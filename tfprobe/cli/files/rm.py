@@ -115,7 +115,7 @@ def command(
     A run that is running is never removed. One that ran where nobody here can look, on another
     machine or in another container, needs --force.
     """
-    from tfprobe.profile.reader.processes import line, measured
+    from tfprobe.profile.reader.listing import line, measured
     from tfprobe.runs.catalogue import glance
     from tfprobe.runs.liveness import this_machine
     from tfprobe.runs.removal import named_run, remove

@@ -47,7 +47,7 @@ def command(
     failed: by an exception, or with another exit status than 0. killed: gone without a word.
     """
     from tfprobe.analysis.jobs.run_selection import Filtered, choose
-    from tfprobe.profile.reader.processes import load, measured
+    from tfprobe.profile.reader.listing import load, measured
     from tfprobe.runs.liveness import this_machine
 
     filters = run_filters.filters(asked) if any(asked.values()) else None

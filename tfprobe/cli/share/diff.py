@@ -204,7 +204,7 @@ def earlier(run: str, output: str | None, last: int) -> tuple[str, ...]:
     Raises NoAnswer where there is none.
     """
     from tfprobe.analysis.jobs.run_selection import earlier_runs
-    from tfprobe.profile.reader.processes import load as load_lines
+    from tfprobe.profile.reader.listing import load as load_lines
 
     folder = common.chosen_run(run, output)
     lines = load_lines(folder.root.parent, this_machine())

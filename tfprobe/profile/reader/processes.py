@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from tfprobe.errors import Missing, NoAnswer
 from tfprobe.profile.profile import (
@@ -22,11 +21,9 @@ from tfprobe.profile.profile import (
 from tfprobe.profile.programs import Program, ProgramFacts, programs
 from tfprobe.profile.reader import service_trace
 from tfprobe.profile.reader.rank_check import roster_problems
-from tfprobe.profile.snapshots import RunLine
-from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, list_runs, main_process
-from tfprobe.runs.directory_tree import disk_bytes
+from tfprobe.runs.catalogue import ProcessEntry, RunEntry, is_of_launch, main_process
 from tfprobe.runs.layout import RunFolder
-from tfprobe.runs.liveness import ENDED, TERMINATED, Machine
+from tfprobe.runs.liveness import ENDED, TERMINATED
 from tfprobe.runs.manifests import ProcessManifest, RunManifest, ServiceRecord
 from tfprobe.runs.process_folder.events import InterpreterLine, signal_to, signals_around
 from tfprobe.runs.process_folder.steps import StepsFile
@@ -251,35 +248,3 @@ def _hooks(steps: StepsFile) -> Hooks:
         traced_ns=max(header.traced_ns, 0),
         wall_ns=max(end_ns - header.started_mono_ns, 0),
     )
-
-
-def load(directory: Path, here: Machine) -> tuple[RunLine, ...]:
-    """Return the runs of a directory, newest first, their sizes not measured."""
-    return tuple(line(entry) for entry in list_runs(directory, here))
-
-
-def line(entry: RunEntry) -> RunLine:
-    """Return the line of one run, its size not measured."""
-    facts = entry.manifest
-    known = facts if isinstance(facts, RunManifest) else None
-    lost = facts if isinstance(facts, Missing) else Missing("run.json does not say")
-    return RunLine(
-        id=entry.folder.id,
-        directory=str(entry.folder.root),
-        command=known.command if known else lost,
-        started=known.started if known else lost,
-        host=known.host if known else lost,
-        processes=len(entry.processes),
-        steps=entry.steps,
-        state=entry.state,
-        user=known.user if known else lost,
-        hosts=entry.hosts,
-        active_unix_ns=entry.active_unix_ns,
-        name=(known and known.name) or UNNAMED,
-        tags=known.tags if known else (),
-    )
-
-
-def measured(run: RunLine) -> RunLine:
-    """Return the line with what the run occupies on disk."""
-    return replace(run, size_bytes=disk_bytes(Path(run.directory)))
