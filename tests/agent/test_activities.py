@@ -29,8 +29,7 @@ def _lines(laboratory: Laboratory, folder: Path | None = None) -> list[dict[str,
 def _counts(laboratory: Laboratory, folder: Path | None = None) -> dict[tuple[str, str], int]:
     """How often each kind and name occurred, by their last lines.
 
-    On a busy machine the import of any library takes long enough to be recorded, and so does that
-    of a part of TensorFlow.
+    On a busy machine the import of any library takes long enough to be recorded.
     """
     counts = {
         (line["activity"], line["name"]): line["count"]
@@ -38,8 +37,7 @@ def _counts(laboratory: Laboratory, folder: Path | None = None) -> dict[tuple[st
         if line["end_ns"] is not None
     }
     slow = [key for key in counts if key[0] == "import" and key[1] != "tensorflow"]
-    counts = {key: count for key, count in counts.items() if key not in slow}
-    return {key: 1 if key[0] == "import" else count for key, count in counts.items()}
+    return {key: count for key, count in counts.items() if key not in slow}
 
 
 def test_activities_are_recorded_by_kind_and_name(laboratory: Laboratory) -> None:
